@@ -26,7 +26,7 @@ KUBEADM  := bin/kubeadm
 # The git host of the stories about Notifications. Its SQLite needs a C compiler.
 GITEA    := bin/gitea
 # Packages whose values several requests share.
-RACED    := ./mcs/http ./mcs/served ./mcs/cluster
+RACED    := ./mcs/http ./mcs ./mcs/cluster
 TOOL     := go tool -modfile=$(CURDIR)/tools/go.mod
 ENVTEST  := KUBEBUILDER_ASSETS=$(CURDIR)/bin/assets BUNSEN_BIN=$(CURDIR)/bin
 # Programs, tests and checks are built with the same flags: with others, Go would compile every package again.
@@ -41,17 +41,17 @@ GOTEST   := GOGC=400 GOMEMLIMIT=2GiB go test '-ldflags=-s -w' -vet=off -timeout 
 STORIES  := $(GOTEST) -timeout 60m -parallel 4
 ROOT     := $(filter 0,$(shell id -u))
 # The package that takes longest begins first.
-LONGEST  := ./reconcile/controller
+LONGEST  := ./reconcile
 # Packages whose tests can rewrite their golden files, and fuzz targets as directory:name.
 GOLDENS  = $(filter-out ./test/e2e ./test/browser,$(shell grep -rlE --include='*_test.go' 'flag\.Bool.*"update"' . | xargs -r -n1 dirname | sort -u))
 FUZZERS  = $(shell grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sed -E 's|/[^/]+:func |:|')
 # Those that read what strangers write and that link little: compiling the instrumented packages of the others takes
 # minutes. make test runs each of them for SHORT, two at a time.
 SHORT    := 4s
-HOSTILE  := source:FuzzParseRevision source/webhook:FuzzRead source/archive:FuzzRead source/git/wire:FuzzAnswers \
-            source/git/objects:FuzzUnpack source/git/submodule:FuzzAddress source/verify:FuzzCommit transpile/ignition:FuzzRead \
-            transpile/nodefacts:FuzzRead internal/sops:FuzzYAMLMutated internal/sops:FuzzJSONMutated api/secretref:FuzzTemplate \
-            mcs/token:FuzzParse mcs/content:FuzzCheck internal/terminal:FuzzCut
+HOSTILE  := source:FuzzParseRevision reconcile/gitsource:FuzzWebhook source/oci:FuzzArchive source/git/transport:FuzzAnswers \
+            source/git/objects:FuzzUnpack source/git:FuzzAddress source/verify:FuzzCommit transpile/kinds:FuzzIgnition \
+            transpile/kinds:FuzzNodeFacts internal/sops:FuzzYAMLMutated internal/sops:FuzzJSONMutated api/machineconfig:FuzzTemplate \
+            mcs/join:FuzzParse mcs/content:FuzzCheck internal/terminal:FuzzCut
 
 say = @echo '==> $(1)'
 
@@ -137,7 +137,7 @@ generate: ## Deep copies, CRDs, their compact schemas and docs/api, from api/ an
 	@crds=$$(go list -m -f '{{.Dir}}' github.com/openshift/api)/payload-manifests/crds/0000_80_machine-config_01_; \
 	for crd in machineconfigs:machineconfigs machineconfigpools-SelfManagedHA:machineconfigpools machineconfigurations:machineconfigurations machineconfignodes-SelfManagedHA-Default:machineconfignodes pinnedimagesets:pinnedimagesets; do \
 	  install -m 0644 "$$crds$${crd%%:*}.crd.yaml" config/crd/openshift_$${crd##*:}.yaml; done
-	@go test ./transpile/schema -update >/dev/null
+	@go test ./transpile/cluster -update >/dev/null
 	@go run -C tools ./apidocs
 
 fmt: ## Format every Go file
@@ -340,9 +340,9 @@ soak: setup build $(ASSETS) $(if $(ROOT),$(KUBELET)) ## Random histories, foreca
 	@$(ENVTEST) $(GOTEST) -count=1 ./test/forecast -pairs=20000
 	@$(ENVTEST) $(GOTEST) -count=1 ./transpile/overlay -cases=1000
 	@$(ENVTEST) $(GOTEST) -count=1 ./reconcile/render -run TestAMergeValidates -lists=2000
-	@$(ENVTEST) $(GOTEST) -count=1 ./reconcile/controller -run AssignedConfigsAreRevisions -revisions.histories=500
+	@$(ENVTEST) $(GOTEST) -count=1 ./reconcile -run AssignedConfigsAreRevisions -revisions.histories=500
 	@$(ENVTEST) $(GOTEST) -count=1 ./mcd/agent -run TestADaemonWhoseWrites -lost-writes 0
-	@$(ENVTEST) $(GOTEST) -count=1 ./reconcile/controller -run TestAControllerWhoseWrites -lost-writes 0
+	@$(ENVTEST) $(GOTEST) -count=1 ./reconcile -run TestAControllerWhoseWrites -lost-writes 0
 	@$(ENVTEST) $(GOTEST) -count=1 ./bench/... | grep --line-buffered -v 'no test files'
 	@$(if $(ROOT),BUNSEN_LAB=1 $(ENVTEST) $(GOTEST) -count=1 -v -timeout 60m ./test/lab/reboots -reboots 100,printf '==> the 100 updates of a real host: NOT RUN. They need root\n')
 	@$(if $(ROOT),$(subst 30m,90m,$(CLUSTER)) -run '^TestLives$$' -lives 150,printf '==> the 150 lives of real nodes: NOT RUN. They need root\n')

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/mcs/daemon"
+	"github.com/bunsen-os/bunsen/mcs/join"
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
@@ -15,10 +15,10 @@ import (
 // installs.
 func TestTheDaemonComesByReference(t *testing.T) {
 	for dir, at := range map[string]string{
-		"fcos-kubeadm":    daemon.DefaultPath,
+		"fcos-kubeadm":    join.DefaultBinaryPath,
 		"flatcar-kubeadm": "/opt/bin/machine-config-daemon",
 	} {
-		units, err := daemon.Units(at)
+		units, err := join.DaemonUnits(at)
 		if err != nil {
 			t.Fatal(err)
 		}

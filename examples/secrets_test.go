@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/api/secretref"
+
 	"github.com/bunsen-os/bunsen/internal/sops"
-	"github.com/bunsen-os/bunsen/internal/sops/rules"
+
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
@@ -27,7 +27,7 @@ func TestTheExampleWithSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := secretref.Files(config)
+	files, err := machineconfig.SecretFiles(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestTheExampleWithSecrets(t *testing.T) {
 		if f.Content.Format != "" {
 			plain, err = sops.Decrypt(f.Content.Format, f.Content.Body, ids...)
 		} else {
-			plain, err = f.Content.Expand(func(r secretref.Reference) ([]byte, error) {
+			plain, err = f.Content.Expand(func(r machineconfig.SecretReference) ([]byte, error) {
 				return []byte("<" + r.String() + ">"), nil
 			})
 		}
@@ -59,11 +59,11 @@ func TestTheExampleWithSecrets(t *testing.T) {
 			t.Errorf("%s has %q, want %q", path, got[path], want)
 		}
 	}
-	raw, err := os.ReadFile(filepath.Join("secrets", rules.File))
+	raw, err := os.ReadFile(filepath.Join("secrets", sops.RulesFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	rs, err := rules.Parse(raw)
+	rs, err := sops.ParseRules(raw)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/api/secretref"
+
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
@@ -92,7 +92,7 @@ func Compose(in Input, v Version) (Body, error) {
 // not have. It returns the names of the items that it leaves out.
 func (in Input) withoutSecrets(config machineconfig.Config) (machineconfig.Config, []string, error) {
 	if !in.Withhold && in.Secrets != nil {
-		resolved, err := secretref.Resolve(config, in.Secrets.Contents)
+		resolved, err := machineconfig.ResolveSecrets(config, in.Secrets.Contents)
 		if err != nil {
 			return config, nil, fmt.Errorf("resolving the secrets of config %s: %w", in.Rendered.Name, err)
 		}

@@ -9,9 +9,9 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/api/secretref"
+
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy/secret"
+	"github.com/bunsen-os/bunsen/internal/secretmask"
 )
 
 // withholder removes the secrets from a config.
@@ -20,9 +20,9 @@ type withholder struct {
 	// have the other secrets.
 	onlyUnresolved bool
 
-	secretPaths secret.Paths // secretPaths are the paths that users marked as secret.
-	withheld    []string     // withheld has the items that are left out; the machine gets them after it has joined.
-	needed      []string     // needed has the secret fields that the machine cannot get later.
+	secretPaths secretmask.Paths // secretPaths are the paths that users marked as secret.
+	withheld    []string         // withheld has the items that are left out; the machine gets them after it has joined.
+	needed      []string         // needed has the secret fields that the machine cannot get later.
 }
 
 // joinPaths are the paths of files without which a machine cannot join the cluster.
@@ -32,7 +32,7 @@ var joinPaths = []string{KubeconfigPath, "/etc/kubernetes/bootstrap-kubelet.conf
 // hashes of passwords. It also returns the list of withheld items, and the secret fields that the machine needs before
 // it joins or that no program adds later. The lists in the returned config are new; withhold does not change the
 // caller's lists. The config must be flat: it must not merge other configs.
-func withhold(c machineconfig.Config, marked secret.Paths) (machineconfig.Config, []string, []string) {
+func withhold(c machineconfig.Config, marked secretmask.Paths) (machineconfig.Config, []string, []string) {
 	w := &withholder{secretPaths: marked}
 	c.Ignition.Storage = w.storage(c.Ignition.Storage)
 	c.Ignition.Systemd.Units = w.units(c.Ignition.Systemd.Units)
@@ -50,8 +50,8 @@ func withholdUnresolved(c machineconfig.Config) (machineconfig.Config, []string,
 
 // secretPathsOf returns the paths that users marked as secret. The controller has validated the annotation; an invalid
 // pattern matches nothing.
-func secretPathsOf(rendered *mcfgv1.MachineConfig) secret.Paths {
-	paths, _ := secret.ParsePaths(rendered.Annotations[v1alpha1.SecretPathsAnnotation])
+func secretPathsOf(rendered *mcfgv1.MachineConfig) secretmask.Paths {
+	paths, _ := secretmask.ParsePaths(rendered.Annotations[v1alpha1.SecretPathsAnnotation])
 	return paths
 }
 
@@ -140,7 +140,7 @@ func (w *withholder) passwd(p ign.Passwd) ign.Passwd {
 // secretResource reports whether the contents of a resource are declared as secret. An empty file at a marked path has
 // no secret.
 func (w *withholder) secretResource(file string, r ign.Resource) bool {
-	if r.Source != nil && secretref.IsUnresolved(*r.Source) {
+	if r.Source != nil && machineconfig.IsUnresolved(*r.Source) {
 		return true
 	}
 	if w.onlyUnresolved || !w.secretPaths.Match(file) {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy/secret"
+	"github.com/bunsen-os/bunsen/internal/secretmask"
 )
 
 // marked is a rendered config with marks of its owner.
@@ -146,7 +146,7 @@ func TestWhatIsWithheldIsLeftOutAndNothingElse(t *testing.T) {
 		if diff := cmp.Diff(full, left); diff != "" {
 			t.Errorf("-whole less what is withheld +served\n%s", diff)
 		}
-		again, bare, bound := withhold(machineconfig.Config{Ignition: left}, secret.Paths{"/etc/s1.key", "/etc/s2"})
+		again, bare, bound := withhold(machineconfig.Config{Ignition: left}, secretmask.Paths{"/etc/s1.key", "/etc/s2"})
 		if len(bare)+len(bound) > 0 || len(again.Ignition.Storage.Files) != len(left.Storage.Files) {
 			t.Errorf("there is still secret in it: %q %q", bare, bound)
 		}
@@ -181,7 +181,7 @@ func FuzzWithhold(f *testing.F) {
 			t.Fatalf("%s is served with its secrets, and without is wrong: %v", config, err)
 		}
 		marks := slices.DeleteFunc(secretPathsOf(mc), func(m string) bool { // of files that the server adds
-			return secret.Paths{m}.Match(NodeAnnotationsPath) || secret.Paths{m}.Match(EncapsulatedPath)
+			return secretmask.Paths{m}.Match(NodeAnnotationsPath) || secretmask.Paths{m}.Match(EncapsulatedPath)
 		})
 		left := decode(t, less.Head)
 		if _, bare, held := withhold(machineconfig.Config{Ignition: left}, marks); len(bare)+len(held) > 0 {

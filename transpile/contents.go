@@ -5,13 +5,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bunsen-os/bunsen/api/contentstore"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/policy"
-	"github.com/bunsen-os/bunsen/transpile/largefile"
-	"github.com/bunsen-os/bunsen/transpile/nodefacts"
+
+	"github.com/bunsen-os/bunsen/internal/disruption"
+
+	"github.com/bunsen-os/bunsen/transpile/kinds"
 	"github.com/bunsen-os/bunsen/transpile/origin"
-	"github.com/bunsen-os/bunsen/transpile/place"
 )
 
 // withFiles returns fragments whose large files are read from a tree. A cached fragment may be from another tree.
@@ -38,12 +37,12 @@ func (t *Transpiler) checkLargeFiles(fragments []Fragment, found *origin.Finding
 			continue // This line is unreachable, because the fragment was written from a config.
 		}
 		for _, c := range f.Contents {
-			at, ok := f.Origin.Find(place.Item(config, policy.KindFile, c.Path))
+			at, ok := f.Origin.Find(PlacedItem(config, disruption.KindFile, c.Path))
 			if !ok {
 				at = origin.Pos{File: f.File}
 			}
-			found.Errorf(at, largefile.Rule, "%s has %s and does not fit into a MachineConfig: %v", c.Path,
-				contentstore.SizeText(c.Size), contentstore.ErrNoStore)
+			found.Errorf(at, LargeFileRule, "%s has %s and does not fit into a MachineConfig: %v", c.Path,
+				machineconfig.SizeText(c.Size), machineconfig.ErrNoContentStore)
 		}
 	}
 }
@@ -58,8 +57,8 @@ func (t *Transpiler) checkImages(fragments []Fragment, found *origin.Findings) {
 	}
 	for _, f := range fragments {
 		t.checkImages(f.Documents, found)
-		for _, err := range nodefacts.CheckImages(f.MachineConfig.Spec) {
-			at, ok := f.Origin.Find(place.Output(err.Error()))
+		for _, err := range kinds.CheckImages(f.MachineConfig.Spec) {
+			at, ok := f.Origin.Find(PlacedOutput(err.Error()))
 			if !ok {
 				at = origin.Pos{File: f.File}
 			}
@@ -69,10 +68,10 @@ func (t *Transpiler) checkImages(fragments []Fragment, found *origin.Findings) {
 }
 
 // Contents returns the files of all fragments that are in the content store, each hash once.
-func Contents(fragments []Fragment) (all []contentstore.File) {
+func Contents(fragments []Fragment) (all []machineconfig.LargeFile) {
 	for _, f := range fragments {
 		all = append(append(all, f.Contents...), Contents(f.Documents)...)
 	}
-	slices.SortStableFunc(all, func(a, b contentstore.File) int { return strings.Compare(a.Hash, b.Hash) })
-	return slices.CompactFunc(all, func(a, b contentstore.File) bool { return a.Hash == b.Hash })
+	slices.SortStableFunc(all, func(a, b machineconfig.LargeFile) int { return strings.Compare(a.Hash, b.Hash) })
+	return slices.CompactFunc(all, func(a, b machineconfig.LargeFile) bool { return a.Hash == b.Hash })
 }

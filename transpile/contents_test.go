@@ -14,8 +14,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bunsen-os/bunsen/api/contentstore"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile"
 )
@@ -54,7 +54,7 @@ func noise(seed byte, n int) string {
 // TestLargeFilesGoToTheContentStore: a file that no config can have is named by its hash, in every variant, and the
 // place of the value is the file itself.
 func TestLargeFilesGoToTheContentStore(t *testing.T) {
-	big := noise(1, contentstore.MaxObject+1)
+	big := noise(1, machineconfig.MaxContentObject+1)
 	for _, variant := range []string{"fcos", "openshift"} {
 		tree := repositoryOf(t, map[string]string{
 			"pools/worker/10-big.bu": document(variant, "    - path: /usr/local/bin/big\n      mode: 0755\n      contents:\n        local: big\n    - path: /etc/small\n      contents: {inline: x}\n"),
@@ -89,7 +89,7 @@ func parsed(t *testing.T, f transpile.Fragment) machineconfig.Config {
 	return c
 }
 
-func contentOf(t *testing.T, f contentstore.File) string {
+func contentOf(t *testing.T, f machineconfig.LargeFile) string {
 	t.Helper()
 	r, err := f.Open()
 	if err != nil {
@@ -204,7 +204,7 @@ func TestAFileOf100MiB(t *testing.T) {
 	if mib := (after.TotalAlloc - before.TotalAlloc) >> 20; mib > 20 {
 		t.Errorf("%d MiB were allocated", mib)
 	}
-	sparse(t, file, contentstore.MaxSize+1)
+	sparse(t, file, machineconfig.MaxContent+1)
 	if got := withStore(tree); !strings.Contains(got.Report.String(), "files of at most 268435456") {
 		t.Error(got.Report)
 	}

@@ -1,27 +1,22 @@
 package transpile
 
 import (
-	"github.com/bunsen-os/bunsen/transpile/object"
+	"github.com/bunsen-os/bunsen/transpile/kinds"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/transpile/butane"
-	"github.com/bunsen-os/bunsen/transpile/containerruntime"
-	"github.com/bunsen-os/bunsen/transpile/ignition"
-	"github.com/bunsen-os/bunsen/transpile/kubelet"
+
 	"github.com/bunsen-os/bunsen/transpile/message"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
-	"github.com/bunsen-os/bunsen/transpile/place"
-	"github.com/bunsen-os/bunsen/transpile/registries"
-	"github.com/bunsen-os/bunsen/transpile/sshkeys"
 )
 
 // convert turns a document of any kind into a config.
 func convert(repo repository, pool string, n named) translation {
 	doc := n.doc
 	d := translation{name: n.name, role: pool}
-	in := object.Input{Pool: pool, Source: doc.Source, Origin: doc.Origin}
-	var out object.Output
+	in := kinds.ObjectInput{Pool: pool, Source: doc.Source, Origin: doc.Origin}
+	var out kinds.ObjectOutput
 	var found []origin.Finding
 	switch doc.Kind {
 	case documents.MachineConfig:
@@ -31,27 +26,27 @@ func convert(repo repository, pool string, n named) translation {
 		b, found = butane.Translate(butane.Input{
 			Source: doc.Source, Origin: doc.Origin, Root: repo.tree.Root, FS: repo.fs, Refused: repo.refused,
 		})
-		out, d.included, d.contents = object.Output{Config: b.Config, Origin: b.Origin}, includedBy(b.Locals),
+		out, d.included, d.contents = kinds.ObjectOutput{Config: b.Config, Origin: b.Origin}, includedBy(b.Locals),
 			b.Contents
 		d.system = b.Variant
 		if b.Name != "" {
 			d.name, d.role = b.Name, b.Role
 		}
 	case documents.Ignition:
-		var i ignition.Output
-		i, found = ignition.Translate(ignition.Input{Source: doc.Source, Origin: doc.Origin})
-		out = object.Output{Config: i.Config, Origin: i.Origin}
+		var i kinds.IgnitionOutput
+		i, found = kinds.TranslateIgnition(kinds.IgnitionInput{Source: doc.Source, Origin: doc.Origin})
+		out = kinds.ObjectOutput{Config: i.Config, Origin: i.Origin}
 	case documents.KubeletConfiguration:
-		out, found = kubelet.Configuration(in)
+		out, found = kinds.KubeletConfiguration(in)
 	case documents.KubeletConfig:
-		out, found = kubelet.Config(in)
+		out, found = kinds.TranslateKubelet(in)
 	case documents.ContainerRuntimeConfig:
-		out, found = containerruntime.Translate(in)
+		out, found = kinds.TranslateContainerRuntime(in)
 	case documents.ImageDigestMirrorSet, documents.ImageTagMirrorSet, documents.ImageContentSourcePolicy,
 		documents.ClusterImagePolicy, documents.ImagePolicy:
-		out, found = registries.Translate(aboutRegistries(pool, n))
+		out, found = kinds.TranslateRegistries(aboutRegistries(pool, n))
 	case documents.SSHKeys:
-		out, found = sshkeys.Translate(in)
+		out, found = kinds.TranslateSSHKeys(in)
 	default:
 		found = []origin.Finding{origin.Errorf(origin.Pos{File: doc.File}, "kind", "unknown kind %q", doc.Kind)}
 	}
@@ -59,7 +54,7 @@ func convert(repo repository, pool string, n named) translation {
 	d.Add(found...)
 	if doc.Kind != documents.Butane && !d.HasErrors() {
 		for _, bad := range machineconfig.Validate(d.config) { // Butane has already validated Butane documents.
-			at, _ := d.origin.Find(place.Output(bad.Error()))
+			at, _ := d.origin.Find(PlacedOutput(bad.Error()))
 			d.Errorf(at, "ignition", "%s", message.TranslateLine(bad.Error()))
 		}
 	}
@@ -67,10 +62,10 @@ func convert(repo repository, pool string, n named) translation {
 }
 
 // aboutRegistries returns the documents that become one fragment about registries.
-func aboutRegistries(pool string, n named) []registries.Document {
-	out := make([]registries.Document, 0, 1+len(n.joined))
+func aboutRegistries(pool string, n named) []kinds.RegistriesDocument {
+	out := make([]kinds.RegistriesDocument, 0, 1+len(n.joined))
 	for _, d := range append([]documents.Document{n.doc}, n.joined...) {
-		out = append(out, registries.Document{Kind: string(d.Kind), Input: object.Input{
+		out = append(out, kinds.RegistriesDocument{Kind: string(d.Kind), ObjectInput: kinds.ObjectInput{
 			Pool: pool, Source: d.Source,
 			Origin: d.Origin,
 		}})

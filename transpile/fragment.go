@@ -3,7 +3,7 @@ package transpile
 import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
-	"github.com/bunsen-os/bunsen/api/contentstore"
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/transpile/cluster"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
@@ -21,7 +21,7 @@ type Fragment struct {
 	Digest string
 	// Contents are the files of the MachineConfig that are in the content store, because they are too large for the
 	// object.
-	Contents []contentstore.File
+	Contents []machineconfig.LargeFile
 	// File is the file that declares the document, relative to the source's path. Files other than File may have
 	// patched the document.
 	File string

@@ -13,12 +13,11 @@ import (
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/transpile/cluster"
-	"github.com/bunsen-os/bunsen/transpile/ignition"
+	"github.com/bunsen-os/bunsen/transpile/kinds"
 	"github.com/bunsen-os/bunsen/transpile/message"
-	"github.com/bunsen-os/bunsen/transpile/object"
+
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
-	"github.com/bunsen-os/bunsen/transpile/place"
 )
 
 // rawConfig reads a MachineConfig.
@@ -36,19 +35,19 @@ func rawConfig(doc documents.Document) translation {
 	}
 	mc := mcfgv1.MachineConfig{}
 	start := origin.Pos{File: doc.File}
-	whole, err := object.Read(doc.Source)
+	whole, err := kinds.ReadObject(doc.Source)
 	if err != nil {
 		d.Errorf(start, "machine-config", "not a MachineConfig: %v", err)
 		return d
 	}
-	d.List = object.Part{Object: whole, Path: "$", Places: doc.Origin, What: "MachineConfig"}.Decode(&mc)
+	d.List = kinds.ObjectPart{Object: whole, Path: "$", Places: doc.Origin, What: "MachineConfig"}.Decode(&mc)
 	if d.HasErrors() {
 		return d
 	}
 	d.name, d.role = mc.Name, mc.Labels[v1alpha1.RoleLabel]
 	d.checkMetadata(mc, doc.Origin, start)
 	d.warnDropped(mc, start)
-	if ignition.IsOld(mc.Spec.Config.Raw) {
+	if kinds.IsOldIgnition(mc.Spec.Config.Raw) {
 		if mc.Spec.Config.Raw = d.upgrade(mc.Spec.Config.Raw); mc.Spec.Config.Raw == nil {
 			return d
 		}
@@ -59,7 +58,7 @@ func rawConfig(doc documents.Document) translation {
 	}
 	if d.config, err = machineconfig.Parse(mc.Spec); err != nil {
 		for _, line := range strings.Split(err.Error(), "\n") {
-			at, ok := d.origin.Find(place.Output(line))
+			at, ok := d.origin.Find(PlacedOutput(line))
 			if !ok {
 				at = start
 			}
@@ -71,8 +70,8 @@ func rawConfig(doc documents.Document) translation {
 
 // upgrade translates Ignition 2 and its origins. upgrade returns nil if that is impossible.
 func (d *translation) upgrade(raw []byte) []byte {
-	r, problems := ignition.Read(raw)
-	d.Add(ignition.Findings(problems, d.origin)...)
+	r, problems := kinds.ReadIgnition(raw)
+	d.Add(kinds.IgnitionFindings(problems, d.origin)...)
 	if d.HasErrors() {
 		return nil
 	}
@@ -147,8 +146,8 @@ func (d *translation) checkKeys(raw []byte) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return
 	}
-	if mistyped := ignition.Mistyped(raw); mistyped != nil {
-		d.Add(ignition.Findings([]ignition.Problem{*mistyped}, d.origin)...)
+	if mistyped := kinds.MistypedIgnition(raw); mistyped != nil {
+		d.Add(kinds.IgnitionFindings([]kinds.IgnitionProblem{*mistyped}, d.origin)...)
 		return
 	}
 	d.checkSources(raw)

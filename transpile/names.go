@@ -11,9 +11,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/bunsen-os/bunsen/transpile/kinds"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
-	"github.com/bunsen-os/bunsen/transpile/registries"
 )
 
 const (
@@ -85,7 +85,7 @@ func inPool(pool string, docs []documents.Document) ([]named, []origin.Finding) 
 		}
 	}
 	if len(joined) > 0 {
-		out = append(out, named{doc: joined[0], name: registries.FragmentName(pool), joined: joined[1:]})
+		out = append(out, named{doc: joined[0], name: kinds.FragmentName(pool), joined: joined[1:]})
 	}
 	return out, found
 }

@@ -13,13 +13,13 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/bunsen-os/bunsen/api/contentstore"
-	"github.com/bunsen-os/bunsen/api/nodetable"
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy/secret"
-	"github.com/bunsen-os/bunsen/transpile/lint"
-	"github.com/bunsen-os/bunsen/transpile/nodefacts"
-	"github.com/bunsen-os/bunsen/transpile/object"
+	"github.com/bunsen-os/bunsen/internal/secretmask"
+
+	"github.com/bunsen-os/bunsen/transpile/kinds"
+
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
@@ -30,9 +30,9 @@ type nodeBuilder struct {
 	pool string
 	// file is the path of the table. rows has its rows by the name of the node; nil without a table.
 	file  string
-	rows  map[string]nodefacts.Row
-	order []nodefacts.Row
-	table nodetable.Table
+	rows  map[string]kinds.FactRow
+	order []kinds.FactRow
+	table machineconfig.NodeTable
 	// documents are the documents that the table contains, with their origins.
 	documents []Fragment
 	// broken is true if the table has errors, so that it may lack facts.
@@ -45,21 +45,21 @@ type nodeBuilder struct {
 // buildNodes adds the table of nodes to the fragments of a built pool. Documents that use facts move to the table.
 func (t *Transpiler) buildNodes(repo repository, pool string, built builtPool, stop *stopper) builtPool {
 	b := &nodeBuilder{
-		repo: repo, pool: pool, file: path.Join(poolDir(pool), nodefacts.File), used: map[string]bool{},
+		repo: repo, pool: pool, file: path.Join(poolDir(pool), kinds.NodeFactsFile), used: map[string]bool{},
 		at: map[string]origin.Pos{},
 	}
-	b.table = nodetable.Table{Pool: pool, Nodes: map[string]nodetable.Node{}}
+	b.table = machineconfig.NodeTable{Pool: pool, Nodes: map[string]machineconfig.NodeFacts{}}
 	b.readRows(&built)
 	directories := b.directories(built)
 	if b.rows != nil {
 		built.fragments = b.takeShared(built.fragments)
 	} else {
 		for _, f := range built.fragments {
-			b.reportReferences(f, nodefacts.CheckTemplates(f.MachineConfig.Spec))
+			b.reportReferences(f, kinds.CheckTemplates(f.MachineConfig.Spec))
 		}
 	}
 	for _, f := range built.fragments { // No table gives these a value for a fact.
-		if err := nodefacts.CheckPlainImages(f.MachineConfig.Spec); err != nil {
+		if err := kinds.CheckPlainImages(f.MachineConfig.Spec); err != nil {
 			b.reportReferences(f, err)
 		}
 	}
@@ -71,12 +71,13 @@ func (t *Transpiler) buildNodes(repo repository, pool string, built builtPool, s
 		dir := path.Join(poolDir(pool), nodesDir, node)
 		own := t.buildDirectory(repo, pool, dir, stop)
 		if !origin.Fatal(own.findings) && len(own.fragments) == 0 {
-			b.Errorf(origin.Pos{File: dir}, nodefacts.Rule, "the directory of node %s has no documents: add a Butane "+
-				"file (*.bu), or remove the directory", node)
+			b.Errorf(origin.Pos{File: dir}, kinds.NodeFactsRule,
+				"the directory of node %s has no documents: add a Butane "+
+					"file (*.bu), or remove the directory", node)
 		}
 		built.reads, built.included = append(built.reads, own.reads...), append(built.included, own.included...)
 		b.Add(slices.DeleteFunc(b.quiet(own.findings), func(f origin.Finding) bool {
-			return f.Rule == lint.RuleIdentity // The documents are of this node alone.
+			return f.Rule == RuleIdentity // The documents are of this node alone.
 		})...)
 		b.addDirectory(node, dir, own.fragments)
 	}
@@ -89,7 +90,7 @@ func (t *Transpiler) buildNodes(repo repository, pool string, built builtPool, s
 	b.checkNodes()
 	f, err := b.fragment(built)
 	if err != nil {
-		b.Errorf(origin.Pos{File: b.file}, nodefacts.Rule, "%v", err)
+		b.Errorf(origin.Pos{File: b.file}, kinds.NodeFactsRule, "%v", err)
 	}
 	built.fragments, built.findings = append(built.fragments, f), append(built.findings, b.List...)
 	return built
@@ -100,20 +101,20 @@ func (b *nodeBuilder) readRows(built *builtPool) {
 	src, err := fs.ReadFile(b.repo.fs, b.file)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
-			b.Errorf(origin.Pos{File: b.file}, nodefacts.Rule, "%v", err)
+			b.Errorf(origin.Pos{File: b.file}, kinds.NodeFactsRule, "%v", err)
 		}
 		return
 	}
-	rows, isTable, found := nodefacts.Read(b.file, src)
+	rows, isTable, found := kinds.ReadNodeFacts(b.file, src)
 	if !isTable {
 		return
 	}
 	b.Add(found...)
 	b.broken = origin.Fatal(found)
-	b.rows, b.order = map[string]nodefacts.Row{}, rows
+	b.rows, b.order = map[string]kinds.FactRow{}, rows
 	for _, row := range rows {
 		b.rows[row.Node], b.at[row.Node] = row, row.At
-		b.table.Nodes[row.Node] = nodetable.Node{Facts: row.Facts()}
+		b.table.Nodes[row.Node] = machineconfig.NodeFacts{Facts: row.Facts()}
 	}
 	sum := sha256.Sum256(src)
 	built.reads = append(built.reads, origin.File{Path: b.file, Blob: hex.EncodeToString(sum[:])})
@@ -142,7 +143,7 @@ func (b *nodeBuilder) directories(built builtPool) []string {
 		switch bad := validation.IsDNS1123Subdomain(e.Name()); {
 		case !e.IsDir() || isListed || strings.HasPrefix(e.Name(), "."):
 		case len(bad) > 0:
-			b.Errorf(origin.Pos{File: at}, nodefacts.Rule, "%q is no name of a node: %s", e.Name(),
+			b.Errorf(origin.Pos{File: at}, kinds.NodeFactsRule, "%q is no name of a node: %s", e.Name(),
 				strings.Join(bad, "; "))
 		default:
 			out = append(out, e.Name())
@@ -153,14 +154,14 @@ func (b *nodeBuilder) directories(built builtPool) []string {
 
 // quiet removes the warnings about references to facts, because the table replaces them.
 func (b *nodeBuilder) quiet(found []origin.Finding) []origin.Finding {
-	return slices.DeleteFunc(found, func(f origin.Finding) bool { return f.Rule == lint.RuleNodeFact })
+	return slices.DeleteFunc(found, func(f origin.Finding) bool { return f.Rule == RuleNodeFact })
 }
 
 // takeShared moves the documents that use facts to the table, and returns the others.
 func (b *nodeBuilder) takeShared(fragments []Fragment) []Fragment {
 	var rest []Fragment
 	for _, f := range fragments {
-		found, err := nodetable.Find(f.MachineConfig.Spec)
+		found, err := machineconfig.FindFacts(f.MachineConfig.Spec)
 		b.reportReferences(f, err)
 		switch {
 		case len(found.Facts) > 0:
@@ -172,16 +173,20 @@ func (b *nodeBuilder) takeShared(fragments []Fragment) []Fragment {
 			rest = append(rest, f)
 		}
 	}
-	slices.SortFunc(b.table.Shared, func(x, y nodetable.Document) int { return strings.Compare(x.Name, y.Name) })
+	slices.SortFunc(b.table.Shared, func(x,
+		y machineconfig.NodeDocument,
+	) int {
+		return strings.Compare(x.Name, y.Name)
+	})
 	return rest
 }
 
 // unescaped returns a document without references in which $${node. became the text ${node.
 func (b *nodeBuilder) unescaped(f Fragment) Fragment {
-	spec, err := nodetable.Expand(f.MachineConfig.Spec, nil)
+	spec, err := machineconfig.ExpandFacts(f.MachineConfig.Spec, nil)
 	mc := f.MachineConfig.DeepCopy()
 	mc.Spec = spec
-	digest, wrong := object.Digest(mc)
+	digest, wrong := kinds.ObjectDigest(mc)
 	b.reportReferences(f, errors.Join(err, wrong))
 	f.MachineConfig, f.Digest = mc, digest
 	return f
@@ -195,15 +200,15 @@ func (b *nodeBuilder) addDirectory(node, dir string, fragments []Fragment) {
 	}
 	row, hasRow := b.rows[node]
 	for _, f := range inOrder(fragments) {
-		found, err := nodetable.Find(f.MachineConfig.Spec)
+		found, err := machineconfig.FindFacts(f.MachineConfig.Spec)
 		b.reportReferences(f, err)
 		for _, fact := range found.Facts {
-			if _, ok := row.Facts()[fact]; fact != nodetable.NameFact && !ok && !b.broken {
+			if _, ok := row.Facts()[fact]; fact != machineconfig.NameFact && !ok && !b.broken {
 				why := "has no row in " + b.file
 				if hasRow {
 					why = "has no such fact in " + row.At.String()
 				}
-				b.Errorf(b.place(f, fact), nodefacts.Rule, "the document uses the fact %q, and node %s %s: add it",
+				b.Errorf(b.place(f, fact), kinds.NodeFactsRule, "the document uses the fact %q, and node %s %s: add it",
 					fact, node, why)
 			}
 			b.used[fact] = true
@@ -215,25 +220,27 @@ func (b *nodeBuilder) addDirectory(node, dir string, fragments []Fragment) {
 }
 
 // document returns a document in the form of the table.
-func (b *nodeBuilder) document(f Fragment) nodetable.Document {
+func (b *nodeBuilder) document(f Fragment) machineconfig.NodeDocument {
 	b.documents = append(b.documents, f)
-	return nodetable.Document{Name: f.Name, File: f.File, Spec: f.MachineConfig.Spec}
+	return machineconfig.NodeDocument{Name: f.Name, File: f.File, Spec: f.MachineConfig.Spec}
 }
 
 // reportReferences reports invalid references to facts.
 func (b *nodeBuilder) reportReferences(f Fragment, err error) {
-	if i := slices.IndexFunc(f.Contents, func(c contentstore.File) bool {
+	if i := slices.IndexFunc(f.Contents, func(c machineconfig.LargeFile) bool {
 		return c.HasFacts && b.rows != nil
 	}); i >= 0 {
-		b.Errorf(origin.Pos{File: f.Contents[i].Name, Line: 1}, nodefacts.Rule, "the file is too large for a config, "+
-			"and contains %s. A file of the content store is the same on all nodes: make it smaller, or remove the "+
-			"reference", contentstore.Fact)
+		b.Errorf(origin.Pos{File: f.Contents[i].Name, Line: 1}, kinds.NodeFactsRule,
+			"the file is too large for a config, "+
+				"and contains %s. A file of the content store is the same on all nodes: make it smaller, or remove "+
+				"the "+
+				"reference", machineconfig.ContentFact)
 	}
 	if err == nil {
 		return
 	}
 	for line := range strings.SplitSeq(err.Error(), "\n") {
-		b.Errorf(b.place(f, ""), nodefacts.Rule, "%s", line)
+		b.Errorf(b.place(f, ""), kinds.NodeFactsRule, "%s", line)
 	}
 }
 
@@ -244,19 +251,20 @@ func (b *nodeBuilder) use(f Fragment, facts []string) {
 		if b.broken {
 			continue
 		}
-		known := fact == nodetable.NameFact
+		known := fact == machineconfig.NameFact
 		for _, row := range b.order {
 			_, has := row.Facts()[fact]
 			known = known || has
 		}
 		if !known {
-			b.Errorf(b.place(f, fact), nodefacts.Rule, "no node of %s has the fact %q: correct the name, or add the "+
-				"fact to each row", b.file, fact)
+			b.Errorf(b.place(f, fact), kinds.NodeFactsRule,
+				"no node of %s has the fact %q: correct the name, or add the "+
+					"fact to each row", b.file, fact)
 			continue
 		}
 		for _, row := range b.order {
-			if _, has := row.Facts()[fact]; !has && fact != nodetable.NameFact {
-				b.Errorf(row.At, nodefacts.Rule, "node %s has no fact %q, which %s uses: add it", row.Node, fact,
+			if _, has := row.Facts()[fact]; !has && fact != machineconfig.NameFact {
+				b.Errorf(row.At, kinds.NodeFactsRule, "node %s has no fact %q, which %s uses: add it", row.Node, fact,
 					b.place(f, fact))
 			}
 		}
@@ -292,8 +300,9 @@ func (b *nodeBuilder) checkFacts() {
 		for _, c := range row.Cells {
 			if !b.used[c.Fact] && !reported[c.Fact] {
 				reported[c.Fact] = true
-				b.Errorf(c.At, nodefacts.Rule, "no document uses the fact %q: write ${node.%s} into a document of "+
-					"the pool, or remove the fact from each row", c.Fact, c.Fact)
+				b.Errorf(c.At, kinds.NodeFactsRule,
+					"no document uses the fact %q: write ${node.%s} into a document of "+
+						"the pool, or remove the fact from each row", c.Fact, c.Fact)
 			}
 		}
 	}
@@ -309,11 +318,12 @@ func (b *nodeBuilder) checkNodes() {
 		before := len(b.List)
 		documents, err := b.table.For(node)
 		if err != nil {
-			b.Errorf(b.at[node], nodefacts.Rule, "%v", err)
+			b.Errorf(b.at[node], kinds.NodeFactsRule, "%v", err)
 		}
 		for _, d := range documents {
-			for _, problem := range nodefacts.Problems(d) {
-				b.Errorf(b.at[node], nodefacts.Rule, "document %s with the facts of node %s: %s", d.Name, node, problem)
+			for _, problem := range kinds.NodeFactsProblems(d) {
+				b.Errorf(b.at[node], kinds.NodeFactsRule, "document %s with the facts of node %s: %s", d.Name, node,
+					problem)
 			}
 		}
 		if len(b.List) > before {
@@ -335,16 +345,16 @@ func (b *nodeBuilder) fragment(built builtPool) (Fragment, error) {
 	var of []origin.File
 	for _, d := range b.documents {
 		of = append(of, d.Origin.Files...)
-		marked, err := secret.ParsePaths(d.MachineConfig.Annotations[v1alpha1.SecretPathsAnnotation])
+		marked, err := secretmask.ParsePaths(d.MachineConfig.Annotations[v1alpha1.SecretPathsAnnotation])
 		if err != nil {
 			return Fragment{}, fmt.Errorf("reading the secret paths of %s: %w", d.Name, err)
 		}
 		paths = append(paths, marked...)
 	}
-	if text := secret.Join(paths); text != "" {
+	if text := secretmask.Join(paths); text != "" {
 		mc.Annotations = map[string]string{v1alpha1.SecretPathsAnnotation: text}
 	}
-	digest, err := object.Digest(mc)
+	digest, err := kinds.ObjectDigest(mc)
 	if err != nil {
 		return Fragment{}, err
 	}
@@ -356,7 +366,7 @@ func (b *nodeBuilder) fragment(built builtPool) (Fragment, error) {
 		f.File = b.documents[0].File
 	}
 	f.Origin.At = map[string]origin.Pos{"$": {File: f.File, Line: 1}}
-	f.Origin.Files = nodefacts.Files(b.file, path.Join(poolDir(b.pool), nodesDir), built.reads, of)
+	f.Origin.Files = kinds.NodeFactsFiles(b.file, path.Join(poolDir(b.pool), nodesDir), built.reads, of)
 	return f, nil
 }
 
@@ -366,7 +376,8 @@ func checkNodesOnce(fragments []Fragment, found *origin.Findings) {
 	for _, f := range fragments {
 		for node, at := range f.Nodes {
 			if other, twice := first[node]; twice {
-				found.Errorf(at, nodefacts.Rule, "node %s is in %s too: a node is in one pool, so remove one of them",
+				found.Errorf(at, kinds.NodeFactsRule,
+					"node %s is in %s too: a node is in one pool, so remove one of them",
 					node, other)
 				continue
 			}

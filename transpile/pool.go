@@ -8,21 +8,18 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/bunsen-os/bunsen/api/contentstore"
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/transpile/butane"
-	"github.com/bunsen-os/bunsen/transpile/largefile"
-	"github.com/bunsen-os/bunsen/transpile/lint"
+
+	"github.com/bunsen-os/bunsen/transpile/kinds"
 	"github.com/bunsen-os/bunsen/transpile/message"
-	"github.com/bunsen-os/bunsen/transpile/object"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/overlay"
 	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
-	"github.com/bunsen-os/bunsen/transpile/place"
-	"github.com/bunsen-os/bunsen/transpile/references"
 )
 
 // named is a document and the name that its pool gives it. The name is empty if the document has its own.
@@ -122,7 +119,7 @@ type translation struct {
 	secretPaths string // the value of the annotation for secret paths
 	origin      origin.Map
 	included    []included
-	contents    []contentstore.File // the files of the config that are in the content store
+	contents    []machineconfig.LargeFile // the files of the config that are in the content store
 	origin.Findings
 }
 
@@ -148,11 +145,11 @@ func translate(repo repository, pool string, n named) documentEntry {
 			betterName(doc.File))
 	}
 	d.check()
-	d.Add(references.Check(d.config, d.origin)...)
-	d.Add(largefile.Check(d.config, d.contents, d.origin)...)
-	d.Add(lint.Check(repo.fs, d.config, d.system, d.origin)...)
+	d.Add(CheckReferences(d.config, d.origin)...)
+	d.Add(CheckLargeFiles(d.config, d.contents, d.origin)...)
+	d.Add(Lint(repo.fs, d.config, d.system, d.origin)...)
 	if doc.Kind != documents.SSHKeys { // The translation of an SSHKeys document checks the keys itself.
-		d.Add(lint.Accounts(d.config, d.origin)...)
+		d.Add(Accounts(d.config, d.origin)...)
 	}
 	f, err := fragment(pool, d)
 	if err != nil {
@@ -179,7 +176,7 @@ func (d *translation) check() {
 	found := append(machineconfig.Check(d.config), machineconfig.CheckSystem(d.config.KernelType,
 		d.config.Extensions)...)
 	for _, err := range found {
-		at, _ := d.origin.Find(place.Output(err.Error()))
+		at, _ := d.origin.Find(PlacedOutput(err.Error()))
 		rule := "unsafe"
 		var nested *machineconfig.NestedError
 		if errors.As(err, &nested) {
@@ -190,8 +187,8 @@ func (d *translation) check() {
 	if d.HasErrors() {
 		return
 	}
-	for _, r := range policy.Invalid(d.config) {
-		item := place.Item(d.config, r.Kind, r.Name)
+	for _, r := range disruption.Invalid(d.config) {
+		item := PlacedItem(d.config, r.Kind, r.Name)
 		if r.Part != "" {
 			item += "." + r.Part
 		}
@@ -211,12 +208,12 @@ func includedBy(locals []butane.Local) []included {
 
 // fragment creates the MachineConfig that the controller applies.
 func fragment(pool string, d translation) (Fragment, error) {
-	spec, contents, err := largefile.Fit(d.config, d.contents, len(d.secretPaths))
+	spec, contents, err := FitLargeFiles(d.config, d.contents, len(d.secretPaths))
 	if err != nil {
 		return Fragment{}, err
 	}
 	mc := machineConfig(d.name, d.role, d.secretPaths, spec)
-	digest, err := object.Digest(mc)
+	digest, err := kinds.ObjectDigest(mc)
 	if err != nil {
 		return Fragment{}, err
 	}

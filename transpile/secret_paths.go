@@ -5,8 +5,8 @@ import (
 	"io/fs"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy/secret"
-	"github.com/bunsen-os/bunsen/transpile/object"
+	"github.com/bunsen-os/bunsen/internal/secretmask"
+	"github.com/bunsen-os/bunsen/transpile/kinds"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
 )
@@ -20,7 +20,7 @@ func (d *translation) readSecretPaths(repository fs.FS, docs []documents.Documen
 	for _, doc := range docs {
 		all = append(all, d.secretPathsOf(repository, doc)...)
 	}
-	d.secretPaths = secret.Join(all)
+	d.secretPaths = secretmask.Join(all)
 }
 
 // secretPathsOf reads the annotation of one document. A document without metadata, such as a Butane config, cannot have
@@ -37,14 +37,14 @@ func (d *translation) secretPathsOf(repository fs.FS, doc documents.Document) []
 		}
 		return nil
 	}
-	whole, err := object.Read(doc.Source)
+	whole, err := kinds.ReadObject(doc.Source)
 	if err != nil {
 		return nil // The translation of the document reports this error.
 	}
 	meta, _ := whole["metadata"].(map[string]any)
 	annotations, _ := meta["annotations"].(map[string]any)
 	text, _ := annotations[v1alpha1.SecretPathsAnnotation].(string)
-	paths, err := secret.ParsePaths(text)
+	paths, err := secretmask.ParsePaths(text)
 	if err != nil {
 		at, _ := doc.Origin.Find("$.metadata.annotations." + v1alpha1.SecretPathsAnnotation)
 		d.Errorf(at, ruleSecretPaths, "%s: %v", v1alpha1.SecretPathsAnnotation, err)

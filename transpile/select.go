@@ -12,8 +12,8 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/transpile/cluster"
+	"github.com/bunsen-os/bunsen/transpile/kinds"
 	"github.com/bunsen-os/bunsen/transpile/origin"
-	"github.com/bunsen-os/bunsen/transpile/registries"
 )
 
 // The pools that every cluster has.
@@ -147,7 +147,7 @@ func checkPools(repo repository, out Result, found *origin.Findings) {
 func checkInherited(pool string, files map[string]map[string]string, found *origin.Findings) {
 	var twice []string
 	for file, name := range files[pool] {
-		if files[workerPool][file] != "" && name != registries.FragmentName(pool) {
+		if files[workerPool][file] != "" && name != kinds.FragmentName(pool) {
 			twice = append(twice, file)
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/transpile/kinds"
 	"github.com/bunsen-os/bunsen/transpile/origin"
-	"github.com/bunsen-os/bunsen/transpile/registries"
 )
 
 // signaturePolicy is a signature policy among the files of a pool's documents.
@@ -30,7 +30,7 @@ func signaturePolicies(fragments []Fragment, pool string) map[string]signaturePo
 			continue // The validation of the whole config reports this error.
 		}
 		for i, file := range config.Ignition.Storage.Files {
-			namespace, ok := registries.PolicyOf(file.Path)
+			namespace, ok := kinds.PolicyOf(file.Path)
 			text, err := machineconfig.Contents(file.Contents)
 			if !ok || err != nil {
 				continue
@@ -47,7 +47,7 @@ func signaturePolicies(fragments []Fragment, pool string) map[string]signaturePo
 func checkSignatures(worker, own map[string]signaturePolicy, pool string, found *origin.Findings) {
 	for _, namespace := range slices.Sorted(maps.Keys(own)) {
 		mine, inherited := own[namespace], worker[namespace]
-		if lost := registries.Weaker(mine.text, inherited.text); len(lost) > 0 {
+		if lost := kinds.Weaker(mine.text, inherited.text); len(lost) > 0 {
 			found.Warnf(mine.at, "signatures-weaker", "this policy%s replaces worker's at %s, which requires "+
 				"signatures that this one does not require, for %s. Nodes of pool %s run these images unsigned: list "+
 				"worker's document in this pool too", ofNamespace(namespace), inherited.at, strings.Join(lost, ", "),
@@ -63,7 +63,7 @@ func checkSignatures(worker, own map[string]signaturePolicy, pool string, found 
 		if _, replaced := own[namespace]; replaced {
 			continue
 		}
-		if lost := registries.Weaker(inherited.text, node.text); len(lost) > 0 {
+		if lost := kinds.Weaker(inherited.text, node.text); len(lost) > 0 {
 			found.Warnf(node.at, "signatures-weaker", "pods of namespace %s use worker's policy at %s, which does "+
 				"not require this policy's signatures for %s: list that document in pool %s too", namespace,
 				inherited.at, strings.Join(lost, ", "), pool)

@@ -25,7 +25,7 @@ const (
 	// SecretPathsAnnotation marks paths and units that are secret as a whole. A repository sets it on a
 	// MachineConfigPool, on MachineConfiguration cluster or on a document that has metadata, and a user on a
 	// MachineConfig that is made through the API. The controller writes all that apply to a pool on its rendered
-	// config. The value is a list of patterns; see secret.ParsePaths.
+	// config. The value is a list of patterns; see secretmask.ParsePaths.
 	SecretPathsAnnotation = "review.bunsen.dev/secret-paths"
 	// UnreviewedPathsAnnotation on a MachineConfigPool allows encrypted contents, and contents of Secrets and
 	// ConfigMaps, at paths where they are code or decide who may do what. The value is a list of patterns, as that of

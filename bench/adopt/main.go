@@ -13,7 +13,7 @@ import (
 	"github.com/bunsen-os/bunsen/bench/corpus"
 	"github.com/bunsen-os/bunsen/bench/measure"
 	"github.com/bunsen-os/bunsen/internal/adopt"
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/internal/review/lineage"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile"
@@ -123,12 +123,12 @@ func explainAll(layers []lineage.Layer) error {
 	l := lineage.New(layers, lineage.Options{})
 	for _, layer := range layers {
 		for _, f := range layer.Config.Ignition.Storage.Files {
-			if _, err := l.Explain(policy.KindFile, f.Path); err != nil {
+			if _, err := l.Explain(disruption.KindFile, f.Path); err != nil {
 				return err
 			}
 		}
 		for _, u := range layer.Config.Ignition.Systemd.Units {
-			if _, err := l.Explain(policy.KindUnit, u.Name); err != nil {
+			if _, err := l.Explain(disruption.KindUnit, u.Name); err != nil {
 				return err
 			}
 		}

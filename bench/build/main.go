@@ -16,7 +16,7 @@ import (
 	"github.com/bunsen-os/bunsen/bench/measure"
 	"github.com/bunsen-os/bunsen/internal/review"
 	"github.com/bunsen-os/bunsen/source"
-	"github.com/bunsen-os/bunsen/source/store"
+	"github.com/bunsen-os/bunsen/source/repository"
 )
 
 func main() {
@@ -94,7 +94,7 @@ func build(ctx context.Context, dir, into string) (measure.Sample, error) {
 	var tree source.Tree
 	var rendering review.Rendering
 	return measure.Of(func() (err error) {
-		tree, err = store.OpenDir(ctx, dir, into, nil, source.Limits{})
+		tree, err = repository.OpenDir(ctx, dir, into, nil, source.Limits{})
 		return err
 	}, func() error {
 		if r := memory.Transpiler.Fragments(tree); r.Report.Fatal() {

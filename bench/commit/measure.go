@@ -13,7 +13,7 @@ import (
 	"github.com/bunsen-os/bunsen/bench/corpus"
 	"github.com/bunsen-os/bunsen/bench/measure"
 	"github.com/bunsen-os/bunsen/reconcile/render"
-	rendercache "github.com/bunsen-os/bunsen/reconcile/render/cache"
+
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/git"
 	"github.com/bunsen-os/bunsen/transpile"
@@ -39,7 +39,7 @@ type bench struct {
 type way struct {
 	remote     *git.Remote
 	transpiler transpile.Transpiler
-	renderer   rendercache.Renderer
+	renderer   render.Renderer
 }
 
 // measure returns the rows of a corpus: cold, and after one changed file.

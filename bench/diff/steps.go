@@ -7,7 +7,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/bench/measure"
 	"github.com/bunsen-os/bunsen/internal/review"
-	"github.com/bunsen-os/bunsen/internal/review/cluster"
+
 	"github.com/bunsen-os/bunsen/internal/review/report"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 	"github.com/bunsen-os/bunsen/source"
@@ -74,7 +74,7 @@ func (b *bench) once(ctx context.Context, repo, branch string) (measure.Sample, 
 		}
 		return nil
 	}, transpiled(0), rendered(0), transpiled(1), rendered(1), func() error {
-		policy, err := cluster.PolicyOf(results[1])
+		policy, err := review.PolicyOf(results[1])
 		found = review.Compare(sides[0].Side("main"), sides[1].Side(branch), policy)
 		return err
 	}, func() error {

@@ -12,9 +12,9 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/bench/measure"
 	"github.com/bunsen-os/bunsen/source"
-	"github.com/bunsen-os/bunsen/source/connect"
 	"github.com/bunsen-os/bunsen/source/git"
 	"github.com/bunsen-os/bunsen/source/git/objects"
+	"github.com/bunsen-os/bunsen/source/repository"
 )
 
 // clientCommand is the first argument of the process that fetches as the controller does.
@@ -56,7 +56,7 @@ func runClient(ctx context.Context, args []string, out io.Writer) error {
 			return err
 		}
 	}
-	remote, err := (&connect.Connector{Now: time.Now}).Open(c, nil)
+	remote, err := (&repository.Connector{Now: time.Now}).Open(c, nil)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/bench/measure"
 	"github.com/bunsen-os/bunsen/bench/plane"
-	"github.com/bunsen-os/bunsen/reconcile/controller"
+	"github.com/bunsen-os/bunsen/reconcile"
 )
 
 // Pool is the measured pool.
@@ -41,7 +41,7 @@ func Start(ctx context.Context, files plane.Files, dir, auditPolicy string) (*Fl
 	if err != nil {
 		return nil, err
 	}
-	scheme, err := controller.Scheme()
+	scheme, err := reconcile.Scheme()
 	if err != nil {
 		return nil, errors.Join(err, p.Stop())
 	}

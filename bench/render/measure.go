@@ -10,7 +10,6 @@ import (
 
 	"github.com/bunsen-os/bunsen/bench/measure"
 	"github.com/bunsen-os/bunsen/reconcile/render"
-	rendercache "github.com/bunsen-os/bunsen/reconcile/render/cache"
 )
 
 // The states in which a pool is rendered. Objects without the metadata of an API server are identified only by their
@@ -35,7 +34,7 @@ func (s shape) measure(t *measure.Table, limit measure.Limit, n int) error {
 	pools := s.pools(mcs)
 	peer := measure.Peer{Name: "mco", CPU: s.quoted[n], Quoted: true}
 	first, err := limit.Median(func(int) (measure.Sample, error) {
-		return measure.Of(func() error { return s.accept(merge(new(rendercache.Renderer), pools)) })
+		return measure.Of(func() error { return s.accept(merge(new(render.Renderer), pools)) })
 	})
 	if err != nil {
 		return err
@@ -54,7 +53,7 @@ func (s shape) measure(t *measure.Table, limit measure.Limit, n int) error {
 // again adds the rows of a renderer with a filled cache.
 func (s shape) again(t *measure.Table, limit measure.Limit, mcs []*mcfgv1.MachineConfig, peer measure.Peer) error {
 	n, pools := len(mcs), s.pools(mcs)
-	warm := new(rendercache.Renderer)
+	warm := new(render.Renderer)
 	if err := merge(warm, pools); err != nil {
 		return err
 	}
@@ -105,7 +104,7 @@ func (s shape) pools(mcs []*mcfgv1.MachineConfig) [][]*mcfgv1.MachineConfig {
 	return slices.Collect(slices.Chunk(mcs, s.most))
 }
 
-func merge(r *rendercache.Renderer, pools [][]*mcfgv1.MachineConfig) error {
+func merge(r *render.Renderer, pools [][]*mcfgv1.MachineConfig) error {
 	for i, mcs := range pools {
 		if _, err := r.Merge(fmt.Sprintf("pool-%02d", i), mcs, render.Defaults{}); err != nil {
 			return err

@@ -13,7 +13,6 @@ import (
 	"github.com/bunsen-os/bunsen/bench/machines"
 	"github.com/bunsen-os/bunsen/bench/measure"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
@@ -86,7 +85,7 @@ func rolling(size int) poolstate.Facts {
 			Type: corev1.NodeReady, Status: corev1.ConditionTrue,
 			LastTransitionTime: metav1.NewTime(noon.Add(-time.Hour)),
 		}}
-		f.Nodes = append(f.Nodes, nodestate.Read(n))
+		f.Nodes = append(f.Nodes, poolstate.ReadNode(n))
 	}
 	f.MaxUnavailable = size / 10
 	f.Care.Record = v1alpha1.RolloutRecord{

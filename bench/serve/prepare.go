@@ -22,7 +22,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/bench/corpus"
-	"github.com/bunsen-os/bunsen/mcs/token"
+	"github.com/bunsen-os/bunsen/mcs/join"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 )
 
@@ -114,7 +114,7 @@ func (b bench) writeConfig() error {
 
 // writeToken writes a token of the pool for any number of machines.
 func (b *bench) writeToken() error {
-	t, err := token.New(rand.Reader)
+	t, err := join.NewToken(rand.Reader)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/bench/measure"
 	"github.com/bunsen-os/bunsen/bench/plane"
-	"github.com/bunsen-os/bunsen/reconcile/controller"
+	"github.com/bunsen-os/bunsen/reconcile"
 )
 
 const (
@@ -45,7 +45,7 @@ type bench struct {
 }
 
 func newBench(o options, out io.Writer, p parts) (*bench, error) {
-	scheme, err := controller.Scheme()
+	scheme, err := reconcile.Scheme()
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/cli"
-	"github.com/bunsen-os/bunsen/internal/cli/folders"
+	"github.com/bunsen-os/bunsen/internal/cli/repository"
 	"github.com/bunsen-os/bunsen/internal/review"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 )
@@ -61,7 +61,7 @@ express an OS image, extensions, a kernel type or FIPS mode. A pool with such a 
 		},
 	}
 	cmd.Flags().StringVar(&o.pool, "pool", "", "print only this pool; empty: all pools")
-	cli.CompleteFlag(cmd, "pool", folders.CompletePools)
+	cli.CompleteFlag(cmd, "pool", repository.CompletePools)
 	cmd.Flags().StringVar(&o.node, "node", "", "print the config of this node, for a pool whose nodes have configs "+
 		"of their own; needs --pool if there are several pools")
 	o.form.AddFlag(cmd, "mc (YAML), json, ignition or tree", "mc", "json", "ignition", "tree")
@@ -80,18 +80,18 @@ express an OS image, extensions, a kernel type or FIPS mode. A pool with such a 
 
 // run renders the directory and prints the chosen pools.
 func (o buildOptions) run(cmd *cobra.Command, args []string) error {
-	tree, done, err := folders.OpenDir(cmd.Context(), folders.DirArgument(args))
+	tree, done, err := repository.OpenDir(cmd.Context(), repository.DirArgument(args))
 	defer done()
 	if err != nil {
 		return cli.Invalid(err)
 	}
 	memory := &review.Renderings{Defaults: o.defaults}
 	memory.AllowLargeFiles(o.defaults.LargeFiles || o.content != "")
-	res, rendering, err := folders.RenderWith(cmd.Context(), memory, tree)
+	res, rendering, err := repository.RenderWith(cmd.Context(), memory, tree)
 	if err != nil {
 		return err
 	}
-	pools, err := folders.ChoosePools(rendering.Pools, o.pool, map[string]string{
+	pools, err := repository.ChoosePools(rendering.Pools, o.pool, map[string]string{
 		"ignition": "an Ignition config",
 		"tree":     "a tree",
 	}[o.form.Form])
@@ -101,13 +101,13 @@ func (o buildOptions) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return cli.Invalid(err)
 	}
-	if err := folders.SaveLargeFiles(cmd.ErrOrStderr(), o.content, o.form.Form == "ignition",
-		folders.LargeFiles(res, pools)); err != nil {
+	if err := repository.SaveLargeFiles(cmd.ErrOrStderr(), o.content, o.form.Form == "ignition",
+		repository.LargeFiles(res, pools)); err != nil {
 		return err
 	}
 	switch o.form.Form {
 	case "tree":
-		return folders.PrintTree(cmd.OutOrStdout(), o.out, pools[0].Rendered)
+		return repository.PrintTree(cmd.OutOrStdout(), o.out, pools[0].Rendered)
 	case "ignition":
 		return printIgnition(cmd, pools[0].Rendered, o.allowPartial)
 	default:

@@ -4,13 +4,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bunsen-os/bunsen/internal/cli"
-	"github.com/bunsen-os/bunsen/internal/cli/compare"
-	"github.com/bunsen-os/bunsen/internal/cli/pullrequest"
+	"github.com/bunsen-os/bunsen/internal/cli/repository"
+
 	"github.com/bunsen-os/bunsen/internal/forge"
 )
 
 func commentCommand() *cobra.Command {
-	var c compare.Comparison
+	var c repository.Comparison
 	var by forge.Target
 	var key string
 	var dryRun bool
@@ -18,7 +18,7 @@ func commentCommand() *cobra.Command {
 		Use: "comment [BASE [HEAD]]", Short: "Post one comment and a status to a pull request, with the effect of " +
 			"the change on nodes", GroupID: "offline",
 		Long: `Compare two revisions as bunsen diff does, and post the result to the pull request of the CI job. The result is one comment,
-which later runs edit, and the commit status ` + pullrequest.StatusContext + `. GitHub Actions, GitLab CI and Gitea or Forgejo
+which later runs edit, and the commit status ` + repository.StatusContext + `. GitHub Actions, GitLab CI and Gitea or Forgejo
 Actions provide all settings; outside of their jobs, set --host, --api, --project, --pull and --commit. The token
 comes from BUNSEN_TOKEN, GITHUB_TOKEN, GITLAB_TOKEN, GITEA_TOKEN or FORGEJO_TOKEN.
 
@@ -41,7 +41,7 @@ Exit codes: 0 posted, 2 invalid input, 3 service unreachable.`,
     --project infra/os-config --pull 7 --commit "$(git rev-parse HEAD)"`,
 		Args: cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			target, err := pullrequest.Target(by, dryRun)
+			target, err := repository.PullRequestTarget(by, dryRun)
 			if err != nil {
 				return cli.Invalid(err)
 			}
@@ -54,9 +54,9 @@ Exit codes: 0 posted, 2 invalid input, 3 service unreachable.`,
 			}
 			c.At.Revisions = true
 			found, err := c.Compare(cmd.Context(), base, head)
-			body, status, failed := pullrequest.Message(pullrequest.NameCommits(found, target), err, key)
+			body, status, failed := repository.PullRequestMessage(repository.NameCommits(found, target), err, key)
 			status.URL = target.Run
-			post := pullrequest.Post{Target: target, Body: body, Status: status}
+			post := repository.Post{Target: target, Body: body, Status: status}
 			if err := post.Publish(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), dryRun); err != nil {
 				return err
 			}
@@ -65,10 +65,10 @@ Exit codes: 0 posted, 2 invalid input, 3 service unreachable.`,
 	}
 	c.AddFlags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&key, "key", "", compare.KeyHelp)
+	f.StringVar(&key, "key", "", repository.KeyHelp)
 	f.BoolVar(&dryRun, "dry-run", false, "print the comment and its destination, and send nothing; a dry run needs "+
 		"no token")
-	pullrequest.AddFlags(f, &by)
+	repository.AddPullRequestFlags(f, &by)
 	cli.CompleteFlag(cmd, "host", cobra.FixedCompletions([]string{"github", "gitlab", "gitea"},
 		cobra.ShellCompDirectiveNoFileComp))
 	return cmd

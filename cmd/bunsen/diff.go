@@ -9,17 +9,16 @@ import (
 	"golang.org/x/term"
 
 	"github.com/bunsen-os/bunsen/internal/cli"
-	"github.com/bunsen-os/bunsen/internal/cli/compare"
-	"github.com/bunsen-os/bunsen/internal/cli/secrets"
+	"github.com/bunsen-os/bunsen/internal/cli/repository"
 )
 
 func diffCommand() *cobra.Command {
-	var c compare.Comparison
+	var c repository.Comparison
 	var key string
 	var form cli.Output
 	var exitCode bool
 	var ageKeys []string
-	var service secrets.KeyService
+	var service repository.KeyService
 	cmd := &cobra.Command{
 		Use: "diff [BASE [HEAD]]", Short: "Show what a change does to nodes: contents, actions, reboots",
 		GroupID: "offline",
@@ -88,7 +87,7 @@ that no reviewer can read and that only the change itself allows, 3 cluster unre
 	}
 	c.AddFlags(cmd)
 	form.AddFlag(cmd, "", "text", "markdown", "json")
-	cmd.Flags().StringVar(&key, "key", "", compare.KeyHelp)
+	cmd.Flags().StringVar(&key, "key", "", repository.KeyHelp)
 	cmd.Flags().StringSliceVar(&ageKeys, "age-key", nil, "files with age keys: show what encrypted files decrypt "+
 		"to; on a terminal, the keys that sops reads are used without it")
 	service.AddFlags(cmd.Flags())
@@ -98,7 +97,7 @@ that no reviewer can read and that only the change itself allows, 3 cluster unre
 
 // decrypter returns what decrypts files for the user: the keys of files, or on a terminal those that sops reads. It
 // returns nil for output that others may read, such as that of CI.
-func decrypter(ctx context.Context, files []string, service secrets.KeyService, form string,
+func decrypter(ctx context.Context, files []string, service repository.KeyService, form string,
 ) (func(format string, body []byte) ([]byte, error), error) {
 	const text = "text"
 	given := len(files) > 0 || service.Address != "" || len(service.Keys) > 0
@@ -107,11 +106,11 @@ func decrypter(ctx context.Context, files []string, service secrets.KeyService, 
 		return nil, fmt.Errorf("--age-key and --key-service show secrets, and the output %s is for others: use -o %s",
 			form, text)
 	case given:
-		return secrets.Decrypter(ctx, files, service)
+		return repository.Decrypter(ctx, files, service)
 	case form != text || !term.IsTerminal(int(os.Stdout.Fd())) || os.Getenv("CI") != "":
 		return nil, nil
 	}
-	decrypt, err := secrets.Decrypter(ctx, nil, service)
+	decrypt, err := repository.Decrypter(ctx, nil, service)
 	if err != nil { // the user has no key here
 		return nil, nil
 	}

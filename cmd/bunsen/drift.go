@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bunsen-os/bunsen/internal/cli"
-	"github.com/bunsen-os/bunsen/internal/cli/nodes"
+	"github.com/bunsen-os/bunsen/internal/cli/kube"
 )
 
 func driftCommand() *cobra.Command {
@@ -28,13 +28,13 @@ Exit codes: 0 no drift, 1 drift, 2 invalid input, 3 cluster unreachable, 5 no no
   bunsen drift adopt node/worker-07 /etc/chrony.conf -o ~/os-config`,
 		Args: needsArgs(0, 1, "drift accepts at most one node, and without a node lists all nodes; "+
 			"`bunsen drift show node/NAME PATH` shows one difference"),
-		ValidArgsFunction: nodes.CompleteDrift,
+		ValidArgsFunction: kube.CompleteDrift,
 	}
 	cmd.Flags().BoolVar(&exitCode, "exit-code", true,
 		"exit with 1 if there is drift, and with 5 if nodes do not report")
 	cmd.AddCommand(driftShowCommand(), driftAdoptCommand())
 	return readsCluster(cmd, func(ctx context.Context, q query) (answer, error) {
-		d, err := nodes.ReadDrift(ctx, q.client, q.args)
+		d, err := kube.ReadDrift(ctx, q.client, q.args)
 		a := answer{text: d.Text(q.now), data: d}
 		switch {
 		case d.Any() && exitCode:
@@ -63,16 +63,16 @@ the node.
 Exit codes: 0 shown, 2 invalid input or no such drift, 3 cluster unreachable.`,
 		Example: `  bunsen drift show node/worker-07 /etc/chrony.conf
   bunsen drift show node/worker-07 chronyd.service -o yaml`,
-		Args: onePath("show"), ValidArgsFunction: nodes.CompleteDrift,
+		Args: onePath("show"), ValidArgsFunction: kube.CompleteDrift,
 	}
 	return readsCluster(cmd, func(ctx context.Context, q query) (answer, error) {
-		row, err := nodes.FindDrift(ctx, q.client, q.args)
+		row, err := kube.FindDrift(ctx, q.client, q.args)
 		if err != nil {
 			return answer{}, err
 		}
-		shown := nodes.ShownDrift{Row: row}
+		shown := kube.ShownDrift{DriftRow: row}
 		if row.Actual != nil && strings.HasPrefix(row.Name, "/") {
-			shown.Diff, shown.Note = nodes.Diff(ctx, &q.Target, q.client, row)
+			shown.Diff, shown.Note = kube.DriftDiff(ctx, &q.Target, q.client, row)
 		}
 		return answer{text: shown.Text(q.now), data: shown}, nil
 	})

@@ -5,11 +5,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bunsen-os/bunsen/internal/cli/nodes"
+	"github.com/bunsen-os/bunsen/internal/cli/kube"
 )
 
 func driftAdoptCommand() *cobra.Command {
-	var a nodes.Adoption
+	var a kube.Adoption
 	cmd := &cobra.Command{
 		Use: "adopt node/NAME PATH", Short: "Write a node's change as Butane, for a pull request",
 		Long: `Write a Butane document with the present contents, mode and owner of a path on a node. The name of the document sorts late in
@@ -23,7 +23,7 @@ Exit codes: 0 written, 2 invalid input or no such drift, 3 cluster or node unrea
 		Example: `  bunsen drift adopt node/worker-07 /etc/chrony.conf
   bunsen drift adopt node/worker-07 /etc/chrony.conf -o ~/os-config
   bunsen drift adopt node/worker-07 /etc/chrony.conf --from chrony.json -o ~/os-config`,
-		Args: onePath("adopt"), ValidArgsFunction: nodes.CompleteDrift,
+		Args: onePath("adopt"), ValidArgsFunction: kube.CompleteDrift,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			repository, note, err := a.Adopt(cmd.Context(), args)
 			if err != nil {

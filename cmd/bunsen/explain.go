@@ -9,13 +9,13 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/internal/cli"
-	"github.com/bunsen-os/bunsen/internal/cli/folders"
+	"github.com/bunsen-os/bunsen/internal/cli/repository"
 )
 
 func explainCommand() *cobra.Command {
-	var at folders.Repository
+	var at repository.Repository
 	var revision string
-	var question folders.Question
+	var question repository.Question
 	var out cli.Output
 	cmd := &cobra.Command{
 		Use: "explain PATH|UNIT|NAME", Short: "Show which lines and commits set a file, unit or other item on a " +
@@ -47,7 +47,7 @@ Exit codes: 0 found, 2 invalid input, or no item of this name.`,
 			if err != nil {
 				return cli.Invalid(err)
 			}
-			report, err := folders.Explained(cmd.Context(), tree, question)
+			report, err := repository.Explained(cmd.Context(), tree, question)
 			if err != nil {
 				return err
 			}
@@ -63,7 +63,7 @@ Exit codes: 0 found, 2 invalid input, or no item of this name.`,
 		},
 	}
 	out.AddFlag(cmd, "", "table", "json", "yaml")
-	defer cli.CompleteFlag(cmd, "pool", folders.CompletePools)
+	defer cli.CompleteFlag(cmd, "pool", repository.CompletePools)
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion,
 		cobra.ShellCompDirective,
 	) {
@@ -80,7 +80,7 @@ Exit codes: 0 found, 2 invalid input, or no item of this name.`,
 		if err != nil {
 			return nil, quiet
 		}
-		names, err := folders.ItemNames(cmd.Context(), tree, question)
+		names, err := repository.ItemNames(cmd.Context(), tree, question)
 		if err != nil {
 			return nil, quiet // A shell shows no error, and the command itself reports it.
 		}

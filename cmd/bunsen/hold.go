@@ -9,9 +9,8 @@ import (
 
 	"github.com/bunsen-os/bunsen/internal/cli"
 	"github.com/bunsen-os/bunsen/internal/cli/kube"
+	"github.com/bunsen-os/bunsen/internal/cli/rollback"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
-	"github.com/bunsen-os/bunsen/internal/rollback"
-	"github.com/bunsen-os/bunsen/internal/steer"
 )
 
 func holdCommand() *cobra.Command {
@@ -30,12 +29,12 @@ that time. For a held pool, the new commit, reason and end replace the old ones,
 	cmd.Flags().StringVar(&at, "at", "", "hash of the commit, with at least 7 digits, or the revision as status "+
 		"shows it")
 	out := changesCluster(stopsFor(cmd, &because, &until), []string{kube.KindPool},
-		func(ctx context.Context, c client.Client, cluster fleet.Cluster, pool kube.Subject) (steer.Order, error) {
+		func(ctx context.Context, c client.Client, cluster fleet.Cluster, pool kube.Subject) (kube.HoldOrder, error) {
 			end, err := cli.ParseUntil(until, time.Now())
 			if err != nil {
-				return steer.Order{}, err
+				return kube.HoldOrder{}, err
 			}
-			return steer.Hold(cluster, pool.Name, at, steer.Reason{
+			return kube.Hold(cluster, pool.Name, at, kube.HoldReason{
 				Who: kube.WhoAmI(ctx, c), Because: because,
 				Until: end,
 			})
@@ -43,7 +42,7 @@ that time. For a held pool, the new commit, reason and end replace the old ones,
 	cli.CompleteFlag(out, "at", kube.Complete(2, offeredCommits))
 	check := out.PreRunE
 	out.PreRunE = func(cmd *cobra.Command, args []string) error {
-		if err := steer.CheckRevision(at); err != nil {
+		if err := kube.CheckRevision(at); err != nil {
 			return cli.Invalid(err)
 		}
 		return check(cmd, args)
@@ -73,7 +72,7 @@ func releaseCommand() *cobra.Command {
 	}
 	return changesCluster(cmd, []string{kube.KindPool}, func(ctx context.Context, c client.Client,
 		cluster fleet.Cluster, pool kube.Subject,
-	) (steer.Order, error) {
-		return steer.Release(cluster, pool.Name, kube.WhoAmI(ctx, c))
+	) (kube.HoldOrder, error) {
+		return kube.Release(cluster, pool.Name, kube.WhoAmI(ctx, c))
 	})
 }

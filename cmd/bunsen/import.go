@@ -10,8 +10,8 @@ import (
 
 	"github.com/bunsen-os/bunsen/internal/adopt"
 	"github.com/bunsen-os/bunsen/internal/cli"
-	"github.com/bunsen-os/bunsen/internal/cli/folders"
-	"github.com/bunsen-os/bunsen/internal/policy/secret"
+	clirepository "github.com/bunsen-os/bunsen/internal/cli/repository"
+	"github.com/bunsen-os/bunsen/internal/secretmask"
 )
 
 func importCommand() *cobra.Command {
@@ -50,10 +50,10 @@ Exit codes: 0 done, 2 invalid input.`,
 				return cli.Invalid(errors.New("--out: name a new directory to write the repository to"))
 			}
 			var err error
-			if opts.Secrets, err = secret.ParsePaths(secrets); err != nil {
+			if opts.Secrets, err = secretmask.ParsePaths(secrets); err != nil {
 				return cli.Invalid(fmt.Errorf("--secret: %w", err))
 			}
-			repository, findings, err := folders.ReadImport(cmd, args, filesDir, opts)
+			repository, findings, err := clirepository.ReadImport(cmd, args, filesDir, opts)
 			if err != nil {
 				return cli.Invalid(err)
 			}
@@ -64,7 +64,7 @@ Exit codes: 0 done, 2 invalid input.`,
 				return cli.Invalid(errors.New("nothing to import: the files have no MachineConfig, MachineConfigPool " +
 					"or Butane for a repository; bunsen did not write " + out))
 			}
-			if err := folders.WriteFiles(out, repository); err != nil {
+			if err := clirepository.WriteFiles(out, repository); err != nil {
 				return err
 			}
 			return summarize(cmd.OutOrStdout(), repository.Repository, out)

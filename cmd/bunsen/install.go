@@ -5,11 +5,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bunsen-os/bunsen/internal/cli/installing"
+	"github.com/bunsen-os/bunsen/internal/cli/install"
 )
 
 func installCommand() *cobra.Command {
-	i := installing.Installation{Poll: time.Second}
+	i := install.Installation{Poll: time.Second}
 	cmd := &cobra.Command{
 		Use: "install (--registry REPOSITORY --tag TAG | --images FILE)", Short: "Install Bunsen on a cluster, or " +
 			"upgrade it", GroupID: "install",
@@ -33,7 +33,7 @@ Exit codes: 0 installed, 2 wrong options or a cluster that is not ready, 3 clust
 }
 
 func checkCommand() *cobra.Command {
-	k := installing.Check{Version: version}
+	k := install.Check{Version: version}
 	cmd := &cobra.Command{
 		Use: "check", Short: "Show whether the parts of Bunsen work on a cluster", GroupID: "install",
 		Long: `Show each part of an installation: how many of its pods are ready, which versions run, and why pods are not ready. Programs of
@@ -51,7 +51,7 @@ Exit codes: 0 everything works, 2 invalid input, 3 cluster unreachable, 6 a part
 }
 
 func uninstallCommand() *cobra.Command {
-	r := installing.Removal{Poll: time.Second}
+	r := install.Removal{Poll: time.Second}
 	cmd := &cobra.Command{
 		Use: "uninstall", Short: "Remove Bunsen from a cluster; nodes keep running", GroupID: "install",
 		Long: `Delete the daemon, the controller, the server, their rights and the admission policies. Nodes keep their configs and continue to

@@ -14,8 +14,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/internal/cli"
-	"github.com/bunsen-os/bunsen/internal/cli/hashing"
-	"github.com/bunsen-os/bunsen/internal/cli/secrets"
+	"github.com/bunsen-os/bunsen/internal/cli/repository"
 )
 
 // version is set by the linker.
@@ -71,7 +70,7 @@ Exit codes:
 		&cobra.Group{ID: "act", Title: "Controlling a rollout:"}, &cobra.Group{ID: "machines", Title: "New machines:"},
 		&cobra.Group{ID: "install", Title: "Installing:"})
 	cmd.AddCommand(validateCommand(), buildCommand(), diffCommand(), explainCommand(), importCommand(),
-		secrets.Command(), commentCommand(), hashing.Command(), pushCommand(),
+		repository.SecretCommand(), commentCommand(), repository.HashCommand(), pushCommand(),
 		statusCommand(), uiCommand(), consoleCommand(), whyCommand(), historyCommand(), getCommand(), traceCommand(),
 		driftCommand(),
 		pauseCommand(), suspendCommand(), resumeCommand(), retryCommand(), holdCommand(), releaseCommand(),

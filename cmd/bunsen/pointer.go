@@ -7,7 +7,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/internal/cli"
 	"github.com/bunsen-os/bunsen/internal/cli/machines"
-	"github.com/bunsen-os/bunsen/mcs/pointer"
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 func pointerCommand() *cobra.Command {
@@ -52,7 +52,7 @@ Exit codes: 0 printed, 2 invalid input, 3 cluster unreachable, or permission den
 	cmd.Flags().BoolVar(&p.NoToken, "no-token", false, "write no token into the pointer config, for a server that "+
 		"runs with --open")
 	p.Form.AddFlag(cmd, "", "ignition", "butane")
-	cmd.Flags().StringVar(&p.Version, "version", string(pointer.DefaultVersion), "version of Ignition to write: "+
+	cmd.Flags().StringVar(&p.Version, "version", string(join.DefaultPointerVersion), "version of Ignition to write: "+
 		machines.Versions(", "))
 	cmd.Flags().BoolVar(&p.Zipped, "gzip", false, "let the machine request a compressed config from the server")
 	p.Daemon.AddFlags(cmd)

@@ -6,11 +6,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bunsen-os/bunsen/internal/cli"
-	"github.com/bunsen-os/bunsen/internal/cli/publish"
+	"github.com/bunsen-os/bunsen/internal/cli/repository"
 )
 
 func pushCommand() *cobra.Command {
-	var p publish.Push
+	var p repository.Push
 	var out cli.Output
 	cmd := &cobra.Command{
 		Use: "push oci://HOST/NAME:TAG", Short: "Publish the files of a commit as a signed OCI artifact, for " +
@@ -70,13 +70,13 @@ Exit codes: 0 pushed, 2 invalid input or refused credentials, 3 registry unreach
 	flags.BoolVar(&p.AllowPartial, "allow-partial", false, "leave out symbolic links, submodules and other entries "+
 		"that no source applies, and name them on stderr")
 	cli.CompleteFlag(cmd, "rev", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return publish.CompleteRevisions(cmd.Context(), p.Repo), cobra.ShellCompDirectiveNoFileComp
+		return repository.CompleteRevisions(cmd.Context(), p.Repo), cobra.ShellCompDirectiveNoFileComp
 	})
 	return cmd
 }
 
 // summaryOf returns a line for people that says what the command pushed.
-func summaryOf(r publish.Result) string {
+func summaryOf(r repository.PushResult) string {
 	verb, signed := "pushed", "not signed"
 	if !r.Pushed {
 		verb = "would push"

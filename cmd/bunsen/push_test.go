@@ -22,8 +22,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
-	"github.com/bunsen-os/bunsen/source/cosign"
-	"github.com/bunsen-os/bunsen/source/dial"
+	"github.com/bunsen-os/bunsen/source/access"
 	"github.com/bunsen-os/bunsen/source/git"
 	"github.com/bunsen-os/bunsen/source/oci"
 )
@@ -78,7 +77,7 @@ func followed(ts *testscript.TestScript, neg bool, args []string) {
 	name, tag, work, folder := args[0], args[1], ts.MkAbs(args[2]), strings.Join(args[3:], "")
 	public, err := os.ReadFile(inWork(ts, "cosign.pub"))
 	ts.Check(err)
-	keys, err := cosign.ParseKeys(map[string][]byte{"cosign.pub": public})
+	keys, err := oci.ParseKeys(map[string][]byte{"cosign.pub": public})
 	ts.Check(err)
 	ca, err := os.ReadFile(inWork(ts, "ca.pem"))
 	ts.Check(err)
@@ -86,7 +85,7 @@ func followed(ts *testscript.TestScript, neg bool, args []string) {
 		"ca.crt": ca, "username": []byte("ada"), "password": []byte("S3CR3T"),
 		"hosts": []byte(ts.Getenv("REGISTRY")),
 	}
-	transport, err := dial.New(source.Address{}, secret, nil)
+	transport, err := access.NewConnect(source.Address{}, secret, nil)
 	ts.Check(err)
 	defer transport.CloseIdleConnections()
 	ref := v1alpha1.GitRef{Tag: tag}

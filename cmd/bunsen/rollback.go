@@ -8,12 +8,11 @@ import (
 
 	"github.com/bunsen-os/bunsen/internal/cli"
 	"github.com/bunsen-os/bunsen/internal/cli/kube"
-	"github.com/bunsen-os/bunsen/internal/cli/reverting"
-	"github.com/bunsen-os/bunsen/internal/rollback"
+	"github.com/bunsen-os/bunsen/internal/cli/rollback"
 )
 
 func rollbackCommand() *cobra.Command {
-	var o reverting.Options
+	var o rollback.Options
 	var ask rollback.Ask
 	cmd := &cobra.Command{
 		Use: "rollback pool/NAME [--to COMMIT]", Short: "Prepare the commit that returns a pool to an earlier " +
@@ -74,7 +73,7 @@ Exit codes: 0 prepared, 2 invalid input or nothing to revert, 3 cluster or git s
 }
 
 // addRollbackFlags adds the flags of bunsen rollback and the completion of their values.
-func addRollbackFlags(cmd *cobra.Command, ask *rollback.Ask, o *reverting.Options) {
+func addRollbackFlags(cmd *cobra.Command, ask *rollback.Ask, o *rollback.Options) {
 	f := cmd.Flags()
 	f.StringVar(&ask.To, "to", "", "commit to return to: at least 7 digits of its hash")
 	f.StringVar(&ask.Source, "source", "", "the GitSource whose commits to revert, if several feed the pool")

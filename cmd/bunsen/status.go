@@ -8,7 +8,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/internal/cli"
 	"github.com/bunsen-os/bunsen/internal/cli/kube"
-	"github.com/bunsen-os/bunsen/internal/cli/live"
+
 	"github.com/bunsen-os/bunsen/internal/inspect"
 )
 
@@ -65,7 +65,7 @@ Exit codes, which are those of bunsen why for the worst pool or GitSource:
 		if err != nil {
 			return err
 		}
-		return live.Follow(cmd.Context(), t, c, live.NewDisplay(cmd.OutOrStdout()))
+		return kube.Follow(cmd.Context(), t, c, kube.NewDisplay(cmd.OutOrStdout()))
 	}
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "keep the screen current until Ctrl-C; without a terminal, "+
 		"print each change")

@@ -12,7 +12,6 @@ import (
 	"github.com/bunsen-os/bunsen/internal/cli"
 	"github.com/bunsen-os/bunsen/internal/cli/kube"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
-	"github.com/bunsen-os/bunsen/internal/steer"
 )
 
 // steerCodes are the exit codes of the verbs that change a cluster.
@@ -23,7 +22,7 @@ Exit codes: 0 done, or in force already, 2 invalid input: nothing is changed, 3 
 // changesCluster completes a verb that changes a cluster. changesCluster adds the flags, the connection, the argument
 // with the object, and the exit codes. The function decide returns the changes.
 func changesCluster(cmd *cobra.Command, kinds []string, decide func(context.Context, client.Client, fleet.Cluster,
-	kube.Subject) (steer.Order, error),
+	kube.Subject) (kube.HoldOrder, error),
 ) *cobra.Command {
 	var t kube.Target
 	var dryRun bool
@@ -65,12 +64,13 @@ update finish it. The pool records your user name on the cluster and the text of
   bunsen pause pool/worker --because test --dry-run`,
 	}
 	return changesCluster(stopsFor(cmd, &because, &until), []string{kube.KindPool},
-		func(ctx context.Context, c client.Client, cluster fleet.Cluster, pool kube.Subject) (steer.Order, error) {
+		func(ctx context.Context, c client.Client, cluster fleet.Cluster, pool kube.Subject) (kube.HoldOrder, error) {
 			end, err := cli.ParseUntil(until, time.Now())
 			if err != nil {
-				return steer.Order{}, err
+				return kube.HoldOrder{}, err
 			}
-			return steer.Pause(cluster, pool.Name, steer.Reason{Who: kube.WhoAmI(ctx, c), Because: because, Until: end})
+			return kube.Pause(cluster, pool.Name,
+				kube.HoldReason{Who: kube.WhoAmI(ctx, c), Because: because, Until: end})
 		})
 }
 
@@ -105,13 +105,13 @@ replace the old ones.`,
   bunsen suspend gitsource/config --because "debugging on the cluster" --dry-run`,
 	}
 	return changesCluster(stopsFor(cmd, &because, &until), []string{kube.KindSource},
-		func(ctx context.Context, c client.Client, cluster fleet.Cluster, src kube.Subject) (steer.Order, error) {
+		func(ctx context.Context, c client.Client, cluster fleet.Cluster, src kube.Subject) (kube.HoldOrder, error) {
 			now := time.Now()
 			end, err := cli.ParseUntil(until, now)
 			if err != nil {
-				return steer.Order{}, err
+				return kube.HoldOrder{}, err
 			}
-			return steer.Suspend(cluster, src.Name, steer.Reason{
+			return kube.Suspend(cluster, src.Name, kube.HoldReason{
 				Who: kube.WhoAmI(ctx, c), Because: because,
 				Until: end,
 			}, now)
@@ -141,18 +141,18 @@ again. A node that has started an update finishes it even if the windows apply a
 		"30m, 2h or 1d; 0 lets the windows apply again")
 	return changesCluster(cmd, []string{kube.KindPool, kube.KindSource}, func(_ context.Context, _ client.Client,
 		cluster fleet.Cluster, pool kube.Subject,
-	) (steer.Order, error) {
+	) (kube.HoldOrder, error) {
 		if pool.Kind == kube.KindSource {
 			if cmd.Flags().Changed("open-for") {
-				return steer.Order{}, errors.New("--open-for is for pools: a GitSource has no maintenance windows")
+				return kube.HoldOrder{}, errors.New("--open-for is for pools: a GitSource has no maintenance windows")
 			}
-			return steer.ResumeSource(cluster, pool.Name, time.Now())
+			return kube.ResumeSource(cluster, pool.Name, time.Now())
 		}
 		var open *time.Duration
 		if cmd.Flags().Changed("open-for") {
 			open = (*time.Duration)(&openFor)
 		}
-		return steer.Resume(cluster, pool.Name, open, time.Now())
+		return kube.Resume(cluster, pool.Name, open, time.Now())
 	})
 }
 
@@ -168,10 +168,10 @@ again.`,
 	}
 	return changesCluster(cmd, []string{kube.KindPool, kube.KindNode}, func(ctx context.Context, c client.Client,
 		cluster fleet.Cluster, about kube.Subject,
-	) (steer.Order, error) {
+	) (kube.HoldOrder, error) {
 		if about.Kind == kube.KindPool {
-			return steer.RetryPool(cluster, about.Name, kube.WhoAmI(ctx, c), time.Now())
+			return kube.RetryPool(cluster, about.Name, kube.WhoAmI(ctx, c), time.Now())
 		}
-		return steer.RetryNode(cluster, about.Name, time.Now())
+		return kube.RetryNode(cluster, about.Name, time.Now())
 	})
 }

@@ -3,11 +3,11 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/bunsen-os/bunsen/internal/cli/bundle"
+	"github.com/bunsen-os/bunsen/internal/cli/kube"
 )
 
 func supportBundleCommand() *cobra.Command {
-	k := bundle.Collection{Version: version}
+	k := kube.Collection{Version: version}
 	cmd := &cobra.Command{
 		Use: "support-bundle", Short: "Collect what maintainers need to find a fault, without secrets",
 		GroupID: "install",

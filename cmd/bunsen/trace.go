@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bunsen-os/bunsen/internal/cli/kube"
-	"github.com/bunsen-os/bunsen/internal/cli/tracing"
 )
 
 func traceCommand() *cobra.Command {
@@ -30,7 +29,7 @@ source is a path on this machine, bunsen reads that path. Otherwise name a clone
 	cmd.ValidArgsFunction = kube.CompleteSubjects(kube.KindNode, kube.KindPool)
 	cmd.Flags().StringVar(&repo, "repo", "", "a clone of the source's repository")
 	return readsCluster(cmd, func(ctx context.Context, q query) (answer, error) {
-		found, err := tracing.LookUp(ctx, q.client, q.args[0])
+		found, err := kube.Trace(ctx, q.client, q.args[0])
 		if err != nil {
 			return answer{}, err
 		}

@@ -8,10 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bunsen-os/bunsen/internal/cli"
-	"github.com/bunsen-os/bunsen/internal/cli/folders"
+	"github.com/bunsen-os/bunsen/internal/cli/repository"
 	"github.com/bunsen-os/bunsen/internal/review"
-	"github.com/bunsen-os/bunsen/internal/review/annotate"
-	"github.com/bunsen-os/bunsen/internal/review/encryption"
+	"github.com/bunsen-os/bunsen/internal/review/report"
 )
 
 func validateCommand() *cobra.Command {
@@ -39,11 +38,11 @@ Exit codes: 0 valid, 2 invalid.`,
   bunsen validate -o gitlab > gl-code-quality-report.json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			dir := folders.DirArgument(args)
-			if _, err := (annotate.Findings{}).Write(annotate.Format(output)); err != nil {
+			dir := repository.DirArgument(args)
+			if _, err := (report.Findings{}).Write(report.Format(output)); err != nil {
 				return cli.Invalid(err)
 			}
-			tree, done, err := folders.OpenDir(cmd.Context(), dir)
+			tree, done, err := repository.OpenDir(cmd.Context(), dir)
 			defer done()
 			if err != nil {
 				return cli.Invalid(err)
@@ -55,14 +54,14 @@ Exit codes: 0 valid, 2 invalid.`,
 				return cli.Invalid(fmt.Errorf("rendering the repository: %w", err))
 			}
 			checked := review.Check(res, rendering)
-			checked.Report = append(checked.Report, encryption.Check(tree.FS, res, encryption.Owner{
-				Ignored: folders.Ignores(dir), Marks: rendering.SecretPaths(),
+			checked.Report = append(checked.Report, review.CheckEncryption(tree.FS, res, review.SecretOwner{
+				Ignored: repository.Ignores(dir), Marks: rendering.SecretPaths(),
 			})...)
-			checked.Report = append(checked.Report, folders.CheckFormat(dir)...)
-			text, err := annotate.Findings{
-				Directory: filepath.ToSlash(folders.BelowTop(dir)), Version: version, Entries: checked.Report,
+			checked.Report = append(checked.Report, repository.CheckFormat(dir)...)
+			text, err := report.Findings{
+				Directory: filepath.ToSlash(repository.BelowTop(dir)), Version: version, Entries: checked.Report,
 				Pools: rendersTo(checked.Rendering),
-			}.Write(annotate.Format(output))
+			}.Write(report.Format(output))
 			if err != nil {
 				return cli.Invalid(err)
 			}
@@ -73,16 +72,16 @@ Exit codes: 0 valid, 2 invalid.`,
 			return nil
 		},
 	}
-	formats := strings.Fields(strings.Trim(fmt.Sprint(annotate.Formats), "[]"))
-	cmd.Flags().StringVarP(&output, "output", "o", string(annotate.Text), "one of "+strings.Join(formats, " "))
+	formats := strings.Fields(strings.Trim(fmt.Sprint(report.Formats), "[]"))
+	cmd.Flags().StringVarP(&output, "output", "o", string(report.PlainText), "one of "+strings.Join(formats, " "))
 	cli.CompleteFlag(cmd, "output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().BoolVar(&largeFiles, cli.LargeFilesFlag, false, cli.LargeFilesUsage)
 	return cmd
 }
 
-func rendersTo(r review.Rendering) (pools []annotate.Pool) {
+func rendersTo(r review.Rendering) (pools []report.PoolFindings) {
 	for _, p := range r.Pools {
-		pools = append(pools, annotate.Pool{
+		pools = append(pools, report.PoolFindings{
 			Pool: p.Rendered.Pool, Rendered: p.Rendered.Name,
 			Documents: len(p.Rendered.Inputs),
 		})

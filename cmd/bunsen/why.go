@@ -11,7 +11,6 @@ import (
 	"github.com/bunsen-os/bunsen/internal/inspect"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/internal/inspect/history"
-	"github.com/bunsen-os/bunsen/internal/inspect/reason"
 )
 
 func whyCommand() *cobra.Command {
@@ -88,11 +87,11 @@ func (q query) whyAll(ctx context.Context, cluster fleet.Cluster) answer {
 }
 
 // exitFor returns the exit code for an outcome, for bunsen why and bunsen status.
-func exitFor(o reason.Outcome) error {
+func exitFor(o inspect.Outcome) error {
 	switch o {
-	case reason.Blocked, reason.Unknown:
+	case inspect.Blocked, inspect.Unknown:
 		return &cli.ExitError{Code: cli.ExitBlocked}
-	case reason.Degraded:
+	case inspect.Degraded:
 		return &cli.ExitError{Code: cli.ExitDegraded}
 	}
 	return nil

@@ -9,10 +9,10 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/artifact"
-	"github.com/bunsen-os/bunsen/reconcile/controller/contents"
+	"github.com/bunsen-os/bunsen/internal/download"
+	"github.com/bunsen-os/bunsen/reconcile/content"
 	"github.com/bunsen-os/bunsen/source"
-	"github.com/bunsen-os/bunsen/source/dial"
+	"github.com/bunsen-os/bunsen/source/access"
 	"github.com/bunsen-os/bunsen/source/oci"
 )
 
@@ -20,7 +20,7 @@ import (
 type contentFlags struct{ registry, credentials, ca string }
 
 // open returns the repository of --content-registry; nil for none.
-func (f contentFlags) open() (contents.Registry, error) {
+func (f contentFlags) open() (content.Registry, error) {
 	if f.registry == "" {
 		if f.credentials != "" || f.ca != "" {
 			return nil, errors.New("--content-registry-credentials and --content-registry-ca need --content-registry")
@@ -35,7 +35,7 @@ func (f contentFlags) open() (contents.Registry, error) {
 		}
 		settings = map[string][]byte{"ca.crt": pem}
 	}
-	transport, err := dial.New(source.Address{}, settings, nil)
+	transport, err := access.NewConnect(source.Address{}, settings, nil)
 	if err != nil {
 		return nil, fmt.Errorf("reading --content-registry-ca: %w", err)
 	}
@@ -64,7 +64,7 @@ func (f contentFlags) login(at machineconfig.Artifact) (auth.Credential, error) 
 	if err != nil {
 		return auth.EmptyCredential, fmt.Errorf("reading --content-registry-credentials: %w", err)
 	}
-	logins, err := artifact.ParseLogins(text)
+	logins, err := download.ParseLogins(text)
 	if err != nil {
 		return auth.EmptyCredential, fmt.Errorf("reading --content-registry-credentials %s: %w", f.credentials, err)
 	}

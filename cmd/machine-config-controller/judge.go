@@ -6,11 +6,11 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/inspect"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
-	"github.com/bunsen-os/bunsen/reconcile/controller/summary"
+	"github.com/bunsen-os/bunsen/reconcile/health"
 )
 
 // judge gives the verdicts of `bunsen status`, for the BunsenStatus and the metrics.
-func judge(o summary.Objects, now time.Time) []v1alpha1.Verdict {
+func judge(o health.Objects, now time.Time) []v1alpha1.Verdict {
 	return inspect.Verdicts(fleet.New(fleet.Cluster{
 		Sources: o.Sources, Pools: o.Pools, Nodes: o.Nodes, Policies: o.Policies,
 		Rendered: fleet.RenderedRows(o.Configs), Leases: o.Leases, Daemons: o.Daemons,

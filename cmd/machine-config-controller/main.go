@@ -22,9 +22,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/bunsen-os/bunsen/reconcile/controller"
-	"github.com/bunsen-os/bunsen/reconcile/controller/heartbeat"
-	"github.com/bunsen-os/bunsen/reconcile/poollabels"
+	"github.com/bunsen-os/bunsen/reconcile"
+	"github.com/bunsen-os/bunsen/reconcile/health"
+	"github.com/bunsen-os/bunsen/reconcile/pools"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 )
 
@@ -113,7 +113,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	scheme, err := controller.Scheme()
+	scheme, err := reconcile.Scheme()
 	if err != nil {
 		return err
 	}
@@ -122,12 +122,12 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	defer func() { _ = trees.Close() }() // Close releases the lock, which the end of the process also releases.
-	wait := controller.OperatorWait{Health: o.health, Replica: replica(), Every: 30 * time.Second}
-	if err := controller.WaitForOperator(ctx, rc, wait); err != nil {
+	wait := reconcile.OperatorWait{Health: o.health, Replica: replica(), Every: 30 * time.Second}
+	if err := reconcile.WaitForOperator(ctx, rc, wait); err != nil {
 		return err
 	}
 	mgr, err := ctrl.NewManager(rc, ctrl.Options{
-		Scheme: scheme, Cache: controller.CacheOptions(),
+		Scheme: scheme, Cache: reconcile.CacheOptions(),
 		LeaderElection: o.leaderElect, LeaderElectionID: "machine-config-controller",
 		LeaderElectionNamespace:       o.namespace,
 		LeaderElectionReleaseOnCancel: true,
@@ -141,7 +141,7 @@ func run(ctx context.Context, o options) error {
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return fmt.Errorf("serving --health: %w", err)
 	}
-	cfg := controller.Config{
+	cfg := reconcile.Config{
 		Namespace: o.namespace, SecretsNamespace: o.secretsNamespace, Version: version, Open: open, Now: time.Now,
 		Node: o.node, Replica: replica(), Webhook: o.webhook,
 		Defaults: o.defaults, Judge: judge,
@@ -149,7 +149,7 @@ func run(ctx context.Context, o options) error {
 	if cfg.ContentRegistry, err = o.content.open(); err != nil {
 		return err
 	}
-	if err := errors.Join(controller.Register(mgr, cfg), poollabels.Register(mgr, o.namespace)); err != nil {
+	if err := errors.Join(reconcile.Register(mgr, cfg), pools.RegisterLabelKeys(mgr, o.namespace)); err != nil {
 		return err
 	}
 	log.Info("machine-config-controller starts", "version", version)
@@ -157,8 +157,8 @@ func run(ctx context.Context, o options) error {
 }
 
 // replica identifies this controller: by its pod, or by the host and the process.
-func replica() heartbeat.Replica {
-	r := heartbeat.Replica{
+func replica() health.Replica {
+	r := health.Replica{
 		Name: os.Getenv("POD_NAME"), Pod: os.Getenv("POD_NAME"), PodUID: types.UID(os.Getenv("POD_UID")),
 		PodNamespace: os.Getenv("POD_NAMESPACE"),
 		PID:          os.Getpid(),

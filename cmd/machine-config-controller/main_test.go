@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/controller/gitsource"
+	"github.com/bunsen-os/bunsen/reconcile/gitsource"
 	"github.com/bunsen-os/bunsen/test/ports"
 )
 

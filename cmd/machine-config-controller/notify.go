@@ -18,11 +18,9 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/forge"
-	"github.com/bunsen-os/bunsen/internal/forge/gitea"
-	"github.com/bunsen-os/bunsen/internal/forge/github"
-	"github.com/bunsen-os/bunsen/internal/forge/gitlab"
-	"github.com/bunsen-os/bunsen/reconcile/controller"
-	"github.com/bunsen-os/bunsen/reconcile/controller/notifying"
+
+	"github.com/bunsen-os/bunsen/reconcile"
+	"github.com/bunsen-os/bunsen/reconcile/notify"
 )
 
 type notifyOptions struct {
@@ -62,12 +60,12 @@ func runNotify(ctx context.Context, o notifyOptions) error {
 	if err != nil {
 		return err
 	}
-	scheme, err := notifying.Scheme()
+	scheme, err := notify.Scheme()
 	if err != nil {
 		return err
 	}
 	mgr, err := ctrl.NewManager(rc, ctrl.Options{
-		Scheme: scheme, Cache: controller.CacheOptions(), Metrics: metricsserver.Options{BindAddress: o.metrics},
+		Scheme: scheme, Cache: reconcile.CacheOptions(), Metrics: metricsserver.Options{BindAddress: o.metrics},
 		HealthProbeBindAddress: o.health,
 	})
 	if err != nil {
@@ -78,7 +76,7 @@ func runNotify(ctx context.Context, o notifyOptions) error {
 			return fmt.Errorf("serving --health: %w", err)
 		}
 	}
-	c := &notifying.Controller{
+	c := &notify.Controller{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Open: openGitHost,
 		Namespace: o.secretsNamespace, Pace: o.statusInterval, Now: time.Now,
 	}
@@ -86,7 +84,7 @@ func runNotify(ctx context.Context, o notifyOptions) error {
 		return fmt.Errorf("registering the notifier: %w", err)
 	}
 	own := replica()
-	beat := &notifying.Heartbeat{
+	beat := &notify.Heartbeat{
 		Client: mgr.GetClient(), Namespace: o.namespace, Name: own.Name, Now: time.Now,
 		Report: v1alpha1.ControllerReport{Version: version, Host: own.Host, PID: own.PID},
 	}
@@ -101,13 +99,13 @@ func runNotify(ctx context.Context, o notifyOptions) error {
 }
 
 // openGitHost returns the client of the git host that a target names.
-func openGitHost(t forge.Target, client *http.Client) (notifying.Service, error) {
+func openGitHost(t forge.Target, client *http.Client) (notify.Service, error) {
 	switch t.Kind {
 	case forge.GitHub:
-		return github.New(t, client)
+		return forge.NewGitHub(t, client)
 	case forge.GitLab:
-		return gitlab.New(t, client)
+		return forge.NewGitLab(t, client)
 	default:
-		return gitea.New(t, client)
+		return forge.NewGitea(t, client)
 	}
 }

@@ -13,35 +13,33 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/controller/gitsource"
+	"github.com/bunsen-os/bunsen/reconcile/gitsource"
 	"github.com/bunsen-os/bunsen/source"
-	"github.com/bunsen-os/bunsen/source/cloud"
-	"github.com/bunsen-os/bunsen/source/connect"
 	"github.com/bunsen-os/bunsen/source/git"
 	"github.com/bunsen-os/bunsen/source/git/objects"
 	"github.com/bunsen-os/bunsen/source/git/transport"
 	"github.com/bunsen-os/bunsen/source/memory"
 	"github.com/bunsen-os/bunsen/source/oci"
-	"github.com/bunsen-os/bunsen/source/polling"
-	"github.com/bunsen-os/bunsen/source/store"
+	"github.com/bunsen-os/bunsen/source/repository"
+	"github.com/bunsen-os/bunsen/source/tokens"
 )
 
 // keptTrees is how many commits of a source stay on disk, so that a revert needs no fetch.
 const keptTrees = 5
 
 // opener opens repositories. All repositories share one store for their trees.
-func opener(dir string) (gitsource.Open, *store.Store, error) {
+func opener(dir string) (gitsource.Open, *repository.Store, error) {
 	dir, err := storeDir(dir)
 	if err != nil {
 		return nil, nil, err
 	}
-	trees, err := store.Open(dir, keptTrees)
+	trees, err := repository.Open(dir, keptTrees)
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening the store of trees (--store): %w", err)
 	}
-	connector := &connect.Connector{
-		Now: time.Now, Cloud: &cloud.Tokens{Getenv: os.Getenv},
-		Memory: memory.New(connect.MemoryOfSources),
+	connector := &repository.Connector{
+		Now: time.Now, Cloud: &tokens.CloudTokens{Getenv: os.Getenv},
+		Memory: memory.New(repository.MemoryOfSources),
 	}
 	fetched, err := objects.NewCache(trees.Objects(), time.Now())
 	if err != nil {
@@ -71,11 +69,11 @@ func opener(dir string) (gitsource.Open, *store.Store, error) {
 			return nil, err
 		}
 		return polled{
-			store.Repository{
+			repository.Repository{
 				Remote: remote, Store: trees, URL: remote.URL(), Path: spec.Path, Ref: &spec.Ref,
 				Include: included(spec),
 			},
-			share, polling.Key(spec.URL, secrets.Credentials, secrets.Proxy,
+			share, repository.ListingKey(spec.URL, secrets.Credentials, secrets.Proxy,
 				map[string][]byte{"provider": []byte(spec.Provider)}), remote.ListPrefixes,
 		}, nil
 	}
@@ -95,13 +93,13 @@ func included(spec v1alpha1.GitSourceSpec) string {
 
 // sharing has the data that sources with the same address, credentials and proxy share.
 type sharing struct {
-	listings polling.Listings
-	evidence polling.Evidence
+	listings repository.Listings
+	evidence repository.Evidence
 }
 
 // polled is a git repository from which several sources read. These sources share the listings of its refs.
 type polled struct {
-	store.Repository
+	repository.Repository
 	*sharing
 	key  string
 	list func(ctx context.Context, prefixes []string) ([]source.Ref, error)
@@ -115,7 +113,8 @@ func (p polled) Evidence(ctx context.Context, picked source.Picked) (source.Evid
 // Poll lists the refs, or uses the listing of another source. If a ref does not exist, Poll lists all branches and
 // tags, because the error of source.Pick names them.
 func (p polled) Poll(ctx context.Context, at source.Poll) (source.Listing, error) {
-	found, err := p.listings.List(ctx, polling.Request{Poll: at, Key: p.key, Prefixes: source.Prefixes(*p.Ref)}, p.list)
+	found, err := p.listings.List(ctx, repository.Request{Poll: at, Key: p.key, Prefixes: source.Prefixes(*p.Ref)},
+		p.list)
 	if err != nil {
 		return source.Listing{}, err
 	}
@@ -127,7 +126,7 @@ func (p polled) Poll(ctx context.Context, at source.Poll) (source.Listing, error
 }
 
 // openArtifacts opens a repository of an OCI registry.
-func openArtifacts(c *connect.Connector, trees *store.Store, spec v1alpha1.GitSourceSpec,
+func openArtifacts(c *repository.Connector, trees *repository.Store, spec v1alpha1.GitSourceSpec,
 	secrets gitsource.Secrets,
 ) (gitsource.Repository, error) {
 	var keys map[string][]byte
@@ -150,7 +149,7 @@ func openArtifacts(c *connect.Connector, trees *store.Store, spec v1alpha1.GitSo
 	if err != nil {
 		return nil, err
 	}
-	return store.Repository{Remote: remote, Store: trees, URL: remote.URL(), Path: spec.Path, Trust: trust}, nil
+	return repository.Repository{Remote: remote, Store: trees, URL: remote.URL(), Path: spec.Path, Trust: trust}, nil
 }
 
 // storeDir returns the directory of --store. The default directory belongs to the user, because another user could

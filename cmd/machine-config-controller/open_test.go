@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/controller/gitsource"
+	"github.com/bunsen-os/bunsen/reconcile/gitsource"
 )
 
 // TestASecretThatNamesNoHostsIsNotUsed: whoever edits a GitSource chooses the URL to which the Secret's credentials go.

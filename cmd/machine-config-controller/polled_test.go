@@ -17,7 +17,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/controller/gitsource"
+	"github.com/bunsen-os/bunsen/reconcile/gitsource"
 	"github.com/bunsen-os/bunsen/source"
 )
 

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcd/agent/kube"
+	"github.com/bunsen-os/bunsen/mcd/kube"
 )
 
 // daemonRights is what a daemon with a service account of its own needs beside what nodes have.

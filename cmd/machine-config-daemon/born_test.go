@@ -14,10 +14,10 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/agent"
-	"github.com/bunsen-os/bunsen/mcd/agent/kube"
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
+	"github.com/bunsen-os/bunsen/mcd/kube"
 	"github.com/bunsen-os/bunsen/mcd/once"
 	"github.com/bunsen-os/bunsen/mcs"
 )

@@ -10,16 +10,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcd/agent/driftscan"
+	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/host"
-	"github.com/bunsen-os/bunsen/mcd/host/linux/files"
+	"github.com/bunsen-os/bunsen/mcd/linux/files"
 )
 
 func newDrift() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drift",
 		Short: "Print where this machine differs from its config, as the daemon last found",
-		Long: `drift reads the results that the daemon of this machine stores below ` + driftscan.Dir +
+		Long: `drift reads the results that the daemon of this machine stores below ` + drift.ExportDir +
 			`. drift needs no cluster,
 changes nothing and may run beside the daemon. ` + "`bunsen drift`" + ` reads the results of all nodes from the cluster.`,
 		Example: `  machine-config-daemon drift list
@@ -30,7 +30,7 @@ changes nothing and may run beside the daemon. ` + "`bunsen drift`" + ` reads th
 		},
 	}
 	list := driftCommand("list", "List what differs", func(w io.Writer, files host.Files, _ string) error {
-		known, err := driftscan.Known(files)
+		known, err := drift.KnownDrift(files)
 		if err != nil {
 			return err
 		}
@@ -39,7 +39,7 @@ changes nothing and may run beside the daemon. ` + "`bunsen drift`" + ` reads th
 	list.Example = "  machine-config-daemon drift list"
 	show := driftCommand("show PATH", "Print the difference of a path, without secrets",
 		func(w io.Writer, files host.Files, path string) error {
-			text, err := driftscan.Diff(files, path)
+			text, err := drift.DiffFound(files, path)
 			if err != nil {
 				return err
 			}
@@ -49,7 +49,7 @@ changes nothing and may run beside the daemon. ` + "`bunsen drift`" + ` reads th
 	show.Example = "  machine-config-daemon drift show /etc/chrony.conf"
 	export := driftCommand("export PATH", "Print, as JSON, the contents of a path that differs, including secrets",
 		func(w io.Writer, files host.Files, path string) error {
-			out, err := driftscan.Export(files, path)
+			out, err := drift.ExportDiffs(files, path)
 			if err != nil {
 				return err
 			}

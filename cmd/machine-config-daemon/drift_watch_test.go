@@ -16,11 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/mcd/agent"
 	"github.com/bunsen-os/bunsen/mcd/drift"
-	"github.com/bunsen-os/bunsen/mcd/host/linux"
-	"github.com/bunsen-os/bunsen/mcd/host/linux/watch"
+	"github.com/bunsen-os/bunsen/mcd/linux"
+
 	"github.com/bunsen-os/bunsen/mcd/plan"
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
@@ -63,7 +63,7 @@ func (c *oneNode) Secrets(context.Context, string) (v1alpha1.NodeSecrets, error)
 }
 
 func (c *oneNode) Rules(context.Context) (plan.Rules, error) {
-	return plan.Rules{Policy: policy.Default()}, nil
+	return plan.Rules{Policy: disruption.Default()}, nil
 }
 
 func (c *oneNode) DriftRules(context.Context, string) (drift.Policy, error) {
@@ -99,7 +99,7 @@ func TestARunningDaemonNoticesWhatSomebodyDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	watcher, err := watch.New(root)
+	watcher, err := linux.NewWatcher(root)
 	if err != nil {
 		t.Fatal(err)
 	}

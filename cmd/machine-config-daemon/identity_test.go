@@ -14,7 +14,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
-	"github.com/bunsen-os/bunsen/mcd/agent/kube"
+	"github.com/bunsen-os/bunsen/mcd/kube"
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
 

@@ -7,22 +7,22 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
-	"github.com/bunsen-os/bunsen/mcd/agent/imagesync"
-	"github.com/bunsen-os/bunsen/mcd/agent/kube"
 	"github.com/bunsen-os/bunsen/mcd/host"
-	"github.com/bunsen-os/bunsen/mcd/host/linux/files"
-	"github.com/bunsen-os/bunsen/mcd/host/linux/runtime"
+	"github.com/bunsen-os/bunsen/mcd/images"
+	"github.com/bunsen-os/bunsen/mcd/kube"
+	"github.com/bunsen-os/bunsen/mcd/linux"
+	"github.com/bunsen-os/bunsen/mcd/linux/files"
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
 // containerRuntime returns the container runtime of a machine; nil if the host has no files of a machine. The lock is
 // that of the agent. A simulated host has a runtime only if its root has crictl.
-func containerRuntime(h host.Host, dir string, simulated bool, lock func() func()) *runtime.Runtime {
+func containerRuntime(h host.Host, dir string, simulated bool, lock func() func()) *linux.Runtime {
 	root, is := h.Files.(*files.Root)
 	if !is {
 		return nil
 	}
-	r := &runtime.Runtime{Root: root, Dir: dir, Units: h.Units, Lock: lock, Simulated: simulated}
+	r := &linux.Runtime{Root: root, Dir: dir, Units: h.Units, Lock: lock, Simulated: simulated}
 	if simulated && !r.HasCrictl() {
 		return nil
 	}
@@ -31,7 +31,7 @@ func containerRuntime(h host.Host, dir string, simulated bool, lock func() func(
 
 // pinImages pulls and pins the images of the node's PinnedImageSets in the background until the context ends. The
 // result fires for the agent when the Node has changed.
-func pinImages(ctx context.Context, r *runtime.Runtime, cluster *kube.Connection, events *kube.Recorder,
+func pinImages(ctx context.Context, r *linux.Runtime, cluster *kube.Connection, events *kube.Recorder,
 	log *slog.Logger,
 ) <-chan struct{} {
 	changed := cluster.Watch(ctx, log)
@@ -54,7 +54,7 @@ func pinImages(ctx context.Context, r *runtime.Runtime, cluster *kube.Connection
 			}
 		}
 	}()
-	s := &imagesync.Syncer{
+	s := &images.Syncer{
 		Cluster: cluster, Runtime: r, Log: log, Changed: own, Now: time.Now,
 		Sets: func(ctx context.Context, names []string) ([]*mcfgv1.PinnedImageSet, error) {
 			return kube.PinnedImageSets(ctx, cluster, names)

@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/bunsen-os/bunsen/internal/policy/distribution"
+	"github.com/bunsen-os/bunsen/internal/distribution"
 )
 
 // kubeletKubeconfigs returns the paths of the kubelet's kubeconfig in distributions of Kubernetes.

@@ -16,10 +16,10 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcd/agent/kube"
-	"github.com/bunsen-os/bunsen/mcd/agent/statefile"
-	"github.com/bunsen-os/bunsen/mcd/agent/trustsync"
 	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/kube"
+	"github.com/bunsen-os/bunsen/mcd/state"
+	"github.com/bunsen-os/bunsen/mcd/trust"
 )
 
 // The exit codes of machine-config-daemon.
@@ -131,7 +131,7 @@ func (o *options) add(cmd *cobra.Command, rootHelp, rootDefault string) {
 		"repeated; replaces the URLs in "+publishedIn)
 	f.StringVar(&o.serverCA, "server-ca", "", "`file` with the CA of the machine-config-servers; replaces the CA in "+
 		publishedIn)
-	f.DurationVar(&o.trustInterval, "trust-interval", trustsync.DefaultInterval, "average time between two requests "+
+	f.DurationVar(&o.trustInterval, "trust-interval", trust.DefaultInterval, "average time between two requests "+
 		"of the daemon for certificates and the pull secret")
 	f.StringVar(&o.root, "root", rootDefault, rootHelp)
 	f.StringVar(&o.metrics, "metrics", "", "loopback address at which the daemon serves /metrics; \"\" serves no "+
@@ -152,8 +152,8 @@ func (o *options) findServers(h host.Host, log *slog.Logger) (kube.ServerOptions
 	}
 	out := kube.ServerOptions{
 		URLs: o.servers, Log: log,
-		Load: func() ([]byte, error) { return statefile.LoadServers(h.Files) },
-		Save: func(ctx context.Context, text []byte) error { return statefile.SaveServers(ctx, h, text) },
+		Load: func() ([]byte, error) { return state.LoadServers(h.Files) },
+		Save: func(ctx context.Context, text []byte) error { return state.SaveServers(ctx, h, text) },
 	}
 	if o.serverCA != "" {
 		out.CA = func() ([]byte, error) { return os.ReadFile(o.serverCA) }
@@ -165,8 +165,8 @@ func (o *options) findServers(h host.Host, log *slog.Logger) (kube.ServerOptions
 // asks the servers until the context ends.
 func (o *options) followTrust(ctx context.Context, h host.Host, cluster *kube.Connection,
 	log *slog.Logger,
-) *trustsync.Syncer {
-	s := trustsync.New(h, cluster, o.trustInterval, log)
+) *trust.Syncer {
+	s := trust.NewSyncer(h, cluster, o.trustInterval, log)
 	go s.Run(ctx)
 	return s
 }

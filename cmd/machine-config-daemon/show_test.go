@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy"
-	"github.com/bunsen-os/bunsen/mcd/agent/kube"
+	"github.com/bunsen-os/bunsen/internal/disruption"
+	"github.com/bunsen-os/bunsen/mcd/kube"
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
@@ -134,7 +134,7 @@ func aBoardOnARealAPIServer(t *testing.T, p plane) {
 	for _, at := range []report.Status{
 		{Phase: report.Idle, Node: report.Node{UID: node.UID}},
 		{Phase: report.Draining, Planned: true, Drains: true, Node: told},
-		{Phase: report.Refused, Node: refused, Refusals: []policy.Refusal{{Field: "fips", Why: "install it anew"}, {Field: "storage.files /a append", Why: "no"}}},
+		{Phase: report.Refused, Node: refused, Refusals: []disruption.Refusal{{Field: "fips", Why: "install it anew"}, {Field: "storage.files /a append", Why: "no"}}},
 		{Phase: report.Idle, Node: report.Node{UID: node.UID, Current: "rendered-infra-2", Desired: "rendered-infra-2"}},
 	} {
 		at.NodeName = "worker-0"

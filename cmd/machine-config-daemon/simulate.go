@@ -13,9 +13,9 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/agent"
-	"github.com/bunsen-os/bunsen/mcd/agent/contentsync"
-	"github.com/bunsen-os/bunsen/mcd/agent/kube"
-	"github.com/bunsen-os/bunsen/mcd/host/linux"
+	"github.com/bunsen-os/bunsen/mcd/fetch"
+	"github.com/bunsen-os/bunsen/mcd/kube"
+	"github.com/bunsen-os/bunsen/mcd/linux"
 	"github.com/bunsen-os/bunsen/mcd/simulate"
 )
 
@@ -102,7 +102,7 @@ func simulateHost(ctx context.Context, o options, s simulation) error {
 	agentConfig := agent.Config{
 		Node: o.node, Cluster: cluster, Host: h, Log: log, Events: events, Status: kube.NewStatusPublisher(ctx, cluster,
 			log),
-		Trust: o.followTrust(ctx, h, cluster, log), Fetch: contentsync.New(fetcher(h, storedInCluster(cluster)), h.OS),
+		Trust: o.followTrust(ctx, h, cluster, log), Fetch: fetch.NewSyncer(fetcher(h, storedInCluster(cluster)), h.OS),
 	}
 	if watcher := watchFiles(root, log); watcher != nil {
 		defer watcher.Close() //nolint:errcheck // the process ends

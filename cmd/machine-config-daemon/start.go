@@ -12,14 +12,12 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/agent"
-	"github.com/bunsen-os/bunsen/mcd/agent/contentsync"
-	"github.com/bunsen-os/bunsen/mcd/agent/etcd"
-	"github.com/bunsen-os/bunsen/mcd/agent/healthcheck"
-	"github.com/bunsen-os/bunsen/mcd/agent/kube"
+	"github.com/bunsen-os/bunsen/mcd/fetch"
+	"github.com/bunsen-os/bunsen/mcd/kube"
+
 	"github.com/bunsen-os/bunsen/mcd/host"
-	"github.com/bunsen-os/bunsen/mcd/host/linux"
-	"github.com/bunsen-os/bunsen/mcd/host/linux/files"
-	"github.com/bunsen-os/bunsen/mcd/host/linux/watch"
+	"github.com/bunsen-os/bunsen/mcd/linux"
+	"github.com/bunsen-os/bunsen/mcd/linux/files"
 )
 
 func newStart() *cobra.Command {
@@ -79,11 +77,11 @@ type checks struct {
 func (c *checks) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVar(&c.off, "no-health-gate", false, "do not check the machine's health after a change")
-	f.DurationVar(&c.afterReboot, "health-timeout", healthcheck.AfterReboot, "how long the machine may take to be "+
+	f.DurationVar(&c.afterReboot, "health-timeout", agent.AfterReboot, "how long the machine may take to be "+
 		"healthy after a reboot, before the daemon rolls back")
-	f.DurationVar(&c.afterAct, "health-timeout-rebootless", healthcheck.AfterActions,
+	f.DurationVar(&c.afterAct, "health-timeout-rebootless", agent.AfterActions,
 		"how long the machine may take to be healthy after the daemon reloaded or restarted services")
-	f.DurationVar(&c.settle, "health-settle", healthcheck.Settle, "how long the machine must stay healthy after "+
+	f.DurationVar(&c.settle, "health-settle", agent.Settle, "how long the machine must stay healthy after "+
 		"a change")
 	f.BoolVar(&c.kubelet, "kubelet-healthz-enabled", true, "roll back if the kubelet was healthy before a change and "+
 		"is not healthy after it")
@@ -92,18 +90,18 @@ func (c *checks) add(cmd *cobra.Command) {
 }
 
 // health returns the health check of a machine, or nil.
-func (c *checks) health(h host.Host, cluster *kube.Connection) *healthcheck.Options {
+func (c *checks) health(h host.Host, cluster *kube.Connection) *agent.HealthOptions {
 	if c.off {
 		return nil
 	}
-	health := &healthcheck.Options{
+	health := &agent.HealthOptions{
 		API: cluster.APIHealth, AfterReboot: c.afterReboot, AfterActions: c.afterAct,
 		Settle: c.settle,
 	}
 	if c.kubelet {
 		health.Kubelet = kube.KubeletHealth(c.endpoint)
 	}
-	if units, can := h.Units.(healthcheck.Units); can {
+	if units, can := h.Units.(agent.HealthUnits); can {
 		health.Units = units
 	}
 	return health
@@ -160,7 +158,7 @@ func serveHost(ctx context.Context, h host.Host, o options, c checks, form linux
 		Node: o.node, Cluster: cluster, Host: h, Log: log, Health: c.health(h, cluster),
 		Events: events, Metrics: set, Status: kube.NewStatusPublisher(ctx, cluster, log),
 		Reported: func() { ready.reported.Store(true) }, Trust: o.followTrust(ctx, h, cluster, log),
-		Fetch: contentsync.New(fetcher(h, storedInCluster(cluster)), h.OS),
+		Fetch: fetch.NewSyncer(fetcher(h, storedInCluster(cluster)), h.OS),
 	}
 	if root, can := h.Files.(*files.Root); can {
 		if watcher := watchFiles(root, log); watcher != nil {
@@ -173,7 +171,7 @@ func serveHost(ctx context.Context, h host.Host, o options, c checks, form linux
 		Version: versionText(), Form: string(form),
 		FetchesAhead: config.Fetch != nil, PinsImages: images != nil,
 	}, func(ctx context.Context) *v1alpha1.EtcdReport {
-		return etcd.Ask(ctx, h.Files.Read)
+		return kube.AskEtcd(ctx, h.Files.Read)
 	}, log)
 	err = agent.New(config).Run(ctx, pinImages(ctx, images, cluster, events, log))
 	if errors.Is(err, agent.ErrRebooting) {
@@ -184,8 +182,8 @@ func serveHost(ctx context.Context, h host.Host, o options, c checks, form linux
 
 // watchFiles returns a watcher of a machine's files. If the kernel allows no watcher, watchFiles logs this and returns
 // nil. The daemon then finds drift only by its periodic scan.
-func watchFiles(root *files.Root, log *slog.Logger) *watch.Watcher {
-	watcher, err := watch.New(root)
+func watchFiles(root *files.Root, log *slog.Logger) *linux.Watcher {
+	watcher, err := linux.NewWatcher(root)
 	if err != nil {
 		log.Warn("file changes are not watched, so drift is found by the periodic scan only", "err", err)
 		return nil

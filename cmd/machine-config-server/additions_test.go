@@ -17,7 +17,6 @@ import (
 
 	"github.com/bunsen-os/bunsen/mcs"
 	"github.com/bunsen-os/bunsen/mcs/files"
-	"github.com/bunsen-os/bunsen/mcs/served"
 )
 
 // certificate is a fresh one as PEM.
@@ -51,7 +50,7 @@ func TestNewMachinesBelieveTheAPIServerAsThisOneDoes(t *testing.T) {
 		{"data before a file, as the client has it", rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: []byte(ours), CAFile: write(t, "ca.crt", theirs)}}, "", ours},
 		{"the flag's before all", rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: []byte(ours)}}, write(t, "ca.crt", theirs), theirs},
 	} {
-		p := &program{pools: served.NewPools(), log: slog.New(slog.DiscardHandler)}
+		p := &program{pools: mcs.NewPools(), log: slog.New(slog.DiscardHandler)}
 		p.extra = extraFlags{server: "https://api.example.com:6443", serverCA: c.file}
 		e, err := p.clusterAdditions(&c.config)
 		if err != nil {

@@ -16,11 +16,11 @@ import (
 
 	"github.com/bunsen-os/bunsen/mcs/certs"
 	"github.com/bunsen-os/bunsen/mcs/cluster"
-	"github.com/bunsen-os/bunsen/mcs/content/copies"
+	"github.com/bunsen-os/bunsen/mcs/content"
 	"github.com/bunsen-os/bunsen/mcs/files"
-	"github.com/bunsen-os/bunsen/mcs/http/clientca"
-	secretsfollow "github.com/bunsen-os/bunsen/mcs/secrets/follow"
-	"github.com/bunsen-os/bunsen/mcs/trust/follow"
+	"github.com/bunsen-os/bunsen/mcs/http"
+	secretsfollow "github.com/bunsen-os/bunsen/mcs/secrets"
+	"github.com/bunsen-os/bunsen/mcs/trust"
 )
 
 // inCluster constructs those parts of the server that read a cluster.
@@ -45,7 +45,7 @@ func (p *program) inCluster(ctx context.Context) error {
 	if p.extra.server != "" && p.extra.kubeletCA == "" {
 		o.KubeletCA = p.additions.SetKubeletCA
 	}
-	p.apis.nodes.CAs = &clientca.Set{}
+	p.apis.nodes.CAs = &http.ClientCASet{}
 	o.NodeCA = func(ca []byte) {
 		if err := p.apis.nodes.CAs.Replace(ca); err != nil {
 			p.log.Error("nodes cannot read their configs until this is fixed", "error", err)
@@ -56,7 +56,7 @@ func (p *program) inCluster(ctx context.Context) error {
 		return err
 	}
 	p.apis.tokens, p.apis.bootstrapTokens, p.apis.nodes.Configs = api, api, api
-	trusted, err := follow.New(config, follow.Options{
+	trusted, err := trust.NewFollower(config, trust.Options{
 		Cache: o.Cache, Pools: api.NodePools, Original: p.from.trusted,
 		Log: p.log, Now: time.Now,
 	})
@@ -67,7 +67,7 @@ func (p *program) inCluster(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	resolved, err := secretsfollow.New(config, secretsfollow.Options{
+	resolved, err := secretsfollow.NewFollower(config, secretsfollow.Options{
 		Pools: api.NodePools, NewDecrypt: keys.forKeys,
 		Log: p.log, Now: time.Now,
 	})
@@ -83,7 +83,7 @@ func (p *program) inCluster(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := p.contentOf(copies.InRegistry(repository, registries)); err != nil {
+	if _, err := p.contentOf(content.InRegistry(repository, registries)); err != nil {
 		return err
 	}
 	p.parts = append(p.parts, api.Run, trusted.Run, resolved.Run)

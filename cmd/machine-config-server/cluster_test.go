@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcs/token"
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 // realCluster is a real API server with config/ applied. It returns the server's own kubeconfig and the administrator.
@@ -92,7 +92,7 @@ func realCluster(t *testing.T) (string, client.Client) {
 // TestInAClusterAMachineGetsWhatItJoinsWith runs the whole program with the rights of its service account.
 func TestInAClusterAMachineGetsWhatItJoinsWith(t *testing.T) {
 	kubeconfig, admin := realCluster(t)
-	made, err := token.New(rand.Reader)
+	made, err := join.NewToken(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}

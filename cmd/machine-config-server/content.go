@@ -9,18 +9,17 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/artifact"
-	"github.com/bunsen-os/bunsen/internal/artifact/mirrors"
 	"github.com/bunsen-os/bunsen/internal/download"
+
 	"github.com/bunsen-os/bunsen/mcs/content"
-	"github.com/bunsen-os/bunsen/mcs/content/copies"
+
+	"github.com/bunsen-os/bunsen/mcs"
 	mcshttp "github.com/bunsen-os/bunsen/mcs/http"
-	"github.com/bunsen-os/bunsen/mcs/served"
 )
 
 // contentOf prepares to send files to machines: those of the content store, which stored has, and those of registries.
 // The copies of files are in --cache-dir or, without it, in a directory that the server removes when it stops.
-func (p *program) contentOf(stored copies.Stored) (*copies.Copies, error) {
+func (p *program) contentOf(stored content.Stored) (*content.Copies, error) {
 	from, err := p.registries()
 	if err == nil {
 		err = from.check()
@@ -37,14 +36,14 @@ func (p *program) contentOf(stored copies.Stored) (*copies.Copies, error) {
 		p.closers = append(p.closers, removed(temporary))
 		dir = temporary
 	}
-	all, err := copies.New(copies.Options{
+	all, err := content.NewCopies(content.Options{
 		Stored: stored, Registries: from, Dir: dir, Max: p.limits.content << 20,
 		Log: p.log, Now: time.Now,
 	})
 	if err != nil {
 		return nil, err
 	}
-	served.SetContentStore(p.pools)
+	mcs.SetContentStore(p.pools)
 	urls := nodeURLs(p.tls.hostnames, p.tls.listen)
 	p.apis.content = mcshttp.Content{
 		Open: func(ctx context.Context, name string) (io.ReadSeekCloser, int64, error) { return all.Open(ctx, name) },
@@ -62,7 +61,7 @@ const (
 	registryRate  = 256 << 20
 )
 
-// registries are the OCI registries, as the server reaches them. They implement copies.Registries.
+// registries are the OCI registries, as the server reaches them. They implement content.Registries.
 type registries struct {
 	options download.Options
 	// authorities are the files of --registry-ca.
@@ -109,9 +108,9 @@ func (r registries) download() (*download.Client, error) {
 }
 
 // mirrors reads the mirrors of registries.
-func (r registries) mirrors() mirrors.Mirrors {
+func (r registries) mirrors() download.Mirrors {
 	if r.conf == "" {
-		return mirrors.Mirrors{}
+		return download.Mirrors{}
 	}
 	return download.ReadMirrors(r.conf)
 }
@@ -131,7 +130,7 @@ func (r registries) check() error {
 }
 
 // logins reads the credentials.
-func (r registries) logins() (artifact.Logins, error) {
+func (r registries) logins() (download.Logins, error) {
 	if r.credentials == "" {
 		return nil, nil
 	}
@@ -139,7 +138,7 @@ func (r registries) logins() (artifact.Logins, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading --registry-credentials: %w", err)
 	}
-	found, err := artifact.ParseLogins(text)
+	found, err := download.ParseLogins(text)
 	if err != nil {
 		return nil, fmt.Errorf("reading --registry-credentials %s: %w", r.credentials, err)
 	}
@@ -159,7 +158,7 @@ func (p *program) contentRegistry() (machineconfig.Artifact, error) {
 	return at, nil
 }
 
-// Resolve implements copies.Registries.
+// Resolve implements content.Registries.
 func (r registries) Resolve(ctx context.Context, a machineconfig.Artifact) (machineconfig.Artifact, error) {
 	client, err := r.download()
 	if err != nil {
@@ -168,11 +167,11 @@ func (r registries) Resolve(ctx context.Context, a machineconfig.Artifact) (mach
 	return client.Resolve(ctx, a)
 }
 
-// File implements copies.Registries.
-func (r registries) File(ctx context.Context, a machineconfig.Artifact) (artifact.Layer, io.ReadCloser, error) {
+// File implements content.Registries.
+func (r registries) File(ctx context.Context, a machineconfig.Artifact) (download.Layer, io.ReadCloser, error) {
 	client, err := r.download()
 	if err != nil {
-		return artifact.Layer{}, nil, err
+		return download.Layer{}, nil, err
 	}
 	return client.File(ctx, a)
 }

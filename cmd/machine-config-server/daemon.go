@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/bunsen-os/bunsen/mcs/daemon"
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 // readDaemons reads the binaries of the daemon. Compressing one binary takes readDaemons a few seconds.
-func readDaemons(paths []string) (out daemon.Binaries, err error) {
+func readDaemons(paths []string) (out join.Binaries, err error) {
 	var problems []error
 	seen := map[string]string{}
 	for _, path := range paths {
@@ -18,7 +18,7 @@ func readDaemons(paths []string) (out daemon.Binaries, err error) {
 			problems = append(problems, fmt.Errorf("reading --daemon: %w", err))
 			continue
 		}
-		binary, err := daemon.NewBinary(content)
+		binary, err := join.NewBinary(content)
 		switch {
 		case err != nil:
 			problems = append(problems, fmt.Errorf("reading --daemon %s: %w", path, err))

@@ -10,14 +10,14 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/sops"
-	"github.com/bunsen-os/bunsen/internal/sops/keyservice"
+
 	"github.com/bunsen-os/bunsen/mcs/secrets"
 )
 
 // decrypters makes functions that decrypt files of SOPS.
 type decrypters struct {
 	// service is asked for the keys that are allowed; nil if there is none.
-	service *keyservice.Client
+	service *sops.KeyServiceClient
 	allowed []string
 }
 
@@ -63,7 +63,7 @@ func (f keyServiceFlags) decrypters() (decrypters, error) {
 	if f.address == "" {
 		return decrypters{}, nil
 	}
-	client, err := keyservice.New(f.address)
+	client, err := sops.NewKeyService(f.address)
 	if err != nil {
 		return decrypters{}, fmt.Errorf("reading --key-service: %w", err)
 	}

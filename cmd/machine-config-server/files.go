@@ -8,7 +8,7 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
-	"github.com/bunsen-os/bunsen/internal/bootstrap"
+	"github.com/bunsen-os/bunsen/internal/fromgit"
 	"github.com/bunsen-os/bunsen/mcs/certs"
 	"github.com/bunsen-os/bunsen/mcs/files"
 )
@@ -30,7 +30,7 @@ func (p *program) withoutCluster(context.Context) (err error) {
 		p.background(tokens.Run)
 	}
 	if p.from.dir != "" {
-		dir, err := files.OpenDir(p.from.dir, bootstrap.CheckName, p.pools, p.log)
+		dir, err := files.OpenDir(p.from.dir, fromgit.CheckName, p.pools, p.log)
 		if err != nil {
 			return fmt.Errorf("opening --from-dir: %w", err)
 		}
@@ -44,9 +44,9 @@ func (p *program) withoutCluster(context.Context) (err error) {
 		if err := g.readable(); err != nil {
 			return err
 		}
-		repository, trees, err := openRepository(bootstrap.Config{
+		repository, trees, err := openRepository(fromgit.Config{
 			URL: p.from.git, Ref: g.ref, Path: g.path, Pools: g.pools, Credentials: g.credentials, Keys: g.keys,
-			Defaults: bootstrap.Images{OS: g.osImage, Extensions: g.extensionsImage}, Version: version, Log: p.log,
+			Defaults: fromgit.Images{OS: g.osImage, Extensions: g.extensionsImage}, Version: version, Log: p.log,
 		}, p.from.cache)
 		if err != nil {
 			return err

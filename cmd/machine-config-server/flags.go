@@ -9,7 +9,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs/files"
-	"github.com/bunsen-os/bunsen/mcs/http/limit"
+	"github.com/bunsen-os/bunsen/mcs/http"
 )
 
 // flags are the values of the command line.
@@ -203,7 +203,7 @@ func (f *accessFlags) set() *pflag.FlagSet {
 }
 
 func (f *limitFlags) set() *pflag.FlagSet {
-	s, limits, bounds := newSet(), limit.Default(), limit.DefaultBounds()
+	s, limits, bounds := newSet(), http.DefaultLimits(), http.DefaultBounds()
 	s.Float64Var(&f.rate, "rate", limits.Requests.PerSecond, "requests per second of one source (an IPv4 address, an "+
 		"IPv6 /64); 0: no limit")
 	s.IntVar(&f.burst, "burst", limits.Requests.Burst, "burst of requests of one source")

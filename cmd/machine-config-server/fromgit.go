@@ -7,12 +7,11 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/bunsen-os/bunsen/internal/bootstrap"
-	"github.com/bunsen-os/bunsen/source/connect"
+	"github.com/bunsen-os/bunsen/internal/fromgit"
 	"github.com/bunsen-os/bunsen/source/git"
 	"github.com/bunsen-os/bunsen/source/git/objects"
 	"github.com/bunsen-os/bunsen/source/memory"
-	"github.com/bunsen-os/bunsen/source/store"
+	"github.com/bunsen-os/bunsen/source/repository"
 )
 
 // keptTrees is how many commits of the repository stay on disk: the last valid commit, and later invalid commits.
@@ -34,9 +33,9 @@ func (f gitFlags) readable() error {
 
 // openRepository prepares to follow a repository. openRepository stores trees and the last valid commit in the cache
 // directory. The caller closes the store.
-func openRepository(c bootstrap.Config, cacheDir string) (*bootstrap.Repository, *store.Store, error) {
+func openRepository(c fromgit.Config, cacheDir string) (*fromgit.Repository, *repository.Store, error) {
 	dir := filepath.Join(cacheDir, "git")
-	trees, err := store.Open(dir, keptTrees)
+	trees, err := repository.Open(dir, keptTrees)
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening the store of trees (--cache-dir): %w", err)
 	}
@@ -45,15 +44,15 @@ func openRepository(c bootstrap.Config, cacheDir string) (*bootstrap.Repository,
 		return nil, nil, fmt.Errorf("opening the store of objects (--cache-dir): %w", errors.Join(err, trees.Close()))
 	}
 	c.Last = filepath.Join(dir, "last-good.json")
-	connector := &connect.Connector{Now: time.Now, Memory: memory.New(connect.MemoryOfSources)}
-	c.Open = func(a bootstrap.Access) (bootstrap.Remote, error) {
+	connector := &repository.Connector{Now: time.Now, Memory: memory.New(repository.MemoryOfSources)}
+	c.Open = func(a fromgit.Access) (fromgit.Remote, error) {
 		remote, err := connector.Open(git.Config{URL: a.URL, Secret: a.Secret, Verify: a.Verify, Cache: fetched}, nil)
 		if err != nil {
 			return nil, err
 		}
-		return store.Repository{Remote: remote, Store: trees, URL: remote.URL(), Path: a.Path, Trust: a.Trust}, nil
+		return repository.Repository{Remote: remote, Store: trees, URL: remote.URL(), Path: a.Path, Trust: a.Trust}, nil
 	}
-	r, err := bootstrap.New(c)
+	r, err := fromgit.New(c)
 	if err != nil {
 		return nil, nil, fmt.Errorf("preparing to follow --from-git: %w", errors.Join(err, trees.Close()))
 	}

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/bunsen-os/bunsen/internal/bootstrap"
-	"github.com/bunsen-os/bunsen/mcs/content/copies"
+	"github.com/bunsen-os/bunsen/internal/fromgit"
+	"github.com/bunsen-os/bunsen/mcs/content"
 	"github.com/bunsen-os/bunsen/mcs/files"
 )
 
@@ -15,7 +15,7 @@ const cleanEvery = time.Hour
 
 // localContent serves the files of the content store that a server without a cluster has itself. It removes copies of
 // files that the source does not have any more.
-func (p *program) localContent(stored copies.Stored) error {
+func (p *program) localContent(stored content.Stored) error {
 	all, err := p.contentOf(stored)
 	if err != nil {
 		return err
@@ -46,27 +46,27 @@ func errMismatch(hash string) error {
 }
 
 // repositoryFiles returns the large files of a repository.
-func repositoryFiles(r *bootstrap.Repository) copies.Stored {
-	return func(_ context.Context, hash string) (copies.File, error) {
+func repositoryFiles(r *fromgit.Repository) content.Stored {
+	return func(_ context.Context, hash string) (content.File, error) {
 		f, ok := r.LargeFile(hash)
 		if !ok {
-			return copies.File{}, fmt.Errorf("reading file %s: no config of the applied commit names it", hash)
+			return content.File{}, fmt.Errorf("reading file %s: no config of the applied commit names it", hash)
 		}
 		from, err := f.Open()
 		if err != nil {
-			return copies.File{}, fmt.Errorf("reading file %s of the repository: %w", hash, err)
+			return content.File{}, fmt.Errorf("reading file %s of the repository: %w", hash, err)
 		}
-		return copies.File{Size: f.Size, Body: from, Mismatch: errMismatch(hash)}, nil
+		return content.File{Size: f.Size, Body: from, Mismatch: errMismatch(hash)}, nil
 	}
 }
 
 // directoryFiles returns the large files of a directory of rendered configs.
-func directoryFiles(d *files.Dir) copies.Stored {
-	return func(_ context.Context, hash string) (copies.File, error) {
+func directoryFiles(d *files.Dir) content.Stored {
+	return func(_ context.Context, hash string) (content.File, error) {
 		f, size, err := d.LargeFile(hash)
 		if err != nil {
-			return copies.File{}, err
+			return content.File{}, err
 		}
-		return copies.File{Size: size, Body: f, Mismatch: errMismatch(hash)}, nil
+		return content.File{Size: size, Body: f, Mismatch: errMismatch(hash)}, nil
 	}
 }

@@ -18,26 +18,25 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs/certs"
-	"github.com/bunsen-os/bunsen/mcs/daemon"
 	"github.com/bunsen-os/bunsen/mcs/files"
-	mcshttp "github.com/bunsen-os/bunsen/mcs/http"
-	"github.com/bunsen-os/bunsen/mcs/http/clientca"
-	"github.com/bunsen-os/bunsen/mcs/http/limit"
-	"github.com/bunsen-os/bunsen/mcs/served"
+	"github.com/bunsen-os/bunsen/mcs/http"
+	"github.com/bunsen-os/bunsen/mcs/join"
+
+	"github.com/bunsen-os/bunsen/mcs"
 )
 
 // program is the server during its construction.
 type program struct {
 	flags
 	log       *slog.Logger
-	pools     *served.Pools
+	pools     *mcs.Pools
 	listener  net.Listener
 	additions *files.Additions
 	cert      *certs.Certificates
-	metrics   *mcshttp.Metrics
+	metrics   *http.Metrics
 	started   time.Time
 	apis      apis
-	daemons   daemon.Binaries
+	daemons   join.Binaries
 
 	// parts are functions that run beside the server, until after its last response.
 	parts []func(context.Context) error
@@ -47,17 +46,17 @@ type program struct {
 
 // apis are the services that handlers use besides pools. A nil service is not available.
 type apis struct {
-	tokens          mcshttp.Tokens
-	bootstrapTokens mcshttp.BootstrapTokens
-	nodes           mcshttp.Nodes
-	content         mcshttp.Content
+	tokens          http.Tokens
+	bootstrapTokens http.BootstrapTokens
+	nodes           http.Nodes
+	content         http.Content
 }
 
 // run constructs the parts and runs them until the context ends.
 func run(ctx context.Context, f flags) (err error) {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	ctx = logr.NewContext(ctx, logr.FromSlogHandler(log.Handler())) // client-go reads the logger from the context.
-	p := &program{flags: f, log: log, pools: served.NewPools(), started: time.Now()}
+	p := &program{flags: f, log: log, pools: mcs.NewPools(), started: time.Now()}
 	defer func() {
 		for _, c := range p.closers {
 			if e := c.Close(); err == nil && e != nil {
@@ -105,43 +104,43 @@ func run(ctx context.Context, f flags) (err error) {
 }
 
 // server constructs the HTTPS server.
-func (p *program) server() (mcshttp.Server, error) {
-	networks, err := mcshttp.ParseAllowFrom(p.access.from)
+func (p *program) server() (http.Server, error) {
+	networks, err := http.ParseAllowFrom(p.access.from)
 	if err != nil {
-		return mcshttp.Server{}, fmt.Errorf("reading --allow-from: %w", err)
+		return http.Server{}, fmt.Errorf("reading --allow-from: %w", err)
 	}
-	o := mcshttp.Options{
+	o := http.Options{
 		Source: p.pools, Tokens: p.apis.tokens, BootstrapTokens: p.apis.bootstrapTokens, Nodes: p.apis.nodes,
 		Content: p.apis.content, Daemons: p.daemons, Log: p.log,
-		Access: mcshttp.Access{Open: p.access.open, SecretsToAll: p.access.secrets == secretsAll, AllowFrom: networks},
+		Access: http.Access{Open: p.access.open, SecretsToAll: p.access.secrets == secretsAll, AllowFrom: networks},
 		Limits: p.limits.limits(),
 	}
 	if o.Audit, err = p.audit(); err != nil {
-		return mcshttp.Server{}, err
+		return http.Server{}, err
 	}
-	server := mcshttp.Server{
+	server := http.Server{
 		TLS: p.cert.TLS(), AllowFrom: networks, Limits: o.Limits, Log: p.log,
-		Bounds: limit.DefaultBounds(),
+		Bounds: http.DefaultBounds(),
 	}
 	server.Bounds.Stop = max(p.tls.grace, 1) // The value 0 would mean the default.
 	server.Bounds.Connections, server.Bounds.PerSource = p.limits.connections, p.limits.perSource
 	if p.access.clientCA != "" {
-		if server.ClientCAs, err = clientca.Open(p.access.clientCA, p.log); err != nil {
-			return mcshttp.Server{}, err
+		if server.ClientCAs, err = http.OpenClientCA(p.access.clientCA, p.log); err != nil {
+			return http.Server{}, err
 		}
 		p.background(server.ClientCAs.Run)
 	}
 	server.NodeCAs, o.ClientCAs = p.apis.nodes.CAs, server.ClientCAs
-	server.Handler, p.metrics = mcshttp.Routes(o)
+	server.Handler, p.metrics = http.Routes(o)
 	server.Metrics = p.metrics
 	return server, nil
 }
 
 // limits returns the limits of each client address.
-func (f limitFlags) limits() limit.Limits {
-	limits := limit.Default()
-	limits.Requests = limit.Rate{PerSecond: f.rate, Burst: f.burst}
-	limits.Failures = limit.Rate{PerSecond: f.failureRate, Burst: f.failureBurst}
+func (f limitFlags) limits() http.Limits {
+	limits := http.DefaultLimits()
+	limits.Requests = http.Rate{PerSecond: f.rate, Burst: f.burst}
+	limits.Failures = http.Rate{PerSecond: f.failureRate, Burst: f.failureBurst}
 	return limits
 }
 
@@ -180,7 +179,7 @@ func (p *program) background(part func(context.Context)) {
 }
 
 // serve serves until the context ends or a part fails. Then it waits for running requests before it stops the parts.
-func (p *program) serve(ctx context.Context, server mcshttp.Server) error {
+func (p *program) serve(ctx context.Context, server http.Server) error {
 	serving, stopServing := context.WithCancel(ctx)
 	defer stopServing()
 	behind, stopBehind := context.WithCancel(context.WithoutCancel(ctx))

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bunsen-os/bunsen/mcs/token"
+	"github.com/bunsen-os/bunsen/mcs/join"
 	"github.com/bunsen-os/bunsen/test/ports"
 )
 
@@ -143,7 +143,7 @@ spec:
 // tokens writes a file with one token of pool worker, of one use, and returns its text.
 func tokens(t *testing.T) (file, text string) {
 	t.Helper()
-	made, err := token.New(rand.Reader)
+	made, err := join.NewToken(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}

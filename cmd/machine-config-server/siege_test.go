@@ -29,8 +29,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcs"
 	"github.com/bunsen-os/bunsen/mcs/certs"
 	"github.com/bunsen-os/bunsen/mcs/cluster"
-	"github.com/bunsen-os/bunsen/mcs/served"
-	"github.com/bunsen-os/bunsen/mcs/token"
+
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 // unlimited are tokens of pool worker of any number of uses.
@@ -40,9 +40,9 @@ func (u unlimited) Token(id string) *v1alpha1.ProvisioningToken { return u[id] }
 
 func (u unlimited) Use(context.Context, string, v1alpha1.TokenUse) error { return nil }
 
-func (u unlimited) create(t *testing.T) token.Token {
+func (u unlimited) create(t *testing.T) join.Token {
 	t.Helper()
-	made, err := token.New(rand.Reader)
+	made, err := join.NewToken(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func (u unlimited) create(t *testing.T) token.Token {
 }
 
 // mintingCluster is a cluster whose API server takes every bootstrap token.
-func mintingCluster(t *testing.T, s *served.Pools, log *slog.Logger) *cluster.Cluster {
+func mintingCluster(t *testing.T, s *mcs.Pools, log *slog.Logger) *cluster.Cluster {
 	t.Helper()
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -81,7 +81,7 @@ type besieged struct {
 func besiege(t *testing.T, known unlimited) (besieged, *cluster.Cluster) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	p := &program{log: log, pools: served.NewPools(), started: time.Now()}
+	p := &program{log: log, pools: mcs.NewPools(), started: time.Now()}
 	defaults := pflag.NewFlagSet("", pflag.ContinueOnError)
 	for _, g := range p.groups() {
 		defaults.AddFlagSet(g.flags)
@@ -128,7 +128,7 @@ func (b besieged) dial(ctx context.Context, from string) (net.Conn, error) {
 }
 
 // get asks for the config from an address, within two seconds.
-func (b besieged) get(from string, with token.Token) (status int, body string, err error) {
+func (b besieged) get(from string, with join.Token) (status int, body string, err error) {
 	const within = 2 * time.Second
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
@@ -152,7 +152,7 @@ func (b besieged) get(from string, with token.Token) (status int, body string, e
 }
 
 // attack holds more silent connections than there may be, and asks with a token all the time, until the context ends.
-func (b besieged) attack(ctx context.Context, t *testing.T, workers *sync.WaitGroup, with token.Token) {
+func (b besieged) attack(ctx context.Context, t *testing.T, workers *sync.WaitGroup, with join.Token) {
 	t.Helper()
 	const silent, askers = 5000, 4
 	from := func(i int) string { return fmt.Sprint("127.0.1.", 1+i%64) }
@@ -208,7 +208,7 @@ func TestHonestMachinesJoinDuringASiege(t *testing.T) {
 	for i := range 20 {
 		for because, honest := range map[string]struct {
 			from string
-			with token.Token
+			with join.Token
 		}{
 			"a machine with another token":  {"127.0.2.1", other},
 			"a machine with the same token": {fmt.Sprint("127.0.3.", 1+i), leaked},

@@ -9,9 +9,9 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/adopt/butane"
-	"github.com/bunsen-os/bunsen/internal/policy/secret"
-	"github.com/bunsen-os/bunsen/transpile/ignition"
+
+	"github.com/bunsen-os/bunsen/internal/secretmask"
+	"github.com/bunsen-os/bunsen/transpile/kinds"
 )
 
 // Input is one text with objects: YAML of one or more documents, or JSON. Import splits a List into its objects.
@@ -35,7 +35,7 @@ type Options struct {
 	Exact bool
 	// Secrets are the paths and units that the user names as secret. Import writes their contents to files of their
 	// own, as it does with contents that only their owner may read, and with unmistakable credentials.
-	Secrets secret.Paths
+	Secrets secretmask.Paths
 	// InDocument keeps secret texts in the document instead of a file of their own. The caller shows the document to
 	// the user who asked for it, and writes no file.
 	InDocument bool
@@ -43,7 +43,7 @@ type Options struct {
 	// beside it. The value 0 means 4096.
 	MaxInline int
 	// Upgrade converts a spec with Ignition version 2 to version 3, and returns any other spec unchanged. A nil Upgrade
-	// means ignition.UpgradeSpec.
+	// means kinds.UpgradeSpec.
 	Upgrade func(mcfgv1.MachineConfigSpec) (mcfgv1.MachineConfigSpec, error)
 }
 
@@ -146,7 +146,7 @@ type adoption struct {
 
 func newAdoption(objects []object, opts Options) *adoption {
 	if opts.Upgrade == nil {
-		opts.Upgrade = ignition.UpgradeSpec
+		opts.Upgrade = kinds.UpgradeSpec
 	}
 	a := &adoption{
 		opts: opts, objects: objects, names: map[string]bool{}, first: map[string]int{},
@@ -234,7 +234,7 @@ func summarizeRendered(a *adoption) {
 // setAside skips an object that a user has to check, and stores it below unsupported/, where no pool reads it.
 func (a *adoption) setAside(i int, why string) {
 	why = safetext.OneLine(strings.ReplaceAll(why, "\n", "; "))
-	file := a.freePath(asideDir, butane.FileName(a.objects[i].kind+"-"+a.objects[i].name), ".yaml")
+	file := a.freePath(asideDir, FileName(a.objects[i].kind+"-"+a.objects[i].name), ".yaml")
 	a.out.Files[file] = setAsideText(a.objects[i], why)
 	a.out.Objects[i].Skipped, a.out.Objects[i].Aside = why, file
 	a.out.Secrets = append(a.out.Secrets, file) // nobody has read it

@@ -16,9 +16,9 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/pinnedimage"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/adopt/butane"
-	"github.com/bunsen-os/bunsen/internal/policy"
-	"github.com/bunsen-os/bunsen/internal/policy/pace"
+
+	"github.com/bunsen-os/bunsen/internal/disruption"
+	"github.com/bunsen-os/bunsen/internal/schedule"
 )
 
 // addPool imports a MachineConfigPool without the fields that the cluster writes. The original writes
@@ -60,7 +60,7 @@ func addDisruptionPolicy(a *adoption, i int) {
 		err = fmt.Errorf("a MachineConfiguration is named cluster, and this one %q", o.name)
 	}
 	if err == nil {
-		_, err = policy.FromSpec(mc.Spec.NodeDisruptionPolicy)
+		_, err = disruption.FromSpec(mc.Spec.NodeDisruptionPolicy)
 	}
 	if err != nil {
 		a.setAside(i, err.Error())
@@ -79,7 +79,7 @@ func addDriftPolicy(a *adoption, i int) {
 func addRolloutPolicy(a *adoption, i int) {
 	var p v1alpha1.RolloutPolicy
 	err := strictly(a.objects[i], &p)
-	if problems := pace.Check(&p); err == nil && len(problems) > 0 {
+	if problems := schedule.CheckPolicy(&p); err == nil && len(problems) > 0 {
 		err = errors.New(problems[0].Path + ": " + problems[0].Text)
 	}
 	addChecked(a, i, "rollout-", err)
@@ -119,15 +119,15 @@ func addClusterObject(a *adoption, i int, file string, spec map[string]any) {
 			}
 		}
 	}
-	root := butane.Mapping(butane.Key("apiVersion"), butane.Key(o.apiVersion), butane.Key("kind"), butane.Key(o.kind),
-		butane.Key("metadata"), butane.Verbatim(meta), butane.Key("spec"), butane.Verbatim(spec))
-	body, err := butane.Encode(root)
+	root := Mapping(Key("apiVersion"), Key(o.apiVersion), Key("kind"), Key(o.kind),
+		Key("metadata"), Verbatim(meta), Key("spec"), Verbatim(spec))
+	body, err := Encode(root)
 	if err != nil {
 		a.setAside(i, err.Error())
 		return
 	}
 	a.out.Files[file] = bytes.Join(
-		[][]byte{butane.Comment("Imported from the cluster, without what the cluster itself writes."), body}, nil)
+		[][]byte{Comment("Imported from the cluster, without what the cluster itself writes."), body}, nil)
 	a.out.Objects[i].Files = []string{file}
 }
 

@@ -14,7 +14,6 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/adopt/butane"
 )
 
 // The versions of Butane that Import writes. Butane translates documents of both variants to Ignition 3.5.0.
@@ -140,8 +139,10 @@ func beyondOpenshift(c machineconfig.Config) []string {
 		{"links", len(st.Links) > 0},
 		{"groups", len(pw.Groups) > 0},
 		{"appended files", slices.ContainsFunc(st.Files, func(f ign.File) bool { return len(f.Append) > 0 })},
-		{"remote contents", slices.ContainsFunc(st.Files, func(f ign.File) bool { return machineconfig.IsRemote(f.Contents) })},
-		{"HTTP headers", slices.ContainsFunc(st.Files, func(f ign.File) bool { return len(f.Contents.HTTPHeaders) > 0 })},
+		{"remote contents", slices.ContainsFunc(st.Files,
+			func(f ign.File) bool { return machineconfig.IsRemote(f.Contents) })},
+		{"HTTP headers", slices.ContainsFunc(st.Files,
+			func(f ign.File) bool { return len(f.Contents.HTTPHeaders) > 0 })},
 		{"users other than core, or more of core than keys and password", slices.ContainsFunc(pw.Users, notCore)},
 		{"filesystems of format btrfs or none", slices.ContainsFunc(st.Filesystems, func(f ign.Filesystem) bool {
 			return f.Format != nil && (*f.Format == "btrfs" || *f.Format == "none")
@@ -218,10 +219,10 @@ func splitDocuments(a *adoption, c config, stem string, needs []string) []docume
 
 // fcosDocument writes a document that takes its name and pool from its file.
 func fcosDocument(a *adoption, c config, stem string) document {
-	root := butane.Mapping(butane.Key("variant"), butane.Key("fcos"), butane.Key("version"), butane.Key(fcosVersion))
+	root := Mapping(Key("variant"), Key("fcos"), Key("version"), Key(fcosVersion))
 	d := document{config: c, file: stem + ".bu", shareable: true}
 	if args := c.spec.KernelArguments; len(args) > 0 {
-		root.Content = append(root.Content, butane.Key("kernel_arguments"), butane.Mapping(butane.Key("should_exist"),
+		root.Content = append(root.Content, Key("kernel_arguments"), Mapping(Key("should_exist"),
 			list(args)))
 	}
 	writeBody(a, &d, root, stem)
@@ -231,10 +232,10 @@ func fcosDocument(a *adoption, c config, stem string) document {
 // openshiftDocument writes a document that names itself.
 func openshiftDocument(a *adoption, c config, why string) document {
 	file := exactName(a, c, c.name)
-	root := butane.Mapping(butane.Key("variant"), butane.Key("openshift"), butane.Key("version"),
-		butane.Key(openshiftVersion), butane.Key("metadata"), metadata(c, c.name))
+	root := Mapping(Key("variant"), Key("openshift"), Key("version"),
+		Key(openshiftVersion), Key("metadata"), metadata(c, c.name))
 	if set := hostFields(c.spec, "kernel_arguments", "kernel_type"); len(set.Content) > 0 {
-		root.Content = append(root.Content, butane.Key("openshift"), set)
+		root.Content = append(root.Content, Key("openshift"), set)
 	}
 	d := document{config: c, file: file + ".bu", why: []string{why}}
 	writeBody(a, &d, root, file)
@@ -244,7 +245,7 @@ func openshiftDocument(a *adoption, c config, why string) document {
 // writeBody writes the Ignition config below root and finishes the document.
 func writeBody(a *adoption, d *document, root *yaml.Node, stem string) {
 	growth := a.growth[d.config.pool]
-	w := &butane.Document{
+	w := &Document{
 		Exact: a.opts.Exact, MaxInline: cmp.Or(a.opts.MaxInline, defaultMaxInline), Stem: stem,
 		Growth: &growth, Locals: map[string][]byte{}, Named: a.opts.Secrets, InDocument: a.opts.InDocument,
 	}
@@ -255,10 +256,10 @@ func writeBody(a *adoption, d *document, root *yaml.Node, stem string) {
 }
 
 // completeDocument encodes a document and reports how it wrote its contents.
-func completeDocument(a *adoption, d *document, root *yaml.Node, w *butane.Document) {
+func completeDocument(a *adoption, d *document, root *yaml.Node, w *Document) {
 	var err error
 	// This error cannot occur, because the code above creates all nodes.
-	if d.body, err = butane.Encode(root); err != nil {
+	if d.body, err = Encode(root); err != nil {
 		a.warn(d.config.index, "yaml", "%v", err)
 	}
 	d.locals, d.secrets, d.open = w.Locals, w.Secrets, d.open || len(w.Hashes)+len(w.Exposed) > 0
@@ -299,14 +300,14 @@ func ignitionOf(c machineconfig.Config) map[string]any {
 }
 
 func list(items []string) *yaml.Node {
-	n := butane.Sequence()
+	n := Sequence()
 	for _, s := range items {
-		n.Content = append(n.Content, butane.String(s))
+		n.Content = append(n.Content, String(s))
 	}
 	return n
 }
 
 func metadata(c config, name string) *yaml.Node {
-	return butane.Mapping(butane.Key("name"), butane.String(name), butane.Key("labels"),
-		butane.Mapping(butane.Key(v1alpha1.RoleLabel), butane.String(c.pool)))
+	return Mapping(Key("name"), String(name), Key("labels"),
+		Mapping(Key(v1alpha1.RoleLabel), String(c.pool)))
 }

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/adopt/butane"
 )
 
 // The pools that every cluster has.
@@ -62,7 +61,7 @@ func putDocument(a *adoption, dir string, d document, head []string) {
 	if d.open {
 		a.out.Secrets = append(a.out.Secrets, file)
 	}
-	a.out.Files[file] = bytes.Join([][]byte{butane.Comment(head...), d.body}, nil)
+	a.out.Files[file] = bytes.Join([][]byte{Comment(head...), d.body}, nil)
 	files := &a.out.Objects[d.config.index].Files
 	*files = append(*files, file)
 	for _, l := range slices.Sorted(maps.Keys(d.locals)) {
@@ -91,12 +90,12 @@ func writeKustomization(a *adoption, pool string, resources []string) {
 		return
 	}
 	slices.Sort(resources)
-	body, err := butane.Encode(butane.Mapping(butane.Key("resources"), list(resources)))
+	body, err := Encode(Mapping(Key("resources"), list(resources)))
 	if err != nil { // This error cannot occur, because the value is a list of words.
 		a.findings = append(a.findings, Finding{Warning: true, Rule: "yaml", Message: err.Error()})
 	}
 	a.out.Files[poolsDir+"/"+pool+"/"+kustomization+".yaml"] = bytes.Join(
-		[][]byte{butane.Comment("The documents of pool " + pool + ". They are merged in order of their " +
+		[][]byte{Comment("The documents of pool " + pool + ". They are merged in order of their " +
 			"MachineConfigs' names, not of this list."), body}, nil)
 }
 

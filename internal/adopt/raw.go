@@ -10,15 +10,15 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/safetext"
-	"github.com/bunsen-os/bunsen/internal/adopt/butane"
-	"github.com/bunsen-os/bunsen/internal/policy/secret"
+
+	"github.com/bunsen-os/bunsen/internal/secretmask"
 )
 
 // rawDocument writes a MachineConfig as YAML.
 func rawDocument(a *adoption, c config, name, why string) document {
-	spec := butane.Mapping()
+	spec := Mapping()
 	if c.spec.HasIgnition {
-		spec.Content = append(spec.Content, butane.Key("config"), ignitionYAML(c.spec))
+		spec.Content = append(spec.Content, Key("config"), ignitionYAML(c.spec))
 	}
 	spec.Content = append(spec.Content, hostFields(c.spec, "kernelArguments", "kernelType").Content...)
 	for _, image := range []struct{ key, value string }{
@@ -26,11 +26,11 @@ func rawDocument(a *adoption, c config, name, why string) document {
 		{"baseOSExtensionsContainerImage", c.spec.ExtensionsImage},
 	} {
 		if image.value != "" {
-			spec.Content = append(spec.Content, butane.Key(image.key), butane.String(image.value))
+			spec.Content = append(spec.Content, Key(image.key), String(image.value))
 		}
 	}
-	root := butane.Mapping(butane.Key("apiVersion"), butane.Key(mcfgv1.GroupVersion.String()), butane.Key("kind"),
-		butane.Key(machineConfigKind), butane.Key("metadata"), metadata(c, name), butane.Key("spec"), spec)
+	root := Mapping(Key("apiVersion"), Key(mcfgv1.GroupVersion.String()), Key("kind"),
+		Key(machineConfigKind), Key("metadata"), metadata(c, name), Key("spec"), spec)
 	d := document{config: c, file: exactName(a, c, name) + ".yaml", why: []string{why}}
 	for _, err := range machineconfig.CheckImages(c.spec) {
 		a.warn(c.index, "image-digest", "%v; until then, no commit of the repository is valid", err)
@@ -41,11 +41,11 @@ func rawDocument(a *adoption, c config, name, why string) document {
 }
 
 // secretsOfRaw finds the secrets of a config that is written unchanged as a MachineConfig.
-func secretsOfRaw(c machineconfig.Config, named secret.Paths) *butane.Document {
-	w := &butane.Document{}
+func secretsOfRaw(c machineconfig.Config, named secretmask.Paths) *Document {
+	w := &Document{}
 	for _, f := range c.Ignition.Storage.Files {
-		if contents, err := machineconfig.Contents(f.Contents); err == nil && (butane.IsPrivate(f.Path, f.Mode) ||
-			named.Match(f.Path) || len(secret.Credentials(string(contents))) > 0) {
+		if contents, err := machineconfig.Contents(f.Contents); err == nil && (IsPrivate(f.Path, f.Mode) ||
+			named.Match(f.Path) || len(secretmask.Credentials(string(contents))) > 0) {
 			w.Exposed = append(w.Exposed, f.Path)
 		}
 	}
@@ -64,18 +64,18 @@ func secretsOfRaw(c machineconfig.Config, named secret.Paths) *butane.Document {
 
 // hostFields writes the fields outside of Ignition, except images, with the format's own keys.
 func hostFields(c machineconfig.Config, kernelArguments, kernelType string) *yaml.Node {
-	n := butane.Mapping()
+	n := Mapping()
 	if len(c.KernelArguments) > 0 {
-		n.Content = append(n.Content, butane.Key(kernelArguments), list(c.KernelArguments))
+		n.Content = append(n.Content, Key(kernelArguments), list(c.KernelArguments))
 	}
 	if c.KernelType != "" && c.KernelType != "default" {
-		n.Content = append(n.Content, butane.Key(kernelType), butane.String(c.KernelType))
+		n.Content = append(n.Content, Key(kernelType), String(c.KernelType))
 	}
 	if len(c.Extensions) > 0 {
-		n.Content = append(n.Content, butane.Key("extensions"), list(c.Extensions))
+		n.Content = append(n.Content, Key("extensions"), list(c.Extensions))
 	}
 	if c.FIPS {
-		n.Content = append(n.Content, butane.Key("fips"), &yaml.Node{
+		n.Content = append(n.Content, Key("fips"), &yaml.Node{
 			Kind: yaml.ScalarNode, Tag: "!!bool",
 			Value: "true",
 		})
@@ -92,7 +92,7 @@ func ignitionYAML(c machineconfig.Config) *yaml.Node {
 		v["ignition"] = head
 	}
 	head["version"] = machineconfig.Version
-	return butane.Verbatim(v)
+	return Verbatim(v)
 }
 
 // kustomization is the name, without extension, of the file that lists a directory's documents.
@@ -102,8 +102,8 @@ const kustomization = "kustomization"
 // document's name, unless a document that takes its name from its file needs that file.
 func exactName(a *adoption, c config, name string) string {
 	file := name
-	if len(file) > butane.MaxFileName {
-		file = butane.FileName(file)
+	if len(file) > MaxFileName {
+		file = FileName(file)
 	}
 	for isNameTaken(a, c.pool, file) {
 		file += "-named"
@@ -133,7 +133,7 @@ func setAsideText(o object, why string) []byte {
 	if err != nil {
 		text = fmt.Appendf(nil, "# Bunsen cannot write it as YAML: %s\n", safetext.OneLine(err.Error()))
 	}
-	head := butane.Comment("Not imported: "+why, "Nothing reads this directory. Fix the object, and import it again "+
+	head := Comment("Not imported: "+why, "Nothing reads this directory. Fix the object, and import it again "+
 		"or move it into its pool's directory.")
 	return bytes.Join([][]byte{head, text}, nil)
 }

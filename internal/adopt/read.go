@@ -12,7 +12,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/bunsen-os/bunsen/api/safetext"
-	"github.com/bunsen-os/bunsen/internal/adopt/butane"
 )
 
 // The kinds that Import reads.
@@ -70,8 +69,8 @@ func read(in Input) ([]object, error) {
 
 // objectsOf returns the object of a node. If the node is a list, objectsOf returns the objects of the list.
 func objectsOf(file string, n *yaml.Node, depth int) []object {
-	items := butane.Field(n, "items")
-	if items == nil || items.Kind != yaml.SequenceNode || !strings.HasSuffix(butane.ScalarText(n, "kind"), "List") ||
+	items := Field(n, "items")
+	if items == nil || items.Kind != yaml.SequenceNode || !strings.HasSuffix(ScalarText(n, "kind"), "List") ||
 		depth > maxDepth {
 		return []object{objectOf(file, n)}
 	}
@@ -85,8 +84,8 @@ func objectsOf(file string, n *yaml.Node, depth int) []object {
 func objectOf(file string, n *yaml.Node) object {
 	o := object{
 		at:   Position{File: file, Line: n.Line},
-		kind: butane.ScalarText(n, "kind"), apiVersion: butane.ScalarText(n, "apiVersion"),
-		name: butane.ScalarText(butane.Field(n, "metadata"), "name"),
+		kind: ScalarText(n, "kind"), apiVersion: ScalarText(n, "apiVersion"),
+		name: ScalarText(Field(n, "metadata"), "name"),
 	}
 	if n.Kind != yaml.MappingNode {
 		o.bad = errors.New("it is not an object: an object is a mapping that begins with apiVersion and kind")

@@ -22,7 +22,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/internal/adopt"
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile"
@@ -126,7 +126,7 @@ func rendersEqual(t testing.TB, repo adopt.Repository, findings []adopt.Finding)
 			continue // the original could not be rendered either
 		}
 		a, b := reread(t, want.Spec), reread(t, got.Spec)
-		if cs := append(policy.Compare(a, b), policy.Compare(b, a)...); len(cs) > 0 {
+		if cs := append(disruption.Compare(a, b), disruption.Compare(b, a)...); len(cs) > 0 {
 			t.Errorf("pool %s: a node would notice %v", pool, cs)
 		}
 		if diff := cmp.Diff(canonical(t, a), canonical(t, b)); diff != "" {

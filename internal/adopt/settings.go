@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	transpiled "github.com/bunsen-os/bunsen/transpile/object"
+	"github.com/bunsen-os/bunsen/transpile/kinds"
 
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -19,9 +19,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/adopt/butane"
-	"github.com/bunsen-os/bunsen/transpile/containerruntime"
-	"github.com/bunsen-os/bunsen/transpile/kubelet"
+
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
@@ -104,7 +102,7 @@ func addSettings(a *adoption, i int) {
 	}) {
 		a.note(i, "kubelet", "it holds only what it says, without the settings that OpenShift adds: start the "+
 			"kubelet with --config-dir=%s, or change the annotation %s", strings.TrimSuffix(kubeletDropIns, "/"),
-			kubelet.PathAnnotation)
+			kinds.KubeletPathAnnotation)
 	}
 }
 
@@ -186,7 +184,7 @@ func settingsDocument(a *adoption, i int, pool string) (document, *mcfgv1.Machin
 	if n > 0 {
 		name += "-" + strconv.Itoa(n)
 	}
-	body, err := butane.Encode(settingsBody(o))
+	body, err := Encode(settingsBody(o))
 	if err != nil {
 		return document{}, nil, err
 	}
@@ -198,7 +196,7 @@ func settingsDocument(a *adoption, i int, pool string) (document, *mcfgv1.Machin
 	if err != nil {
 		return document{}, nil, fmt.Errorf("writing it as a MachineConfig: %w", err)
 	}
-	file := fmt.Sprintf("%s-%d-%s.yaml", word, n, butane.FileName(o.name))
+	file := fmt.Sprintf("%s-%d-%s.yaml", word, n, FileName(o.name))
 	mc := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{
 		Name:   name,
 		Labels: map[string]string{v1alpha1.RoleLabel: pool},
@@ -218,12 +216,12 @@ func settingsBody(o object) *yaml.Node {
 			annotations[k] = v
 		}
 	}
-	_, hasFile := annotations[kubelet.PathAnnotation]
+	_, hasFile := annotations[kinds.KubeletPathAnnotation]
 	switch {
 	case (o.kind == runtimeKind || o.isAboutRegistries()) && annotations[v1alpha1.ContainerRuntimeAnnotation] == nil:
 		annotations[v1alpha1.ContainerRuntimeAnnotation] = "crio"
 	case o.kind == kubeletKind && !hasFile && (spec["kubeletConfig"] != nil || spec["tlsSecurityProfile"] != nil):
-		annotations[kubelet.PathAnnotation] = kubeletDropIns + "50-" + butane.FileName(o.name) + ".conf"
+		annotations[kinds.KubeletPathAnnotation] = kubeletDropIns + "50-" + FileName(o.name) + ".conf"
 	}
 	meta := map[string]any{"name": o.name}
 	if namespace, ok := old["namespace"].(string); ok {
@@ -232,17 +230,17 @@ func settingsBody(o object) *yaml.Node {
 	if len(annotations) > 0 {
 		meta["annotations"] = annotations
 	}
-	return butane.Mapping(butane.Key("apiVersion"), butane.Key(o.apiVersion), butane.Key("kind"), butane.Key(o.kind),
-		butane.Key("metadata"), butane.Verbatim(meta), butane.Key("spec"), butane.Verbatim(spec))
+	return Mapping(Key("apiVersion"), Key(o.apiVersion), Key("kind"), Key(o.kind),
+		Key("metadata"), Verbatim(meta), Key("spec"), Verbatim(spec))
 }
 
 // translated translates a document as the transpiler does for a pool.
 func translated(kind, pool string, body []byte) (machineconfig.Config, []origin.Finding) {
 	if kind == kubeletKind {
-		out, findings := kubelet.Config(transpiled.Input{Pool: pool, Source: body})
+		out, findings := kinds.TranslateKubelet(kinds.ObjectInput{Pool: pool, Source: body})
 		return out.Config, findings
 	}
-	out, findings := containerruntime.Translate(transpiled.Input{Pool: pool, Source: body})
+	out, findings := kinds.TranslateContainerRuntime(kinds.ObjectInput{Pool: pool, Source: body})
 	return out.Config, findings
 }
 

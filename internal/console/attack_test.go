@@ -19,8 +19,6 @@ import (
 
 	xhtml "golang.org/x/net/html"
 
-	"github.com/bunsen-os/bunsen/internal/console/feed"
-	"github.com/bunsen-os/bunsen/internal/console/session"
 	"github.com/bunsen-os/bunsen/internal/console/view"
 )
 
@@ -310,9 +308,9 @@ func TestASlowReaderDelaysNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		states := make(chan update)
 		v := newVisitor("alice", nil, nil)
-		v.feed = feed.New(follow(update{}, states), linger)
+		v.feed = NewFeed(follow(update{}, states), linger)
 		defer v.feed.Close()
-		s := newServer("kind", session.Origin{Hosts: []string{"console"}}, always{v})
+		s := newServer("kind", Origin{Hosts: []string{"console"}}, always{v})
 		slow, ended := pipe(t, s)
 		fast, fastEnded := pipe(t, s)
 		request := "GET /events?page=%2F HTTP/1.1\r\nHost: console\r\n\r\n"
@@ -346,9 +344,9 @@ func TestALargeClusterUsesAQuarterOfACore(t *testing.T) {
 		const took = 400 * time.Millisecond
 		states := make(chan update)
 		v := newVisitor("alice", nil, nil)
-		v.feed = feed.New(follow(update{}, states), linger)
+		v.feed = NewFeed(follow(update{}, states), linger)
 		defer v.feed.Close()
-		s := newServer("kind", session.Origin{Hosts: []string{"console"}}, always{v})
+		s := newServer("kind", Origin{Hosts: []string{"console"}}, always{v})
 		pages := 0
 		s.routes = []route{{"/", func(ctx context.Context, v Viewer, r *http.Request, now time.Time) (view.Page,
 			error,

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/bunsen-os/bunsen/internal/cli/kube"
-	"github.com/bunsen-os/bunsen/internal/console/feed"
+
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 )
 
@@ -44,7 +44,7 @@ func (u update) cluster() fleet.Cluster {
 }
 
 // follow publishes a state, and those of a channel.
-func follow(first update, states <-chan update) feed.Source[fleet.Cluster] {
+func follow(first update, states <-chan update) FeedSource[fleet.Cluster] {
 	return func(ctx context.Context, publish func(fleet.Cluster, error)) {
 		for u := first; ; {
 			publish(u.cluster(), u.problem)

@@ -9,10 +9,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/internal/cli"
-	"github.com/bunsen-os/bunsen/internal/cli/tracing"
-	"github.com/bunsen-os/bunsen/internal/console/contents"
-	"github.com/bunsen-os/bunsen/internal/console/detail"
+	"github.com/bunsen-os/bunsen/internal/cli/kube"
 	"github.com/bunsen-os/bunsen/internal/console/view"
+
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 )
 
@@ -29,24 +28,24 @@ func detailPages() []route {
 
 // sessionOf returns the viewer with the cache of the user's reads. A viewer that is not a session of the console gets a
 // cache for one page only.
-func sessionOf(v Viewer) detail.Session {
+func sessionOf(v Viewer) view.DetailSession {
 	if p, ok := v.(pinned); ok {
-		return detail.Session{Viewer: v, Cache: &p.details, Lines: p.lines}
+		return view.DetailSession{Viewer: v, Cache: &p.details, Lines: p.lines}
 	}
-	return detail.Session{Viewer: v, Cache: &detail.Cache{}}
+	return view.DetailSession{Viewer: v, Cache: &view.DetailCache{}}
 }
 
 // linesIn finds lines in a clone of a source's repository.
-func linesIn(repo string, c client.Reader) func(context.Context, string) contents.Lines {
-	return func(ctx context.Context, config string) contents.Lines {
-		of, err := tracing.LookUp(ctx, c, "mc/"+config)
+func linesIn(repo string, c client.Reader) func(context.Context, string) view.ContentLines {
+	return func(ctx context.Context, config string) view.ContentLines {
+		of, err := kube.Trace(ctx, c, "mc/"+config)
 		if err == nil {
 			err = of.Items(ctx, repo)
 		}
 		if err != nil {
-			return contents.Lines{Note: "The lines are not known: " + err.Error()}
+			return view.ContentLines{Note: "The lines are not known: " + err.Error()}
 		}
-		lines := contents.Lines{At: map[string]string{}, Note: of.Trace.Note}
+		lines := view.ContentLines{At: map[string]string{}, Note: of.Trace.Note}
 		for _, it := range of.Trace.Items {
 			lines.At[it.Item] = it.Place
 		}
@@ -56,7 +55,7 @@ func linesIn(repo string, c client.Reader) func(context.Context, string) content
 
 // found returns the error of a page. For an object that does not exist, the error says that the input is invalid.
 func found(err error) error {
-	var none *detail.NotFoundError
+	var none *view.NotFoundError
 	if errors.As(err, &none) {
 		return cli.Invalid(err)
 	}
@@ -77,7 +76,7 @@ func nodePage(ctx context.Context, v Viewer, r *http.Request, now time.Time) (vi
 
 func timelinePage(ctx context.Context, v Viewer, r *http.Request, now time.Time) (view.Page, error) {
 	pool := r.PathValue("pool")
-	p, err := detail.Timeline(ctx, sessionOf(v), pool, now)
+	p, err := view.Timeline(ctx, sessionOf(v), pool, now)
 	if err != nil {
 		return view.Page{}, found(err)
 	}

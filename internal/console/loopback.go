@@ -12,8 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/internal/cli/kube"
-	"github.com/bunsen-os/bunsen/internal/cli/watching"
-	"github.com/bunsen-os/bunsen/internal/console/session"
 )
 
 // sessionTime is how long a browser on the user's machine may read. The console usually ends before this time.
@@ -21,8 +19,8 @@ const sessionTime = 7 * 24 * time.Hour
 
 // loopback admits the browser that first uses the token of the printed address.
 type loopback struct {
-	token   *session.OneTime
-	store   *session.Store[*visitor]
+	token   *OneTime
+	store   *SessionStore[*visitor]
 	visitor *visitor
 	refuse  func(w http.ResponseWriter, status int, text string)
 }
@@ -96,7 +94,7 @@ type Cluster struct {
 
 // Listen prepares a console on a port of the loopback address; port 0 is any free port.
 func Listen(ctx context.Context, port uint16, c Cluster) (*Local, error) {
-	watching.Silence() // The pages show the errors.
+	kube.Silence() // The pages show the errors.
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp4", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
@@ -115,7 +113,7 @@ func Listen(ctx context.Context, port uint16, c Cluster) (*Local, error) {
 }
 
 func newLocal(listener net.Listener, cluster string, v *visitor) (*Local, error) {
-	token, text, err := session.NewOneTime(rand.Reader)
+	token, text, err := NewOneTime(rand.Reader)
 	if err != nil {
 		return nil, err
 	}
@@ -124,9 +122,9 @@ func newLocal(listener net.Listener, cluster string, v *visitor) (*Local, error)
 	if err != nil {
 		return nil, fmt.Errorf("reading the address of the listener: %w", err)
 	}
-	store := &session.Store[*visitor]{Cookie: session.CookieName(port, false), Most: 1}
+	store := &SessionStore[*visitor]{Cookie: CookieName(port, false), Most: 1}
 	access := &loopback{token: token, store: store, visitor: v}
-	server := newServer(cluster, session.Origin{Hosts: []string{host}}, access)
+	server := newServer(cluster, Origin{Hosts: []string{host}}, access)
 	access.refuse = server.refuse
 	return &Local{listener, server, v, "http://" + host + "/?token=" + text}, nil
 }

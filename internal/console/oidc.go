@@ -19,8 +19,6 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
-
-	"github.com/bunsen-os/bunsen/internal/console/session"
 )
 
 const (
@@ -68,7 +66,7 @@ type sso struct {
 	secret   string
 	client   *http.Client
 	// pending has the users who are signing in at the provider.
-	pending *session.Store[attempt]
+	pending *SessionStore[attempt]
 
 	mu       sync.Mutex
 	provider *oidc.Provider
@@ -79,7 +77,7 @@ type attempt struct{ state, nonce, verifier, next string }
 
 // newSSO reads the files of the settings. newSSO does not ask the provider, which may be down at this moment.
 func newSSO(settings OIDC, cookie string) (*sso, error) {
-	o := &sso{settings: settings, pending: &session.Store[attempt]{Cookie: cookie, TLS: true, Most: mostPending}}
+	o := &sso{settings: settings, pending: &SessionStore[attempt]{Cookie: cookie, TLS: true, Most: mostPending}}
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if settings.CAFile != "" {
 		ca, err := os.ReadFile(settings.CAFile)

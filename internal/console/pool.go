@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/bunsen-os/bunsen/internal/cli"
-	"github.com/bunsen-os/bunsen/internal/console/detail"
 	"github.com/bunsen-os/bunsen/internal/console/view"
+
 	"github.com/bunsen-os/bunsen/internal/inspect"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/internal/inspect/history"
@@ -36,7 +36,7 @@ func poolPage(ctx context.Context, v Viewer, r *http.Request, now time.Time) (vi
 		return view.Page{}, cli.Invalid(err)
 	}
 	status := statusOf(ctx, v, f)
-	timeline := detail.PoolTimeline(ctx, sessionOf(v), name, now)
+	timeline := view.PoolTimeline(ctx, sessionOf(v), name, now)
 	p := view.PoolPage{Timeline: &timeline, Why: why, History: &past, Zones: zonesOf(cluster), Map: mapOptions(r)}
 	for i := range status.Nodes {
 		if status.Nodes[i].Pool == name {

@@ -12,7 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/bunsen-os/bunsen/internal/cli"
-	"github.com/bunsen-os/bunsen/internal/console/session"
+
 	"github.com/bunsen-os/bunsen/internal/console/view"
 )
 
@@ -50,7 +50,7 @@ func returnToSite(w http.ResponseWriter, r *http.Request) bool {
 type Server struct {
 	// cluster is the name of the cluster.
 	cluster string
-	origin  session.Origin
+	origin  Origin
 	access  access
 	routes  []route
 	files   map[string]file
@@ -59,7 +59,7 @@ type Server struct {
 	forms bool
 }
 
-func newServer(cluster string, origin session.Origin, a access) *Server {
+func newServer(cluster string, origin Origin, a access) *Server {
 	return &Server{cluster: cluster, origin: origin, access: a, routes: pages(), files: staticFiles()}
 }
 

@@ -20,8 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 
-	"github.com/bunsen-os/bunsen/internal/cli/watching"
-	"github.com/bunsen-os/bunsen/internal/console/session"
+	"github.com/bunsen-os/bunsen/internal/cli/kube"
 )
 
 // Sharing are the settings of a console for several users.
@@ -45,7 +44,7 @@ type Sharing struct {
 type Shared struct {
 	listener net.Listener
 	server   *Server
-	store    *session.Store[*visitor]
+	store    *SessionStore[*visitor]
 	certs    *certwatcher.CertWatcher
 	// Fingerprint is the SHA-256 of a certificate that the console signed itself; it is empty for any other
 	// certificate.
@@ -57,7 +56,7 @@ func Share(ctx context.Context, s Sharing) (*Shared, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	watching.Silence() // pages show the errors
+	kube.Silence() // pages show the errors
 	out := &Shared{}
 	config, err := out.tlsConfig(s)
 	if err != nil {
@@ -74,18 +73,18 @@ func Share(ctx context.Context, s Sharing) (*Shared, error) {
 		return nil, fmt.Errorf("reading the address of the listener: %w", err)
 	}
 	out.listener = tls.NewListener(listener, config)
-	out.store = &session.Store[*visitor]{
-		Cookie: session.CookieName(port, true), TLS: true, Most: mostSessions,
+	out.store = &SessionStore[*visitor]{
+		Cookie: CookieName(port, true), TLS: true, Most: mostSessions,
 		Closed: func(v *visitor) { v.feed.Close() },
 	}
 	access := &signIn{
 		api: rest.AnonymousClientConfig(s.API), store: out.store,
 		checks: make(chan struct{}, mostSignIns),
 	}
-	out.server = newServer(s.Name, session.Origin{Hosts: s.Hosts, TLS: true}, access)
+	out.server = newServer(s.Name, Origin{Hosts: s.Hosts, TLS: true}, access)
 	out.server.forms, access.server = true, out.server
 	if s.OIDC.Issuer != "" {
-		if access.sso, err = newSSO(s.OIDC, session.CookieName(port, true)+"-oidc"); err != nil {
+		if access.sso, err = newSSO(s.OIDC, CookieName(port, true)+"-oidc"); err != nil {
 			_ = listener.Close() // nothing was served
 			return nil, err
 		}

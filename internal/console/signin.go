@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/internal/cli/kube"
-	"github.com/bunsen-os/bunsen/internal/console/session"
+
 	"github.com/bunsen-os/bunsen/internal/console/view"
 )
 
@@ -41,7 +41,7 @@ const (
 type signIn struct {
 	// api is the connection to the API server, without credentials.
 	api    *rest.Config
-	store  *session.Store[*visitor]
+	store  *SessionStore[*visitor]
 	server *Server
 	// sso is the OpenID provider; it is nil if there is no provider.
 	sso *sso

@@ -12,9 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bunsen-os/bunsen/internal/console/feed"
-	"github.com/bunsen-os/bunsen/internal/console/region"
 	"github.com/bunsen-os/bunsen/internal/console/view"
+
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 )
 
@@ -71,7 +70,7 @@ type stream struct {
 	path string
 	make pageFunc
 	// sent are the regions that the browser has; nil if only their digest is known.
-	sent   []region.Region
+	sent   []view.Region
 	digest string
 	// wrote is the time of the last write.
 	wrote time.Time
@@ -133,7 +132,7 @@ func (st *stream) run(ctx context.Context) {
 		s, err := st.visitor.feed.Next(next, version)
 		cancel()
 		switch {
-		case ctx.Err() != nil || errors.Is(err, feed.ErrClosed):
+		case ctx.Err() != nil || errors.Is(err, ErrClosed):
 			return
 		case err != nil:
 			err = st.write(alive)
@@ -164,7 +163,7 @@ func pauseAfter(ctx context.Context, took time.Duration) {
 }
 
 // send sends the regions that differ from those that the browser has.
-func (st *stream) send(ctx context.Context, s feed.Snapshot[fleet.Cluster]) error {
+func (st *stream) send(ctx context.Context, s Snapshot[fleet.Cluster]) error {
 	d := st.visitor.shared(st.path, s, func() drawn {
 		// Other streams also wait for this page.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drawTime)
@@ -174,17 +173,17 @@ func (st *stream) send(ctx context.Context, s feed.Snapshot[fleet.Cluster]) erro
 	if d.err != nil {
 		return st.sendProblem(d.err)
 	}
-	var changed []region.Region
+	var changed []view.Region
 	if st.sent == nil {
-		changed = region.Since(st.digest, d.page.Regions)
+		changed = view.RegionsSince(st.digest, d.page.Regions)
 	} else {
-		changed = region.Changed(st.sent, d.page.Regions)
+		changed = view.ChangedRegions(st.sent, d.page.Regions)
 	}
 	st.sent, st.digest = d.page.Regions, d.digest
 	if len(changed) == 0 {
 		return nil
 	}
-	return st.write(event(d.digest, region.Swap(changed)))
+	return st.write(event(d.digest, view.SwapRegions(changed)))
 }
 
 // sendProblem replaces the first region only, so that the rest of the page stays.
@@ -193,13 +192,13 @@ func (st *stream) sendProblem(problem error) error {
 	if len(st.sent) == 0 {
 		st.digest = unknown // The next page is sent with all regions.
 	} else {
-		if len(region.Changed(st.sent[:1], []region.Region{first})) == 0 {
+		if len(view.ChangedRegions(st.sent[:1], []view.Region{first})) == 0 {
 			return nil
 		}
-		st.sent = append([]region.Region{first}, st.sent[1:]...)
-		st.digest = region.Digest(st.sent)
+		st.sent = append([]view.Region{first}, st.sent[1:]...)
+		st.digest = view.RegionDigest(st.sent)
 	}
-	return st.write(event(st.digest, region.Swap([]region.Region{first})))
+	return st.write(event(st.digest, view.SwapRegions([]view.Region{first})))
 }
 
 // event returns a server-sent event. A carriage return would end a line, so text that contains one could begin an event

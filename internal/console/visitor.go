@@ -12,12 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/internal/cli/kube"
-	"github.com/bunsen-os/bunsen/internal/cli/watching"
-	"github.com/bunsen-os/bunsen/internal/console/contents"
-	"github.com/bunsen-os/bunsen/internal/console/detail"
-	"github.com/bunsen-os/bunsen/internal/console/feed"
-	"github.com/bunsen-os/bunsen/internal/console/region"
+
 	"github.com/bunsen-os/bunsen/internal/console/view"
+
 	"github.com/bunsen-os/bunsen/internal/inspect"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 )
@@ -35,14 +32,14 @@ const (
 type visitor struct {
 	name   string
 	reader client.Reader
-	feed   *feed.Feed[fleet.Cluster]
+	feed   *Feed[fleet.Cluster]
 
 	timesMu sync.Mutex
 	times   *kube.StepTimes
 	// details has the user's last reads of configs and reports.
-	details detail.Cache
+	details view.DetailCache
 	// lines finds lines in a clone on the user's machine; it is nil if there is no clone.
-	lines func(ctx context.Context, config string) contents.Lines
+	lines func(ctx context.Context, config string) view.ContentLines
 
 	mu       sync.Mutex
 	streams  int
@@ -66,23 +63,23 @@ type drawn struct {
 }
 
 // newVisitor returns a visitor who reads with a client. The parameter source follows the cluster with the same rights.
-func newVisitor(name string, reader client.Reader, source feed.Source[fleet.Cluster]) *visitor {
+func newVisitor(name string, reader client.Reader, source FeedSource[fleet.Cluster]) *visitor {
 	return &visitor{
-		name: name, reader: reader, feed: feed.New(source, linger), times: kube.NewStepTimes(reader),
+		name: name, reader: reader, feed: NewFeed(source, linger), times: kube.NewStepTimes(reader),
 		drawings: map[string]*drawing{},
 	}
 }
 
 // watch follows a cluster with the rights of a connection.
-func watch(rc *rest.Config, c client.Client) feed.Source[fleet.Cluster] {
+func watch(rc *rest.Config, c client.Client) FeedSource[fleet.Cluster] {
 	return watchUntil(rc, c, func() {})
 }
 
 // watchUntil follows a cluster like watch, and calls a function when the API server no longer accepts the user.
-func watchUntil(rc *rest.Config, c client.Client, unauthorized func()) feed.Source[fleet.Cluster] {
+func watchUntil(rc *rest.Config, c client.Client, unauthorized func()) FeedSource[fleet.Cluster] {
 	return func(ctx context.Context, publish func(fleet.Cluster, error)) {
 		// A publisher returns no error.
-		_ = watching.Follow(ctx, rc, c, &publisher{publish: publish, unauthorized: unauthorized})
+		_ = kube.FollowObjects(ctx, rc, c, &publisher{publish: publish, unauthorized: unauthorized})
 	}
 }
 
@@ -119,7 +116,7 @@ func (p *publisher) Problem(err error) error {
 // pinned is a visitor who sees one state of the cluster.
 type pinned struct {
 	*visitor
-	snapshot feed.Snapshot[fleet.Cluster]
+	snapshot Snapshot[fleet.Cluster]
 }
 
 // Name returns the name of the user.
@@ -146,7 +143,7 @@ func (p pinned) fillStatus(ctx context.Context, s *inspect.Status) {
 var errNoState = fmt.Errorf("the cluster did not send its objects within %s; this page tries again", firstState)
 
 // draw makes a page from a state of the cluster. The first region of the page says why the state is not current.
-func (v *visitor) draw(r *http.Request, page pageFunc, s feed.Snapshot[fleet.Cluster]) drawn {
+func (v *visitor) draw(r *http.Request, page pageFunc, s Snapshot[fleet.Cluster]) drawn {
 	p, err := page(r.Context(), pinned{v, s}, r, time.Now())
 	if err != nil {
 		return drawn{err: err}
@@ -156,8 +153,8 @@ func (v *visitor) draw(r *http.Request, page pageFunc, s feed.Snapshot[fleet.Clu
 		problem = "This page shows an earlier state, because the cluster does not send changes. It continues by " +
 			"itself. " + s.Problem.Error()
 	}
-	p.Regions = append([]region.Region{view.Problem(problem)}, p.Regions...)
-	return drawn{page: p, digest: region.Digest(p.Regions)}
+	p.Regions = append([]view.Region{view.Problem(problem)}, p.Regions...)
+	return drawn{page: p, digest: view.RegionDigest(p.Regions)}
 }
 
 // first makes a page from the newest state. If there is no state yet, first waits.
@@ -196,7 +193,7 @@ func (v *visitor) join(path string) (leave func(), ok bool) {
 
 // shared makes the page of a path once for each state, for all streams of the path that joined. shared may return the
 // page of a later state.
-func (v *visitor) shared(path string, s feed.Snapshot[fleet.Cluster], draw func() drawn) drawn {
+func (v *visitor) shared(path string, s Snapshot[fleet.Cluster], draw func() drawn) drawn {
 	v.mu.Lock()
 	d := v.drawings[path]
 	if d.done == nil || d.version < s.Version {

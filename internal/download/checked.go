@@ -9,8 +9,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-
-	"github.com/bunsen-os/bunsen/internal/artifact/registry"
 )
 
 // checked is the body of a file that is at several places. If it breaks off or has another digest, the place is
@@ -20,11 +18,11 @@ type checked struct {
 	from     string
 	digest   string
 	sum      hash.Hash
-	failures *registry.Failures
+	failures *PlaceFailures
 }
 
 // newChecked returns the body of an answer that one of several places sends.
-func newChecked(body io.ReadCloser, a registry.Answer, failures *registry.Failures) *checked {
+func newChecked(body io.ReadCloser, a RegistryAnswer, failures *PlaceFailures) *checked {
 	c := &checked{ReadCloser: body, from: a.From, failures: failures}
 	if a.Status == http.StatusOK {
 		c.digest = a.Layer.Digest

@@ -19,9 +19,6 @@ import (
 	"golang.org/x/net/http/httpproxy"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/artifact"
-	"github.com/bunsen-os/bunsen/internal/artifact/mirrors"
-	"github.com/bunsen-os/bunsen/internal/artifact/registry"
 )
 
 // The limits of a download onto a node.
@@ -42,10 +39,10 @@ type Options struct {
 	// Authorities are PEM certificates of CAs in addition to those of the machine.
 	Authorities [][]byte
 	// Logins are the credentials for registries.
-	Logins artifact.Logins
+	Logins Logins
 	// Mirrors are the mirrors of registries, and Failures those that failed; nil remembers none.
-	Mirrors  mirrors.Mirrors
-	Failures *registry.Failures
+	Mirrors  Mirrors
+	Failures *PlaceFailures
 	// Agent is the name of the program.
 	Agent string
 	// Stall is how long a server may send nothing, and Rate the most bytes of a second.
@@ -64,7 +61,7 @@ type Client struct {
 }
 
 // NewFailures returns a memory of mirrors that failed.
-func NewFailures() *registry.Failures { return &registry.Failures{Now: time.Now} }
+func NewFailures() *PlaceFailures { return &PlaceFailures{Now: time.Now} }
 
 // New returns a client.
 func New(o Options) *Client {
@@ -174,7 +171,7 @@ func proxyOf(p ign.Proxy) func(*http.Request) (*url.URL, error) {
 // body fails if the server sends nothing for a while.
 func (c *Client) Get(ctx context.Context, address string,
 	headers map[string]string,
-) (artifact.Answer, io.ReadCloser, error) {
+) (ArtifactAnswer, io.ReadCloser, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	// A registry sends a manifest and tokens before the file. Each answer has its own limits, but bodies have not.
 	const answers = 4
@@ -191,10 +188,10 @@ func (c *Client) Get(ctx context.Context, address string,
 			err = cause
 		}
 		cancel(nil)
-		return artifact.Answer{}, nil, err
+		return ArtifactAnswer{}, nil, err
 	}
 	header := http.Header(answer.Header)
-	head := artifact.Answer{
+	head := ArtifactAnswer{
 		Status: answer.Status, Length: answer.Length, Range: header.Get("Content-Range"),
 		Validator: validator(header), Layer: answer.Layer,
 	}
@@ -219,56 +216,56 @@ func (c *Client) places(address string) int {
 }
 
 // request requests an address, or the file of an artifact.
-func (c *Client) request(ctx context.Context, address string, headers map[string]string) (registry.Answer, error) {
+func (c *Client) request(ctx context.Context, address string, headers map[string]string) (RegistryAnswer, error) {
 	a, is, err := machineconfig.ArtifactOf(address)
 	if is && err == nil {
 		return c.reader().Open(ctx, a, headers)
 	}
 	if err != nil {
-		return registry.Answer{}, err
+		return RegistryAnswer{}, err
 	}
 	return sender{c.http}.Send(ctx, address, headers)
 }
 
 // reader reads registries.
-func (c *Client) reader() registry.Reader {
-	return registry.Reader{
+func (c *Client) reader() RegistryReader {
+	return RegistryReader{
 		Client: sender{c.http}, Logins: c.options.Logins, Mirrors: c.options.Mirrors,
 		Failures: c.options.Failures,
 	}
 }
 
-// sender implements registry.Client.
+// sender implements RegistryClient.
 type sender struct{ http *http.Client }
 
-// Send implements registry.Client.
-func (s sender) Send(ctx context.Context, address string, headers map[string]string) (registry.Answer, error) {
+// Send implements RegistryClient.
+func (s sender) Send(ctx context.Context, address string, headers map[string]string) (RegistryAnswer, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
-		return registry.Answer{}, errors.New("the address is not a URL")
+		return RegistryAnswer{}, errors.New("the address is not a URL")
 	}
 	for name, value := range headers {
 		request.Header.Set(name, value)
 	}
 	answer, err := s.http.Do(request)
 	if err != nil {
-		return registry.Answer{}, withoutAddress(err)
+		return RegistryAnswer{}, withoutAddress(err)
 	}
-	return registry.Answer{
+	return RegistryAnswer{
 		Status: answer.StatusCode, Length: answer.ContentLength, Header: answer.Header,
 		Body: answer.Body,
 	}, nil
 }
 
 // File requests the file of an artifact, for its size and digest. The body is not verified.
-func (c *Client) File(ctx context.Context, a machineconfig.Artifact) (artifact.Layer, io.ReadCloser, error) {
+func (c *Client) File(ctx context.Context, a machineconfig.Artifact) (Layer, io.ReadCloser, error) {
 	answer, body, err := c.Get(ctx, a.Source(), nil)
 	if err != nil {
-		return artifact.Layer{}, nil, err
+		return Layer{}, nil, err
 	}
 	if answer.Status != http.StatusOK {
 		body.Close() //nolint:errcheck,gosec // only read
-		return artifact.Layer{}, nil, &registry.StatusError{Status: answer.Status, What: "file"}
+		return Layer{}, nil, &StatusError{Status: answer.Status, What: "file"}
 	}
 	return answer.Layer, body, nil
 }
@@ -280,7 +277,7 @@ func (c *Client) Resolve(ctx context.Context, a machineconfig.Artifact) (machine
 	return c.reader().Resolve(ctx, a)
 }
 
-// ResolveImage returns an image with the digest that its tag names now, as registry.Reader.ResolveImage does.
+// ResolveImage returns an image with the digest that its tag names now, as RegistryReader.ResolveImage does.
 func (c *Client) ResolveImage(ctx context.Context, a machineconfig.Artifact) (machineconfig.Artifact, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.stall)
 	defer cancel()

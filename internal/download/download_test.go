@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/artifact"
 	"github.com/bunsen-os/bunsen/internal/download"
 )
 
@@ -91,7 +90,7 @@ func TestALoginStaysOnItsPort(t *testing.T) {
 	}))
 	defer registry.Close()
 	host := strings.TrimPrefix(registry.URL, "https://")
-	logins, err := artifact.ParseLogins(fmt.Appendf(nil, `{"auths": {%q: {"auth": "cm9ib3Q6aHVzaA=="}}}`, host))
+	logins, err := download.ParseLogins(fmt.Appendf(nil, `{"auths": {%q: {"auth": "cm9ib3Q6aHVzaA=="}}}`, host))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,13 +4,11 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-
-	"github.com/bunsen-os/bunsen/internal/artifact/mirrors"
 )
 
 // ReadMirrors reads the mirrors of registries in a file of this machine, and in the files of the directory beside it.
-func ReadMirrors(conf string) mirrors.Mirrors {
-	return mirrors.Load(conf, os.ReadFile, func(dir string) (names []string, _ error) {
+func ReadMirrors(conf string) Mirrors {
+	return LoadMirrors(conf, os.ReadFile, func(dir string) (names []string, _ error) {
 		entries, err := os.ReadDir(dir)
 		for _, e := range entries {
 			names = append(names, e.Name())

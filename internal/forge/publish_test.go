@@ -13,9 +13,6 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/internal/forge"
 	"github.com/bunsen-os/bunsen/internal/forge/forgetest"
-	"github.com/bunsen-os/bunsen/internal/forge/gitea"
-	"github.com/bunsen-os/bunsen/internal/forge/github"
-	"github.com/bunsen-os/bunsen/internal/forge/gitlab"
 )
 
 func serve(t *testing.T, r *forgetest.Pull) string {
@@ -32,11 +29,11 @@ func open(t *testing.T, r *forgetest.Pull) forge.Host {
 	var err error
 	switch r.Kind {
 	case forge.GitHub:
-		h, err = github.New(target, http.DefaultClient)
+		h, err = forge.NewGitHub(target, http.DefaultClient)
 	case forge.GitLab:
-		h, err = gitlab.New(target, http.DefaultClient)
+		h, err = forge.NewGitLab(target, http.DefaultClient)
 	default:
-		h, err = gitea.New(target, http.DefaultClient)
+		h, err = forge.NewGitea(target, http.DefaultClient)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -167,7 +164,7 @@ func TestAServiceThatIsDownIsAnErrorThatIsNoRefusal(t *testing.T) {
 	onEach(t, func(t *testing.T, r *forgetest.Pull) {
 		server := serve(t, r)
 		r.Kind, server = forge.GitHub, server+"/elsewhere"
-		h, err := github.New(r.Target(server), http.DefaultClient)
+		h, err := forge.NewGitHub(r.Target(server), http.DefaultClient)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -223,10 +220,10 @@ PATCH /api/v1/repos/acme/os-config/issues/comments/1000 {"body":"another"}`,
 
 func TestAProjectOfTheWrongFormIsRefused(t *testing.T) {
 	for _, project := range []string{"", "name", "a/b/c"} {
-		if _, err := github.New(forge.Target{Project: project}, http.DefaultClient); err == nil {
+		if _, err := forge.NewGitHub(forge.Target{Project: project}, http.DefaultClient); err == nil {
 			t.Errorf("github takes %q", project)
 		}
-		if _, err := gitea.New(forge.Target{Project: project}, http.DefaultClient); err == nil {
+		if _, err := forge.NewGitea(forge.Target{Project: project}, http.DefaultClient); err == nil {
 			t.Errorf("gitea takes %q", project)
 		}
 	}
@@ -275,7 +272,7 @@ func TestACommentThatGotNoAnswerAndIsNotThereIsAnError(t *testing.T) {
 // forgetful is a service that neither writes comments nor answers.
 type forgetful struct{ forge.Host }
 
-// Create implements forge.Host.
+// Create implements Host.
 func (forgetful) Create(context.Context, string) error {
 	return fault.NewUnknown(errors.New("it does not answer"))
 }

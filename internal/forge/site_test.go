@@ -8,9 +8,6 @@ import (
 
 	"github.com/bunsen-os/bunsen/internal/forge"
 	"github.com/bunsen-os/bunsen/internal/forge/forgetest"
-	"github.com/bunsen-os/bunsen/internal/forge/gitea"
-	"github.com/bunsen-os/bunsen/internal/forge/github"
-	"github.com/bunsen-os/bunsen/internal/forge/gitlab"
 )
 
 func TestAPullRequestIsOpened(t *testing.T) {
@@ -20,11 +17,11 @@ func TestAPullRequestIsOpened(t *testing.T) {
 		var err error
 		switch r.Kind {
 		case forge.GitHub:
-			o, err = github.New(target, http.DefaultClient)
+			o, err = forge.NewGitHub(target, http.DefaultClient)
 		case forge.GitLab:
-			o, err = gitlab.New(target, http.DefaultClient)
+			o, err = forge.NewGitLab(target, http.DefaultClient)
 		default:
-			o, err = gitea.New(target, http.DefaultClient)
+			o, err = forge.NewGitea(target, http.DefaultClient)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -8,7 +8,6 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/bunsen-os/bunsen/internal/inspect"
-	"github.com/bunsen-os/bunsen/internal/inspect/reason"
 )
 
 // TestANodeAndItsPoolAgree: where a node at work needs a person, the answer for its pool says so, too.
@@ -36,11 +35,11 @@ func TestANodeAndItsPoolAgree(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if node.Outcome != reason.Blocked {
+			if node.Outcome != inspect.Blocked {
 				continue
 			}
 			stuck++
-			if pool.Outcome == reason.Fine || pool.Outcome == reason.Progressing {
+			if pool.Outcome == inspect.Fine || pool.Outcome == inspect.Progressing {
 				t.Errorf("%s: node %s is %s (%s), and its pool %s (%s)", filepath.Base(file), row.Name, node.Outcome,
 					node.Reason, pool.Outcome, pool.Reason)
 			}

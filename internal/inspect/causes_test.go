@@ -15,12 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/tools/txtar"
-
 	"github.com/bunsen-os/bunsen/internal/inspect"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
-	"github.com/bunsen-os/bunsen/internal/inspect/reason"
-	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+	"golang.org/x/tools/txtar"
 )
 
 // causeRow says who helps against a cause. Exactly one of the fields is set.
@@ -98,7 +96,7 @@ var failureCauses = map[string]causeRow{
 // TestEveryCause: each cause that a program may give has a row that says which test types its commands from the state
 // in which they are printed, or why nobody has to do anything.
 func TestEveryCause(t *testing.T) {
-	waits := constantsOf(t, "Cause", "../../reconcile/rollout", "fleet")
+	waits := constantsOf(t, "Cause", "../../reconcile/rollout/poolstate", "fleet")
 	failures := constantsOf(t, "FailureCause", "../../api/v1alpha1")
 	printed := printedCauses(t)
 	for _, c := range []struct {
@@ -125,7 +123,7 @@ func TestEveryCause(t *testing.T) {
 		}
 	}
 	for name := range constantsOf(t, "Cause", "../../reconcile/rollout") {
-		if _, has := reason.Advices()[rollout.Cause(name)]; !has {
+		if _, has := inspect.Advices()[poolstate.Cause(name)]; !has {
 			t.Errorf("reason.Advices does not have the cause %s", name)
 		}
 	}
@@ -326,7 +324,7 @@ func printedCauses(t *testing.T) map[string][]string {
 			}
 			f := fleet.New(c.Cluster, noon)
 			if row, of := f.Find(name); of != nil && kind == "node" {
-				key := "failure cause " + string(reason.FailureCause(f, row))
+				key := "failure cause " + string(inspect.FailureCause(f, row))
 				for _, a := range append(slices.Clone(w.Also), w.Answer) {
 					out[key] = append(out[key], a.Do...)
 				}

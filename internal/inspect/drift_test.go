@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/inspect/drift"
+	"github.com/bunsen-os/bunsen/internal/inspect"
 )
 
 func reporting(t *testing.T, node string, d *v1alpha1.Drift) corev1.Node {
@@ -31,7 +31,7 @@ func reporting(t *testing.T, node string, d *v1alpha1.Drift) corev1.Node {
 
 func TestDriftIsListedByNode(t *testing.T) {
 	since := metav1.NewTime(noon.Add(-5 * time.Minute))
-	d := drift.New([]corev1.Node{
+	d := inspect.NewDriftReport([]corev1.Node{
 		reporting(t, "b", &v1alpha1.Drift{Config: "rendered-worker-77b0cfa4c32a", More: 3, Items: []v1alpha1.DriftItem{
 			{Name: "/etc/a", Kind: v1alpha1.DriftContent, Action: v1alpha1.DriftDegrade, Since: since},
 			{Name: "chronyd.service", Kind: v1alpha1.DriftEnablement, Action: v1alpha1.DriftReport, Since: since},
@@ -54,7 +54,7 @@ b: 3 more; on the node: machine-config-daemon drift list
 	if diff := gocmp.Diff(want, d.Text(noon)); diff != "" {
 		t.Error(diff)
 	}
-	if got := drift.New([]corev1.Node{reporting(t, "c", nil)}, nil, noon); got.Any() ||
+	if got := inspect.NewDriftReport([]corev1.Node{reporting(t, "c", nil)}, nil, noon); got.Any() ||
 		got.Text(noon) != "No drift: 1 node is as its config has it.\n" {
 		t.Error(got.Text(noon))
 	}
@@ -85,7 +85,7 @@ silent is not known: its machine-config-daemon has been silent for 12m
 		"none does": {[]corev1.Node{never}, "Drift is not known.\nnever is not known: no machine-config-daemon has reported\n"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			if diff := gocmp.Diff(tc.want, drift.New(tc.nodes, daemons, noon).Text(noon)); diff != "" {
+			if diff := gocmp.Diff(tc.want, inspect.NewDriftReport(tc.nodes, daemons, noon).Text(noon)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -94,7 +94,7 @@ silent is not known: its machine-config-daemon has been silent for 12m
 
 func TestOneDifferenceIsABlock(t *testing.T) {
 	modified := metav1.NewTime(noon.Add(-time.Hour))
-	row := drift.Row{Node: "a", Config: "rendered-worker-77b0cfa4c32a", DriftItem: v1alpha1.DriftItem{
+	row := inspect.DriftRow{Node: "a", Config: "rendered-worker-77b0cfa4c32a", DriftItem: v1alpha1.DriftItem{
 		Name: "/etc/key", Kind: v1alpha1.DriftMode, Action: v1alpha1.DriftReport, Since: metav1.NewTime(noon),
 		Modified: &modified, Secret: true,
 		Expected: &v1alpha1.DriftEntry{Type: "file", Mode: "0600", Owner: "0:0"},

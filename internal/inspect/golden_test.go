@@ -27,9 +27,9 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/inspect"
-	"github.com/bunsen-os/bunsen/internal/inspect/drift"
+
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
-	"github.com/bunsen-os/bunsen/internal/inspect/trace"
+	"github.com/bunsen-os/bunsen/internal/inspect/history"
 )
 
 var update = flag.Bool("update", false, "rewrite the screens in testdata")
@@ -202,7 +202,7 @@ func (c cluster) show(t *testing.T, command string) string {
 	case command == "get nodes":
 		return status.NodeTable().String()
 	case verb == "drift":
-		return drift.NewCluster(c.Cluster, noon).Text(noon)
+		return inspect.NewClusterDrift(c.Cluster, noon).Text(noon)
 	case verb == "trace":
 		return c.trace(t, what)
 	case command == "why":
@@ -252,8 +252,8 @@ func (c cluster) trace(t *testing.T, what string) string {
 	if !ok {
 		t.Fatalf("no MachineConfig %q among %v", name, slices.Sorted(maps.Keys(live)))
 	}
-	if !trace.IsRendered(mc) {
-		trace, err := trace.Config(mc, live, c.Sources, c.Pools)
+	if !history.IsRendered(mc) {
+		trace, err := history.TraceConfig(mc, live, c.Sources, c.Pools)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -265,7 +265,7 @@ func (c cluster) trace(t *testing.T, what string) string {
 			pool = c.Pools[i].Annotations
 		}
 	}
-	trace, err := trace.Rendered(mc, live, c.Sources, pool)
+	trace, err := history.TraceRendered(mc, live, c.Sources, pool)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/internal/cli"
+	"github.com/bunsen-os/bunsen/internal/cli/kube"
 	"github.com/bunsen-os/bunsen/internal/inspect"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/internal/inspect/history"
-	"github.com/bunsen-os/bunsen/internal/steer"
 	"github.com/bunsen-os/bunsen/internal/terminal"
 )
 
@@ -63,7 +63,7 @@ func screen(t *testing.T, s inspect.Status, what string) string {
 // order is what pause, resume and retry would do.
 func (c cluster) order(t *testing.T, verb, what string) string {
 	t.Helper()
-	var o steer.Order
+	var o kube.HoldOrder
 	what, openFor, opens := strings.Cut(what, " --open-for ")
 	what, until, _ := strings.Cut(what, " --until ")
 	end, err := cli.ParseUntil(until, noon)
@@ -73,22 +73,22 @@ func (c cluster) order(t *testing.T, verb, what string) string {
 	kind, name, _ := strings.Cut(what, "/")
 	switch {
 	case verb == "pause":
-		o, err = steer.Pause(c.Cluster, name, steer.Reason{Who: "ada", Because: "it's a  factory freeze", Until: end})
+		o, err = kube.Pause(c.Cluster, name, kube.HoldReason{Who: "ada", Because: "it's a  factory freeze", Until: end})
 	case verb == "suspend":
-		o, err = steer.Suspend(c.Cluster, name, steer.Reason{Who: "ada", Because: "the git server moves", Until: end},
+		o, err = kube.Suspend(c.Cluster, name, kube.HoldReason{Who: "ada", Because: "the git server moves", Until: end},
 			noon)
 	case verb == "resume" && kind == "gitsource":
-		o, err = steer.ResumeSource(c.Cluster, name, noon)
+		o, err = kube.ResumeSource(c.Cluster, name, noon)
 	case verb == "resume":
 		var long *time.Duration
 		if d, err := time.ParseDuration(openFor); opens && err == nil {
 			long = &d
 		}
-		o, err = steer.Resume(c.Cluster, name, long, noon)
+		o, err = kube.Resume(c.Cluster, name, long, noon)
 	case kind == "pool":
-		o, err = steer.RetryPool(c.Cluster, name, "ada", noon)
+		o, err = kube.RetryPool(c.Cluster, name, "ada", noon)
 	default:
-		o, err = steer.RetryNode(c.Cluster, name, noon)
+		o, err = kube.RetryNode(c.Cluster, name, noon)
 	}
 	if err != nil {
 		return "error: " + err.Error() + "\n"

@@ -7,7 +7,6 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/inspect"
-	"github.com/bunsen-os/bunsen/internal/inspect/drift"
 )
 
 // TestANodeBeginsNoLine: whatever a node writes into an annotation that it may write, no line of an answer begins with
@@ -60,7 +59,8 @@ spec: {nodeSelector: {matchLabels: {node-role.kubernetes.io/worker: ""}}, config
 `+string(raw)))
 		for answer, text := range map[string]string{
 			"why node": c.why(t, "node/n1"), "why pool": c.why(t, "pool/worker"),
-			"status": inspect.NewStatus(c.Cluster, noon).Text(), "drift": drift.New(c.Nodes, nil, noon).Text(noon),
+			"status": inspect.NewStatus(c.Cluster, noon).Text(), "drift": inspect.NewDriftReport(c.Nodes, nil,
+				noon).Text(noon),
 		} {
 			for line := range strings.Lines(text) {
 				if strings.HasPrefix(line, "To do:     evil") || strings.HasPrefix(line, "To do: evil") ||

@@ -8,9 +8,8 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
-	"github.com/bunsen-os/bunsen/internal/inspect/reason"
 	"github.com/bunsen-os/bunsen/internal/terminal"
-	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // Overview is the answer of `bunsen why` without an argument. It has each reason once, at the first subject that has
@@ -20,10 +19,10 @@ type Overview struct {
 	// without those that others already give.
 	Whys []Why
 	// Outcome is the worst outcome of all GitSources and pools.
-	Outcome reason.Outcome
+	Outcome Outcome
 	// Stopped are the reasons why new commits do not reach a GitSource or a pool that is fine otherwise: a user stopped
 	// them there. Each reason names its subject.
-	Stopped []reason.Answer
+	Stopped []Answer
 
 	status Status
 }
@@ -31,7 +30,7 @@ type Overview struct {
 // NewOverview returns the overview of a cluster.
 func NewOverview(c fleet.Cluster, now time.Time) Overview {
 	f := fleet.New(c, now)
-	o := Overview{Whys: []Why{}, Outcome: reason.Fine, status: StatusOf(f)}
+	o := Overview{Whys: []Why{}, Outcome: Fine, status: StatusOf(f)}
 	for i := range f.Sources {
 		src := &f.Sources[i]
 		o.add(whySource(f, src, poolsOf(f, src), nil))
@@ -52,18 +51,18 @@ func NewOverview(c fleet.Cluster, now time.Time) Overview {
 // add adds what the answer about a subject has that no earlier one has.
 func (o *Overview) add(w Why) {
 	o.Outcome = o.Outcome.Worse(w.Outcome)
-	var own, fine []reason.Answer
-	for _, a := range append([]reason.Answer{w.Answer}, w.Also...) {
+	var own, fine []Answer
+	for _, a := range append([]Answer{w.Answer}, w.Also...) {
 		switch {
-		case a.Outcome == reason.Fine:
+		case a.Outcome == Fine:
 			fine = append(fine, a)
 		case !o.isToldFor(w.About, a):
 			own = append(own, a)
 		}
 	}
 	if len(own) == 0 && w.isAtWork() {
-		own = []reason.Answer{{
-			Outcome: reason.Progressing, Cause: rollout.CauseUpdating,
+		own = []Answer{{
+			Outcome: Progressing, Cause: poolstate.CauseUpdating,
 			Reason: fmt.Sprintf("%d of %d nodes run its config", w.Pool.Updated, w.Pool.Nodes),
 		}}
 	}
@@ -79,7 +78,7 @@ func (o *Overview) add(w Why) {
 		if a.Cause != fleet.CauseSource { // The reason of a GitSource already names it.
 			a.Reason = w.About + ": " + a.Reason
 		}
-		if !slices.ContainsFunc(o.Stopped, func(told reason.Answer) bool { return told.Reason == a.Reason }) {
+		if !slices.ContainsFunc(o.Stopped, func(told Answer) bool { return told.Reason == a.Reason }) {
 			o.Stopped = append(o.Stopped, a)
 		}
 	}
@@ -87,8 +86,8 @@ func (o *Overview) add(w Why) {
 
 // stops reports whether an answer about this subject says that a user keeps new commits from it: a hold or a pause of a
 // pool, or a GitSource that is suspended or deleted. The warnings of a GitSource's commit have no commands.
-func (w Why) stops(a reason.Answer) bool {
-	return a.Cause == rollout.CauseHeld || a.Cause == rollout.CausePaused ||
+func (w Why) stops(a Answer) bool {
+	return a.Cause == poolstate.CauseHeld || a.Cause == poolstate.CausePaused ||
 		a.Cause == fleet.CauseSource && len(a.Do) > 0
 }
 
@@ -99,13 +98,13 @@ func (w Why) isAtWork() bool {
 
 // isToldFor reports whether an earlier answer has the same reason with the same commands, and the reason is outside of
 // the subject: in a GitSource or in the controller. If so, isToldFor adds the subject to that answer.
-func (o *Overview) isToldFor(about string, a reason.Answer) bool {
+func (o *Overview) isToldFor(about string, a Answer) bool {
 	if a.Cause != fleet.CauseSource && a.Cause != fleet.CauseController {
 		return false
 	}
 	for i := range o.Whys {
 		w := &o.Whys[i]
-		for _, told := range append([]reason.Answer{w.Answer}, w.Also...) {
+		for _, told := range append([]Answer{w.Answer}, w.Also...) {
 			if told.Outcome != a.Outcome || told.Cause != a.Cause || told.Reason != a.Reason ||
 				!slices.Equal(told.Do, a.Do) {
 				continue
@@ -126,7 +125,7 @@ func (w Why) sameForText() string {
 	}
 	const most = 20
 	verb, kind := "the same holds for ", "pool "
-	if w.Source != nil && w.Cause == fleet.CauseSource && w.Outcome == reason.Blocked {
+	if w.Source != nil && w.Cause == fleet.CauseSource && w.Outcome == Blocked {
 		verb = "blocks "
 	}
 	if len(w.SameFor) > 1 {

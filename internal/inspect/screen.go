@@ -7,9 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bunsen-os/bunsen/internal/inspect/components"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
-	"github.com/bunsen-os/bunsen/internal/inspect/reason"
+
 	"github.com/bunsen-os/bunsen/internal/terminal"
 )
 
@@ -23,7 +22,7 @@ func (s Status) controllerLines(now time.Time, width int, spare *int) []terminal
 		if r.Overdue {
 			out = append(out,
 				terminal.Labelled("warning",
-					terminal.Bad.Of(components.OverdueText(r.Name, fleet.Ago(now)(*r.LastLook))), width, spare)...)
+					terminal.Bad.Of(fleet.OverdueText(r.Name, fleet.Ago(now)(*r.LastLook))), width, spare)...)
 		}
 	}
 	return out
@@ -105,16 +104,20 @@ func (r SourceRow) lines(width int, spare *int) []terminal.Line {
 // lines returns the lines of a pool: its name, its state, its bar and its blockers. The parameter spare is how many
 // additional lines there may be.
 func (r PoolRow) lines(width int, spare *int) []terminal.Line {
-	style := map[reason.Outcome]terminal.Style{
-		reason.Fine: terminal.Good, reason.Progressing: terminal.Active, reason.Waiting: terminal.Active,
-		reason.Blocked: terminal.Active, reason.Unknown: terminal.Active, reason.Degraded: terminal.Bad,
+	style := map[Outcome]terminal.Style{
+		Fine: terminal.Good, Progressing: terminal.Active, Waiting: terminal.Active,
+		Blocked: terminal.Active, Unknown: terminal.Active, Degraded: terminal.Bad,
 	}[r.Outcome]
 	state, why, _ := strings.Cut(fleet.Brief(r.State), ": ")
 	if !strings.HasPrefix(r.State, renderFailed) { // The next lines have this reason.
 		why = ""
 	}
 	out := []terminal.Line{
-		{terminal.Dim.Of("POOL "), terminal.Head.Of(r.Name), style.Of("   " + state), terminal.Plain.Of("   " + terminal.Dash(fleet.ShortRendered(r.Target)) + "   " + terminal.Dash(fleet.ShortRevision(r.Revision)))},
+		{
+			terminal.Dim.Of("POOL "), terminal.Head.Of(r.Name), style.Of("   " + state),
+			terminal.Plain.Of("   " + terminal.Dash(fleet.ShortRendered(r.Target)) + "   " +
+				terminal.Dash(fleet.ShortRevision(r.Revision))),
+		},
 		append(r.bar(width), terminal.Plain.Of(fmt.Sprintf("  %d of %d updated, %s", r.Updated, r.Nodes,
 			r.OthersText()))),
 	}
@@ -123,7 +126,7 @@ func (r PoolRow) lines(width int, spare *int) []terminal.Line {
 	}
 	add("why", why, style)
 	add("step", strings.TrimPrefix(r.Step, "step "), terminal.Plain)
-	help := r.Outcome == reason.Degraded || r.Outcome == reason.Unknown
+	help := r.Outcome == Degraded || r.Outcome == Unknown
 	for i, b := range r.Blocked {
 		if i < len(r.temporary) && r.temporary[i] {
 			add("waits", fleet.FirstLine(b), terminal.Plain)

@@ -12,11 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/inspect/components"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
-	"github.com/bunsen-os/bunsen/internal/inspect/reason"
-	"github.com/bunsen-os/bunsen/reconcile/rollout"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // stepText names the current step of the rollout with its progress; empty for a rollout without steps.
@@ -45,7 +43,7 @@ func stepText(v *fleet.Pool) string {
 }
 
 // warnings returns the warnings that belong to no single pool, node or server.
-func warnings(f *fleet.Fleet, c *components.Controllers) []string {
+func warnings(f *fleet.Fleet, c *fleet.Controllers) []string {
 	var all []string
 	if text := fleet.WithoutSource(f); text != "" && c != nil {
 		all = append(all, text)
@@ -76,7 +74,7 @@ func withoutWorkers(f *fleet.Fleet) string {
 // Status is the one-screen status of a whole cluster.
 type Status struct {
 	// Outcome is the worst of the pools and sources. A node that several pools select, so that none has it, is Blocked.
-	Outcome reason.Outcome `json:"outcome"`
+	Outcome Outcome `json:"outcome"`
 
 	Sources []SourceRow     `json:"sources"`
 	Pools   []PoolRow       `json:"pools"`
@@ -84,11 +82,11 @@ type Status struct {
 	// Unmanaged are the nodes that no pool selects.
 	Unmanaged []fleet.NodeRow `json:"unmanaged,omitempty"`
 	// Controllers are the controllers, which render and roll out; nil if they were not read.
-	Controllers *components.Controllers `json:"controllers,omitempty"`
+	Controllers *fleet.Controllers `json:"controllers,omitempty"`
 	// Notifier is a problem; nil while the Notifications are sent, or if there are none.
-	Notifier *components.Notifier `json:"notifier,omitempty"`
+	Notifier *fleet.Notifier `json:"notifier,omitempty"`
 	// Servers are the servers, which serve first configs; nil if there was never a server.
-	Servers *components.Servers `json:"servers,omitempty"`
+	Servers *fleet.Servers `json:"servers,omitempty"`
 	// ConfigAccess is a risk; nil if no node reports it.
 	ConfigAccess *ConfigAccess `json:"configAccess,omitempty"`
 	// Denied are the machines whose certificate requests the controller denied. Kubernetes deletes a denied request
@@ -122,7 +120,7 @@ type SourceRow struct {
 	LastLook *time.Time `json:"lastLook,omitempty"`
 	Overdue  bool       `json:"overdue,omitempty"`
 	// Outcome is the source's state as one word.
-	Outcome reason.Outcome `json:"outcome"`
+	Outcome Outcome `json:"outcome"`
 	// Progress is how far the controller is with a revision that it applies; nil if it reports none.
 	Progress *v1alpha1.ApplyProgress `json:"progress,omitempty"`
 }
@@ -149,7 +147,7 @@ type PoolRow struct {
 	// Next is what happens next without a user: which nodes get the config, or when a wait ends.
 	Next string `json:"next,omitempty"`
 	// Outcome is the pool's state as one word.
-	Outcome reason.Outcome `json:"outcome"`
+	Outcome Outcome `json:"outcome"`
 }
 
 // NewStatus returns the status of a cluster. NewStatus makes no decision: the reasons of waiting nodes are the
@@ -161,10 +159,10 @@ func StatusOf(f *fleet.Fleet) Status {
 	c, now := f.Cluster, f.Now
 	s := Status{
 		Sources: []SourceRow{}, Pools: []PoolRow{}, Nodes: []fleet.NodeRow{},
-		Servers: components.ReadServers(f), Controllers: components.ReadControllers(f),
-		Targets: map[string]fleet.RenderedRow{}, at: now, Outcome: reason.Fine,
+		Servers: fleet.ReadServers(f), Controllers: fleet.ReadControllers(f),
+		Targets: map[string]fleet.RenderedRow{}, at: now, Outcome: Fine,
 	}
-	s.ConfigAccess, s.Notifier = configAccess(f), components.ReadNotifier(f)
+	s.ConfigAccess, s.Notifier = configAccess(f), fleet.ReadNotifier(f)
 	s.Warnings = warnings(f, s.Controllers)
 	if risk := s.ConfigAccess.text(); risk != "" {
 		s.Warnings = append(s.Warnings, risk)
@@ -174,7 +172,7 @@ func StatusOf(f *fleet.Fleet) Status {
 		s.Warnings = append(s.Warnings, r.texts()...)
 	}
 	if s.Denied = c.Denied; len(s.Denied) > 0 {
-		s.Warnings = append(s.Warnings, reason.DeniedText(s.Denied))
+		s.Warnings = append(s.Warnings, DeniedText(s.Denied))
 	}
 	for i := range c.Sources {
 		row := sourceRow(&c.Sources[i], s.Controllers, now)
@@ -188,7 +186,7 @@ func StatusOf(f *fleet.Fleet) Status {
 		s.Nodes, s.Outcome = append(s.Nodes, v.Rows...), s.Outcome.Worse(row.Outcome)
 	}
 	for _, row := range f.Conflicts {
-		s.Nodes, s.Outcome = append(s.Nodes, row), s.Outcome.Worse(reason.Blocked)
+		s.Nodes, s.Outcome = append(s.Nodes, row), s.Outcome.Worse(Blocked)
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.Unmanaged)) {
 		s.Unmanaged = append(s.Unmanaged, f.Unmanaged[name])
@@ -197,7 +195,7 @@ func StatusOf(f *fleet.Fleet) Status {
 	return s
 }
 
-func sourceRow(src *v1alpha1.GitSource, c *components.Controllers, now time.Time) SourceRow {
+func sourceRow(src *v1alpha1.GitSource, c *fleet.Controllers, now time.Time) SourceRow {
 	row := SourceRow{Name: src.Name, Revision: src.Status.AppliedRevision, Ready: fleet.StateUnknown}
 	if src.Status.AppliedCommit != nil {
 		row.Subject = src.Status.AppliedCommit.Subject
@@ -238,7 +236,7 @@ func sourceRow(src *v1alpha1.GitSource, c *components.Controllers, now time.Time
 func poolRow(f *fleet.Fleet, v *fleet.Pool) PoolRow {
 	p := v.Object
 	target := f.Config(v.Facts.Target)
-	first := reason.Pool(f, v, nil)[0]
+	first := PoolReason(f, v, nil)[0]
 	row := PoolRow{
 		Name: p.Name, Target: p.Spec.Configuration.Name, Revision: target.Revision, API: target.API,
 		PoolCounts: v.Counts(), Outcome: first.Outcome,
@@ -253,7 +251,7 @@ func poolRow(f *fleet.Fleet, v *fleet.Pool) PoolRow {
 		row.Step = stepText(v)
 	}
 	for _, b := range v.Decision.Blocks {
-		if b.Cause == rollout.CausePaused {
+		if b.Cause == poolstate.CausePaused {
 			b.Reason = "paused" + fleet.PausedBy(p)
 		}
 		row.Blocked = append(row.Blocked, fleet.Shorten(b.Reason))
@@ -264,7 +262,7 @@ func poolRow(f *fleet.Fleet, v *fleet.Pool) PoolRow {
 	}
 	row.Next = fleet.NextText(f, v)
 	running := false
-	unwell := first.Outcome == reason.Blocked || first.Outcome == reason.Unknown
+	unwell := first.Outcome == Blocked || first.Outcome == Unknown
 	row.State, running = poolState(v, row)
 	if rest, waits := strings.CutPrefix(row.State, waiting); unwell && waits {
 		row.State = string(first.Outcome) + ": " + rest
@@ -276,7 +274,7 @@ func poolRow(f *fleet.Fleet, v *fleet.Pool) PoolRow {
 
 // blockedState returns the state of a pool that a user must help. A reason that another line of the status has is not
 // repeated.
-func blockedState(a reason.Answer) string {
+func blockedState(a Answer) string {
 	switch a.Cause {
 	case fleet.CauseSource:
 		return "Blocked by its GitSource"
@@ -305,7 +303,7 @@ func poolState(v *fleet.Pool, row PoolRow) (text string, running bool) {
 	case len(v.Unhealthy) > 0 && len(v.Waits) == 0:
 		return fmt.Sprintf("%d of %d nodes updated: %s", row.Updated, row.Nodes, v.UnhealthyGroups()[0].Text), false
 	case row.Updated+row.Unready == row.Nodes && len(blocks) == 0 && !slices.ContainsFunc(v.Facts.Nodes,
-		func(n nodestate.Node) bool { return n.Gate != "" }):
+		func(n poolstate.Node) bool { return n.Gate != "" }):
 		return fmt.Sprintf("Updated, %d cordoned", row.Unready), false
 	case len(blocks) > 0 && blocks[0].Reason != "":
 		return waiting + strings.TrimPrefix(blocks[0].Reason, "waiting for "), false
@@ -317,7 +315,7 @@ func poolState(v *fleet.Pool, row PoolRow) (text string, running bool) {
 
 // stoppedState returns the state of a pool without a running rollout; empty for a pool with a running rollout.
 func stoppedState(v *fleet.Pool, row PoolRow) string {
-	var first rollout.Block
+	var first poolstate.Block
 	if len(v.Decision.Blocks) > 0 {
 		first = v.Decision.Blocks[0]
 	}
@@ -326,9 +324,9 @@ func stoppedState(v *fleet.Pool, row PoolRow) string {
 		return renderFailed + why
 	case row.Target == "":
 		return "Nothing rendered"
-	case first.Cause == rollout.CauseApplying:
+	case first.Cause == poolstate.CauseApplying:
 		return waiting + first.Reason
-	case first.Cause == rollout.CauseInvalid:
+	case first.Cause == poolstate.CauseInvalid:
 		return "Stopped: " + first.Reason
 	case v.Decision.Record.Verdict != "":
 		return string(v.Decision.Record.Verdict) + ": " + v.Decision.Record.Why

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bunsen-os/bunsen/internal/inspect/components"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+
 	"github.com/bunsen-os/bunsen/internal/terminal"
 )
 
@@ -106,7 +106,7 @@ func (s Status) head() string {
 	b.Text(s.SourceTable())
 	for _, r := range s.Sources {
 		if r.Overdue {
-			b.Line("WARNING: %s", components.OverdueText(r.Name, r.looked(s.at)))
+			b.Line("WARNING: %s", fleet.OverdueText(r.Name, r.looked(s.at)))
 		}
 	}
 	for _, w := range s.Warnings {

@@ -5,13 +5,11 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/inspect/drift"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
-	"github.com/bunsen-os/bunsen/internal/inspect/reason"
-	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // Why is the answer of `bunsen why`: the main reason first, then further facts.
@@ -19,10 +17,10 @@ type Why struct {
 	// About is node/NAME, pool/NAME or gitsource/NAME.
 	About string `json:"about"`
 
-	reason.Answer `json:",inline"`
+	Answer `json:",inline"`
 
 	// Also are further reasons, worst first.
-	Also []reason.Answer `json:"also,omitempty"`
+	Also []Answer `json:"also,omitempty"`
 	// SameFor are the other subjects of an Overview that have one of these reasons too, such as pool/worker.
 	SameFor []string `json:"sameFor,omitempty"`
 
@@ -42,7 +40,7 @@ type Why struct {
 	// Drain is the drain that is under way on the node.
 	Drain *v1alpha1.DrainReport `json:"drain,omitempty"`
 	// Drift is the drift that the node reports.
-	Drift []drift.Row `json:"drift,omitempty"`
+	Drift []DriftRow `json:"drift,omitempty"`
 	// Trust is the node's report of the files beside its config; nil if it has none.
 	Trust *v1alpha1.TrustReport `json:"trust,omitempty"`
 }
@@ -73,14 +71,14 @@ func WhyNode(c fleet.Cluster, name string, now time.Time) (Why, error) {
 
 func whyNode(f *fleet.Fleet, name string) (Why, error) {
 	node, err := f.FindNode(name)
-	if denied := reason.DeniedOf(f, name); err != nil && len(denied) > 0 {
+	if denied := DeniedOf(f, name); err != nil && len(denied) > 0 {
 		return deniedMachine(name, denied), nil
 	}
 	if err != nil {
 		return Why{}, err
 	}
 	why := Why{About: "node/" + name}
-	if d := drift.New([]corev1.Node{*node}, f.Daemons, f.Now); d.Any() {
+	if d := NewDriftReport([]corev1.Node{*node}, f.Daemons, f.Now); d.Any() {
 		why.Drift = d.Rows
 	}
 	why.Trust = trustReport(node)
@@ -92,23 +90,24 @@ func whyNode(f *fleet.Fleet, name string) (Why, error) {
 		why.Target = f.ConfigOfNode(v, v.Facts.Care.NodeConfigs.Own(v.Facts.Target, name), name)
 		why.Back, why.Runs = wentBackTo(f, v), f.ConfigOfNode(v, row.Current, name)
 		switch row.Cause { // When a waiting node continues depends on the other nodes.
-		case rollout.CauseBudget, rollout.CauseStep, rollout.CauseGate, rollout.CauseHalted, rollout.CauseReverted,
-			rollout.CauseTogether:
+		case poolstate.CauseBudget, poolstate.CauseStep, poolstate.CauseGate, poolstate.CauseHalted,
+			poolstate.CauseReverted,
+			poolstate.CauseTogether:
 			why.Busy = busyNodes(f, v, name)
 		}
 	}
 	if row.Step == fleet.StepFailed {
-		why.FailureCause = reason.FailureCause(f, row)
+		why.FailureCause = FailureCause(f, row)
 	}
 	why.Drain = fleet.DrainReport(f, row)
-	why.setAnswers(append(reason.Node(f, v, row, why.Drift), reason.DeniedOf(f, name)...))
+	why.setAnswers(append(NodeReason(f, v, row, why.Drift), DeniedOf(f, name)...))
 	return why, nil
 }
 
 // deniedMachine is the answer about a machine that has no Node, because the controller denied its certificate request.
-func deniedMachine(name string, denied []reason.Answer) Why {
+func deniedMachine(name string, denied []Answer) Why {
 	why := Why{About: "node/" + name}
-	denied[0].Outcome = reason.Blocked
+	denied[0].Outcome = Blocked
 	why.setAnswers(denied)
 	return why
 }
@@ -130,12 +129,12 @@ func WhyPoolOf(f *fleet.Fleet, name string) (Why, error) {
 		About: "pool/" + name, Subjects: Subjects{Pool: &pool}, Target: f.Config(v.Facts.Target),
 		Back: wentBackTo(f, v), Windows: f.Window(v), Busy: busyNodes(f, v, ""),
 	}
-	why.setAnswers(append(reason.Pool(f, v, nil), reason.DeniedFor(f, name)...))
+	why.setAnswers(append(PoolReason(f, v, nil), DeniedFor(f, name)...))
 	return why, nil
 }
 
 // setAnswers sets the first answer as the main reason, and the others as further ones.
-func (w *Why) setAnswers(answers []reason.Answer) { w.Answer, w.Also = answers[0], answers[1:] }
+func (w *Why) setAnswers(answers []Answer) { w.Answer, w.Also = answers[0], answers[1:] }
 
 // busyNodes returns the nodes of a pool that are at work or failed, without the node with the name in the parameter
 // but.
@@ -150,7 +149,7 @@ func busyNodes(f *fleet.Fleet, v *fleet.Pool, but string) []BusyNode {
 		case row.InFlight() || row.Step == fleet.StepFailed:
 			out = append(out, BusyNode{
 				NodeRow: row, Config: *f.ConfigOfNode(v, row.Desired, row.Name),
-				Cause: reason.FailureCause(f, row),
+				Cause: FailureCause(f, row),
 			})
 		}
 	}

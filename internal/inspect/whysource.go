@@ -9,9 +9,8 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/inspect/components"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
-	"github.com/bunsen-os/bunsen/internal/inspect/reason"
+
 	"github.com/bunsen-os/bunsen/internal/terminal"
 	"github.com/bunsen-os/bunsen/source"
 )
@@ -26,11 +25,11 @@ func WhySource(c fleet.Cluster, name string, now time.Time) (Why, error) {
 	}
 	src := &f.Sources[at]
 	fed := poolsOf(f, src)
-	var pools []reason.Answer
+	var pools []Answer
 	for _, v := range fed {
-		if first := reason.Pool(f, v, nil)[0]; first.Outcome != reason.Fine && first.Cause != fleet.CauseController &&
+		if first := PoolReason(f, v, nil)[0]; first.Outcome != Fine && first.Cause != fleet.CauseController &&
 			first.Cause != fleet.CauseSource {
-			pools = append(pools, reason.Answer{Outcome: first.Outcome, Cause: first.Cause, Reason: "pool " +
+			pools = append(pools, Answer{Outcome: first.Outcome, Cause: first.Cause, Reason: "pool " +
 				v.Object.Name + ": " + first.Reason, Do: []string{"bunsen why pool/" + v.Object.Name}})
 		}
 	}
@@ -39,8 +38,8 @@ func WhySource(c fleet.Cluster, name string, now time.Time) (Why, error) {
 
 // whySource returns the answer about a GitSource. The parameter fed has the pools that get a config from it, and
 // ofPools has answers about them.
-func whySource(f *fleet.Fleet, src *v1alpha1.GitSource, fed []*fleet.Pool, ofPools []reason.Answer) Why {
-	row := sourceRow(src, components.ReadControllers(f), f.Now)
+func whySource(f *fleet.Fleet, src *v1alpha1.GitSource, fed []*fleet.Pool, ofPools []Answer) Why {
+	row := sourceRow(src, fleet.ReadControllers(f), f.Now)
 	why := Why{About: "gitsource/" + src.Name, Subjects: Subjects{Source: &row}}
 	answers := sourceAnswers(f, src, fed)
 	row.Outcome = answers[0].Outcome
@@ -50,36 +49,36 @@ func whySource(f *fleet.Fleet, src *v1alpha1.GitSource, fed []*fleet.Pool, ofPoo
 
 // sourceAnswers returns the answers about a source itself, worst first; at least one. The parameter fed has the pools
 // that get a config from it.
-func sourceAnswers(f *fleet.Fleet, src *v1alpha1.GitSource, fed []*fleet.Pool) []reason.Answer {
+func sourceAnswers(f *fleet.Fleet, src *v1alpha1.GitSource, fed []*fleet.Pool) []Answer {
 	// This pool is a placeholder for a source from which no pool gets a config.
 	v := &fleet.Pool{Object: &mcfgv1.MachineConfigPool{}}
 	if len(fed) > 0 {
 		v = fed[0]
 	}
-	answers := reason.Controllers(f, []v1alpha1.GitSource{*src})
-	if a, is := reason.Source(f, v, src); is {
+	answers := Controllers(f, []v1alpha1.GitSource{*src})
+	if a, is := SourceReason(f, v, src); is {
 		answers = append(answers, a)
 	}
 	if len(answers) == 0 {
-		return []reason.Answer{sourceCourse(src)}
+		return []Answer{sourceCourse(src)}
 	}
-	return reason.WorstFirst(answers)
+	return WorstFirst(answers)
 }
 
 // sourceWarnings are the applied commit's warnings, limited to the first ones.
-func sourceWarnings(src *v1alpha1.GitSource) []reason.Answer {
+func sourceWarnings(src *v1alpha1.GitSource) []Answer {
 	const most = 5
-	var out []reason.Answer
+	var out []Answer
 	for i, w := range src.Status.Warnings {
 		if i == most {
-			out = append(out, reason.Answer{
-				Outcome: reason.Fine, Cause: fleet.CauseSource,
+			out = append(out, Answer{
+				Outcome: Fine, Cause: fleet.CauseSource,
 				Reason: fmt.Sprintf("and %s: kubectl describe gitsource %s", fleet.Count(len(src.Status.Warnings)-most,
 					"more warning"), src.Name),
 			})
 			break
 		}
-		out = append(out, reason.Answer{Outcome: reason.Fine, Cause: fleet.CauseSource, Reason: w})
+		out = append(out, Answer{Outcome: Fine, Cause: fleet.CauseSource, Reason: w})
 	}
 	return out
 }
@@ -97,31 +96,31 @@ func poolsOf(f *fleet.Fleet, src *v1alpha1.GitSource) []*fleet.Pool {
 }
 
 // sourceCourse returns the answer for a source without a problem.
-func sourceCourse(src *v1alpha1.GitSource) reason.Answer {
+func sourceCourse(src *v1alpha1.GitSource) Answer {
 	applied := src.Status.AppliedRevision
 	switch {
 	case src.Status.Progress != nil:
-		return reason.Answer{
-			Outcome: reason.Progressing, Cause: fleet.CauseSource, Reason: fleet.ProgressText(src),
+		return Answer{
+			Outcome: Progressing, Cause: fleet.CauseSource, Reason: fleet.ProgressText(src),
 		}
 	case src.Status.Applying != nil:
-		return reason.Answer{
-			Outcome: reason.Progressing, Cause: fleet.CauseSource,
+		return Answer{
+			Outcome: Progressing, Cause: fleet.CauseSource,
 			Reason: fleet.ShortRevision(src.Status.Applying.Revision) + " is being applied",
 		}
 	case applied == "":
-		return reason.Answer{
-			Outcome: reason.Progressing, Cause: fleet.CauseSource,
+		return Answer{
+			Outcome: Progressing, Cause: fleet.CauseSource,
 			Reason: "no commit of it is applied yet",
 		}
 	case src.Status.ObservedRevision != applied && src.Status.ObservedRevision != "":
-		return reason.Answer{
-			Outcome: reason.Progressing, Cause: fleet.CauseSource,
+		return Answer{
+			Outcome: Progressing, Cause: fleet.CauseSource,
 			Reason: fleet.ShortRevision(src.Status.ObservedRevision) + " is next; " + fleet.ShortRevision(applied) +
 				" is applied",
 		}
 	}
-	return reason.Answer{Outcome: reason.Fine, Reason: fleet.ShortRevision(applied) + " is applied"}
+	return Answer{Outcome: Fine, Reason: fleet.ShortRevision(applied) + " is applied"}
 }
 
 // line returns the source on one line.

@@ -8,10 +8,9 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
-	"github.com/bunsen-os/bunsen/internal/inspect/reason"
 	"github.com/bunsen-os/bunsen/internal/terminal"
 	"github.com/bunsen-os/bunsen/reconcile/drain"
-	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // mostListed limits the nodes or pods in a block of text.
@@ -26,7 +25,7 @@ func (w Why) Text(now time.Time) string {
 		b.Add("Also", a.Short()+a.When(now))
 	}
 	b.Add("Also", w.sameForText())
-	if w.Until != nil && w.Cause != rollout.CauseWindow {
+	if w.Until != nil && w.Cause != poolstate.CauseWindow {
 		b.Add("Until", fleet.Moment(*w.Until, nil, now))
 	}
 	w.addSubjects(&b, now)
@@ -84,21 +83,21 @@ func (w Why) Sentence() string { return w.About + " " + w.verb() + ": " + w.Shor
 // verb returns the beginning of the sentence.
 func (w Why) verb() string {
 	switch {
-	case w.Node != nil && w.Cause == rollout.CauseHalted: // This node is not the failed node.
+	case w.Node != nil && w.Cause == poolstate.CauseHalted: // This node is not the failed node.
 		return "is held back"
-	case w.Node != nil && w.Cause == rollout.CauseReverted:
+	case w.Node != nil && w.Cause == poolstate.CauseReverted:
 		return "went back"
-	case w.Outcome == reason.Blocked:
+	case w.Outcome == Blocked:
 		return "is blocked"
-	case w.Outcome == reason.Degraded:
+	case w.Outcome == Degraded:
 		return "is degraded"
-	case w.Outcome == reason.Unknown && w.Node == nil: // Some of its nodes report.
+	case w.Outcome == Unknown && w.Node == nil: // Some of its nodes report.
 		return "is partly unknown"
-	case w.Outcome == reason.Unknown:
+	case w.Outcome == Unknown:
 		return "is unknown"
-	case w.Outcome == reason.Fine:
+	case w.Outcome == Fine:
 		return "is fine"
-	case w.Cause == rollout.CauseUpdating, w.Cause == rollout.CauseNext:
+	case w.Cause == poolstate.CauseUpdating, w.Cause == poolstate.CauseNext:
 		return "is updating"
 	}
 	return "waits"
@@ -172,7 +171,7 @@ func (w Why) addFailed(b *terminal.Labels, n BusyNode) {
 	}
 	b.Add("Failed", n.Name+commit)
 	lines := strings.Split(strings.TrimSpace(n.Reason), "\n")
-	if len(lines) == 1 && w.says(n.Name+" "+reason.Failure(n.NodeRow)) {
+	if len(lines) == 1 && w.says(n.Name+" "+FailureText(n.NodeRow)) {
 		return
 	}
 	for _, line := range lines {
@@ -182,7 +181,7 @@ func (w Why) addFailed(b *terminal.Labels, n BusyNode) {
 
 // says reports whether a reason above already has this text.
 func (w Why) says(text string) bool {
-	return slices.ContainsFunc(append([]reason.Answer{w.Answer}, w.Also...), func(a reason.Answer) bool {
+	return slices.ContainsFunc(append([]Answer{w.Answer}, w.Also...), func(a Answer) bool {
 		return strings.Contains(a.Short(), fleet.Shorten(text))
 	})
 }
@@ -218,7 +217,7 @@ func (w Why) addDrain(b *terminal.Labels, now time.Time) {
 func (w Why) Commands() []string {
 	var out, others []string
 	seen := map[string]bool{}
-	for _, a := range append([]reason.Answer{w.Answer}, w.Also...) {
+	for _, a := range append([]Answer{w.Answer}, w.Also...) {
 		for _, do := range a.Do {
 			command, _, _ := strings.Cut(do, "   # ")
 			switch {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 )
 
 // DisruptionRule is a rule of the disruption policy that would avoid a reboot for an item. In a DisruptionRule either
@@ -35,22 +35,23 @@ const NewPolicyFile = "cluster/machine-configuration.yaml"
 
 // reboots reports whether the item alone reboots nodes.
 func (it Item) reboots() bool {
-	return slices.ContainsFunc(it.Actions, func(a Action) bool { return a.Type == string(policy.ActionReboot) })
+	return slices.ContainsFunc(it.Actions, func(a Action) bool { return a.Type == string(disruption.ActionReboot) })
 }
 
 // avoidance returns the rule that avoids the reboot of a change. The rule is nil if the change reboots no node, or if
 // no rule can avoid the reboot.
-func avoidance(c policy.Costed, from, to Pool, p policy.Policy) *DisruptionRule {
-	reboots := slices.ContainsFunc(c.Actions, func(a policy.Action) bool { return a.Type == policy.ActionReboot })
+func avoidance(c disruption.Costed, from, to Pool, p disruption.Policy) *DisruptionRule {
+	reboots := slices.ContainsFunc(c.Actions,
+		func(a disruption.Action) bool { return a.Type == disruption.ActionReboot })
 	if !reboots || from.Rendered == "" || to.Rendered == "" {
 		return nil // A new or removed pool has no running nodes of its own.
 	}
-	rule, ok := policy.AvoidReboot(c.Change, from.Config, to.Config, p)
+	rule, ok := disruption.AvoidReboot(c.Change, from.Config, to.Config, p)
 	if !ok {
 		return nil
 	}
 	out := &DisruptionRule{Path: rule.Name, Actions: actions(rule.Actions), Note: rule.Note}
-	if c.Kind == policy.KindUnit {
+	if c.Kind == disruption.KindUnit {
 		out.Path, out.Unit = "", rule.Name
 	}
 	return out

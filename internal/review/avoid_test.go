@@ -10,7 +10,7 @@ import (
 	"golang.org/x/tools/txtar"
 	"sigs.k8s.io/yaml"
 
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/internal/review"
 )
 
@@ -87,7 +87,7 @@ func TestThePrintedRulesAvoidTheReboots(t *testing.T) {
 		"a timer":                  butaneUnit("app.timer", "enabled: true\ncontents: |\n  [Timer]\n  OnCalendar=%s\n\n  [Install]\n  WantedBy=timers.target"),
 		"a drop-in of the kubelet": butaneUnit("kubelet.service", "dropins:\n  - name: 10-a.conf\n    contents: |\n      [Service]\n      Environment=A=%s"),
 	}
-	for _, r := range policy.WellKnown() {
+	for _, r := range disruption.WellKnown() {
 		path := r.Name
 		if strings.HasSuffix(path, "/") {
 			path += "10-a.conf"

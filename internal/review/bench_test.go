@@ -7,7 +7,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/internal/review"
 	"github.com/bunsen-os/bunsen/internal/review/report"
 	"github.com/bunsen-os/bunsen/source"
@@ -75,7 +75,7 @@ func rendering(tb testing.TB, r *review.Renderings, tree source.Tree) review.Ren
 func TestOneMemoryForBothSides(t *testing.T) {
 	var r review.Renderings
 	base, head := rendering(t, &r, large(0, "1")).Side("base"), rendering(t, &r, large(21, "1")).Side("head")
-	c := review.Compare(base, head, policy.Default())
+	c := review.Compare(base, head, disruption.Default())
 	for i, want := range map[string]int{"master": 100, "worker": 5, "p9": 0} {
 		for _, p := range c.Pools {
 			if p.Pool == i && len(p.Items) != want {
@@ -85,7 +85,7 @@ func TestOneMemoryForBothSides(t *testing.T) {
 	}
 	var alone review.Renderings
 	if again := review.Compare(base, rendering(t, &alone, large(21, "1")).Side("head"),
-		policy.Default()); report.Markdown(again, report.MarkdownOptions{}) != report.Markdown(c,
+		disruption.Default()); report.Markdown(again, report.MarkdownOptions{}) != report.Markdown(c,
 		report.MarkdownOptions{}) {
 		t.Error("without the memory of base it says something else")
 	}
@@ -106,7 +106,7 @@ func BenchmarkCompare(b *testing.B) {
 				rendering(b, &r, large(changed, "1")).Side("head")
 			b.ReportAllocs()
 			for b.Loop() {
-				c := review.Compare(base, head, policy.Default())
+				c := review.Compare(base, head, disruption.Default())
 				if c.Changed() != (changed > 0) {
 					b.Fatal("wrong")
 				}
@@ -130,7 +130,8 @@ func BenchmarkHead(b *testing.B) {
 			b.ResetTimer()
 			for i := range b.N {
 				head := rendering(b, &r, trees[i%len(trees)]).Side("head")
-				if text := report.Markdown(review.Compare(base, head, policy.Default()), report.MarkdownOptions{}); len(
+				if text := report.Markdown(review.Compare(base, head, disruption.Default()),
+					report.MarkdownOptions{}); len(
 					text) < 1_000 {
 					b.Fatal(text)
 				}

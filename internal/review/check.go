@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 	"github.com/bunsen-os/bunsen/transpile"
 )
@@ -53,7 +53,7 @@ func Check(res transpile.Result, r Rendering) Checked {
 			}
 			at := ""
 			if len(n.Inputs) > 0 {
-				at = l.place(n.Inputs[len(n.Inputs)-1], item{policy.ChangeKind(n.Kind), n.Name})
+				at = l.place(n.Inputs[len(n.Inputs)-1], item{disruption.ChangeKind(n.Kind), n.Name})
 			}
 			message := fmt.Sprintf("pool %s: %s: %s", p.Rendered.Pool, strings.TrimSpace(n.Kind+" "+n.Name), n.Message)
 			out.Report = append(out.Report, l.entry(transpile.Warning, n.Rule, message, at))

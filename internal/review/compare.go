@@ -6,11 +6,9 @@ import (
 	"strings"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/policy"
-	"github.com/bunsen-os/bunsen/internal/policy/secret"
-	"github.com/bunsen-os/bunsen/internal/review/cluster"
-	"github.com/bunsen-os/bunsen/internal/review/content"
-	"github.com/bunsen-os/bunsen/internal/review/downloads"
+	"github.com/bunsen-os/bunsen/internal/disruption"
+	"github.com/bunsen-os/bunsen/internal/secretmask"
+
 	"github.com/bunsen-os/bunsen/internal/review/lineage"
 )
 
@@ -31,7 +29,7 @@ type Side struct {
 	Declared []string
 	// Overrides are the in-place changes that the MachineConfiguration of this side allows. Compare uses the overrides
 	// of head.
-	Overrides policy.Overrides
+	Overrides disruption.Overrides
 	// Marks are the marks of the cluster objects. In a review only the marks of base hide contents.
 	Marks Marks
 	// Allowed is what the MachineConfigPools allow to have contents that no reviewer can read. In a review only base
@@ -47,7 +45,7 @@ type Side struct {
 // declares reports whether the side has a MachineConfigPool for the pool. Every cluster has the MachineConfigPools of
 // the standard pools.
 func (s Side) declares(pool string) bool {
-	return cluster.IsStandard(pool) || slices.Contains(s.Declared, pool)
+	return IsStandard(pool) || slices.Contains(s.Declared, pool)
 }
 
 // Pool is one pool with its rendered config.
@@ -59,12 +57,12 @@ type Pool struct {
 	Config machineconfig.Config
 	// Origin returns where the repository sets an item: `file:line:col`, or "" if that is unknown. The name of a kernel
 	// argument or an extension is the value itself. Origin may be nil. Compare calls Origin for changed items only.
-	Origin func(kind policy.ChangeKind, name string) string
+	Origin func(kind disruption.ChangeKind, name string) string
 	// Lineage returns which documents wrote each attribute of an item. Lineage may be nil. Compare calls Lineage for
 	// changed items only.
-	Lineage func(kind policy.ChangeKind, name string) (lineage.Item, bool)
+	Lineage func(kind disruption.ChangeKind, name string) (lineage.Item, bool)
 	// Secrets mark items whose contents are never printed. v1alpha1.SecretPathsAnnotation explains the marks.
-	Secrets secret.Paths
+	Secrets secretmask.Paths
 	// NotAllowed returns what this side would refuse with a v1alpha1.UnreviewedPathsAnnotation of another side. It is
 	// nil for a cluster.
 	NotAllowed func(annotation string) []string
@@ -73,14 +71,14 @@ type Pool struct {
 	// Nodes are the configs of single nodes; nil if all nodes run Config.
 	Nodes *NodeSide
 	// Sizes are the known sizes of files of the content store.
-	Sizes downloads.Sizes
+	Sizes DownloadSizes
 	// live is true for a config of a cluster, whose configs of single nodes are unknown.
 	live bool
 }
 
 // Compare returns what the change from base to head does to nodes under a disruption policy. Pools with equal rendered
 // names cost nothing.
-func Compare(base, head Side, p policy.Policy) Comparison {
+func Compare(base, head Side, p disruption.Policy) Comparison {
 	out := Comparison{
 		Version: "1", Base: base.Name, Head: head.Name, BaseCommit: base.Commit, HeadCommit: head.Commit,
 		Pools: []PoolChange{}, own: map[string]map[string]bool{},
@@ -91,12 +89,12 @@ func Compare(base, head Side, p policy.Policy) Comparison {
 			names[name] = true
 		}
 	}
-	t := terms{differ: content.NewDiffer(), policy: p, overrides: head.Overrides, decrypt: head.Decrypt}
+	t := terms{differ: NewDiffer(), policy: p, overrides: head.Overrides, decrypt: head.Decrypt}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if from := base.Pools[name].Rendered; from != "" && head.Pools[name].Rendered == "" && head.declares(name) {
 			out.Pools = append(out.Pools, PoolChange{
 				Pool: name, From: from, Leaving: Leaving{KeepsConfig: true},
-				Disruption: policy.None.String(), Actions: []Action{}, Items: []Item{},
+				Disruption: disruption.None.String(), Actions: []Action{}, Items: []Item{},
 			})
 			continue
 		}
@@ -113,11 +111,11 @@ func Compare(base, head Side, p policy.Policy) Comparison {
 
 // terms are the parameters that the comparisons of all pools share.
 type terms struct {
-	differ    content.Differ
-	policy    policy.Policy
-	overrides policy.Overrides
+	differ    Differ
+	policy    disruption.Policy
+	overrides disruption.Overrides
 	// marks hide contents.
-	marks secret.Paths
+	marks secretmask.Paths
 	// decrypt is that of head.
 	decrypt func(format string, body []byte) ([]byte, error)
 }
@@ -147,18 +145,18 @@ func comparePoolOrNext(name string, base, head Side, t terms) PoolChange {
 // comparePool compares the configs of a pool.
 func comparePool(name string, from, to Pool, t terms) PoolChange {
 	out := PoolChange{
-		Pool: name, From: from.Rendered, To: to.Rendered, Disruption: policy.None.String(),
+		Pool: name, From: from.Rendered, To: to.Rendered, Disruption: disruption.None.String(),
 		Actions: []Action{}, Items: []Item{},
 	}
 	if from.Rendered == to.Rendered {
 		return out
 	}
 	from.Config, to.Config = machineconfig.Flattened(from.Config), machineconfig.Flattened(to.Config)
-	decision := policy.Decide(from.Config, to.Config, t.policy)
+	decision := disruption.Decide(from.Config, to.Config, t.policy)
 	out.Disruption = decision.Disruption.String()
 	out.Actions = actions(decision.Actions)
 	sizes := from.Sizes.Join(to.Sizes)
-	pairs := content.Read(decision.Items, from.Config, to.Config, content.Known{
+	pairs := ReadItems(decision.Items, from.Config, to.Config, KnownContent{
 		Marked: t.marks, Sizes: sizes, Decrypt: t.decrypt,
 	})
 	for i, c := range decision.Items {
@@ -173,31 +171,32 @@ func comparePool(name string, from, to Pool, t terms) PoolChange {
 			Origin: at, Origins: attributes, Content: Content{Diff: diff, Hidden: hidden},
 		})
 	}
-	for removed, added := range content.Renames(decision.Items, pairs) {
+	for removed, added := range Renames(decision.Items, pairs) {
 		out.Items[removed].RenamedTo, out.Items[added].RenamedFrom = out.Items[added].Path, out.Items[removed].Path
 	}
 	out.Notices = newNotices(from.Notices, to.Notices)
 	if from.Rendered == "" || to.Rendered == "" {
 		return out // A new or removed pool has no running nodes of its own.
 	}
-	out.Fetches = downloads.Between(from.Config, to.Config, sizes)
-	for _, r := range policy.Refuse(from.Config, to.Config, t.overrides) {
+	out.Fetches = DownloadsBetween(from.Config, to.Config, sizes)
+	for _, r := range disruption.Refuse(from.Config, to.Config, t.overrides) {
 		out.Refused = append(out.Refused, r.Field+": "+r.Why)
 	}
-	for _, r := range policy.CheckedOnNode(from.Config, to.Config) {
+	for _, r := range disruption.CheckedOnNode(from.Config, to.Config) {
 		text := r.Field + ": " + r.Why
 		if r.Continues {
 			text = r.Field + " " + r.Why
 		}
 		out.CheckedOnNode = append(out.CheckedOnNode, text)
 	}
-	for _, r := range policy.NewNodesOnly(from.Config, to.Config) {
-		out.NewNodesOnly = append(out.NewNodesOnly, r.Field+": "+strings.TrimPrefix(r.Why, policy.NewNodesOnlyPrefix))
+	for _, r := range disruption.NewNodesOnly(from.Config, to.Config) {
+		out.NewNodesOnly = append(out.NewNodesOnly,
+			r.Field+": "+strings.TrimPrefix(r.Why, disruption.NewNodesOnlyPrefix))
 	}
 	return out
 }
 
-func actions(in []policy.Action) []Action {
+func actions(in []disruption.Action) []Action {
 	out := make([]Action, len(in))
 	for i, a := range in {
 		out[i] = Action{Type: string(a.Type), Service: a.Service}
@@ -207,16 +206,16 @@ func actions(in []policy.Action) []Action {
 
 // originOf returns the position at which head sets the item. For a removed item, originOf returns the position in base.
 // A list has a position for each changed argument.
-func originOf(c policy.Change, from, to Pool) string {
+func originOf(c disruption.Change, from, to Pool) string {
 	at := func(p Pool, name string) string {
 		if p.Origin == nil {
 			return ""
 		}
 		return p.Origin(c.Kind, name)
 	}
-	was, is := content.ListOf(c.Kind, from.Config), content.ListOf(c.Kind, to.Config)
+	was, is := ListOf(c.Kind, from.Config), ListOf(c.Kind, to.Config)
 	if len(was)+len(is) == 0 {
-		if c.Verb == policy.Removed {
+		if c.Verb == disruption.Removed {
 			return at(from, c.Name)
 		}
 		return at(to, c.Name)
@@ -236,9 +235,9 @@ func originOf(c policy.Change, from, to Pool) string {
 
 // placesOf returns where the repository sets the changed values. If all changed attributes have one position, placesOf
 // returns that position. Otherwise it returns the position of the item and the position of each attribute.
-func placesOf(c policy.Change, from, to Pool) (at string, attributes map[string]string) {
+func placesOf(c disruption.Change, from, to Pool) (at string, attributes map[string]string) {
 	at = originOf(c, from, to)
-	if c.Verb != policy.Changed || len(content.ListOf(c.Kind, from.Config))+len(content.ListOf(c.Kind, to.Config)) > 0 {
+	if c.Verb != disruption.Changed || len(ListOf(c.Kind, from.Config))+len(ListOf(c.Kind, to.Config)) > 0 {
 		return at, nil // For a list, at has the position of each changed value.
 	}
 	written := func(p Pool) []lineage.Attribute {

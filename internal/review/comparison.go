@@ -5,8 +5,6 @@ import (
 	"fmt"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/review/cluster"
-	"github.com/bunsen-os/bunsen/internal/review/downloads"
 )
 
 // Comparison says what a change does to nodes. The JSON form of a Comparison is an interface for tools;
@@ -21,7 +19,7 @@ type Comparison struct {
 	BaseCommit *Commit `json:"baseCommit,omitempty"`
 	HeadCommit *Commit `json:"headCommit,omitempty"`
 	// Changes are the changes in cluster/ that no rendered config has.
-	cluster.Changes
+	ClusterChanges
 	// FileChanges are the changes of files that no rendered config has.
 	FileChanges
 	// Readers are the changes of who can read the secrets of the repository.
@@ -73,8 +71,8 @@ type Warning struct {
 }
 
 // WithCluster adds the changes of a repository's cluster/ that no rendered config has.
-func (c Comparison) WithCluster(changes cluster.Changes) Comparison {
-	c.Changes = changes
+func (c Comparison) WithCluster(changes ClusterChanges) Comparison {
+	c.ClusterChanges = changes
 	c.Undo = undo(c)
 	return c
 }
@@ -103,7 +101,7 @@ type PoolChange struct {
 	Disruption string `json:"disruption"`
 	// Actions are the actions of the whole change, in order.
 	Actions []Action `json:"actions"`
-	// Items are the changed items, in the order of policy.Changes.
+	// Items are the changed items, in the order of disruption.Changes.
 	Items []Item `json:"items"`
 	// Leaving says what happens to the nodes of a pool that has no config at head.
 	Leaving
@@ -139,7 +137,7 @@ type Remarks struct {
 	// these parts.
 	CheckedOnNode []string `json:"checkedOnNode,omitempty"`
 	// Fetches is what running nodes download before they are drained.
-	Fetches []downloads.Fetch `json:"fetches,omitempty"`
+	Fetches []Download `json:"fetches,omitempty"`
 	// Unreadable are the paths of files whose new content is encrypted. Whoever has the public key can have written it.
 	Unreadable []string `json:"unreadable,omitempty"`
 	// NewlyUnreviewed are the paths that only head allows to have contents that no reviewer can read.
@@ -179,7 +177,7 @@ type Notice struct {
 
 // Item is one changed item of a config, such as a file or a unit.
 type Item struct {
-	// Kind is a policy.ChangeKind.
+	// Kind is a disruption.ChangeKind.
 	Kind string `json:"kind"`
 	// Path is the path of a file, or the name of a unit or user. Path is empty for kinds with only one item.
 	Path string `json:"path"`

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/bunsen-os/bunsen/internal/review"
-	"github.com/bunsen-os/bunsen/internal/review/cluster"
+
 	"github.com/bunsen-os/bunsen/internal/review/report"
 )
 
@@ -50,7 +50,7 @@ func example(t *testing.T, name, hash, subject string) review.Comparison {
 		Hash: hash, Subject: subject, Author: "Alice <alice@example.com>",
 		Time: "2026-03-02T09:14:00Z", Parents: []string{mainline},
 	}
-	p, err := cluster.PolicyOf(res)
+	p, err := review.PolicyOf(res)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
@@ -245,10 +245,10 @@ func forecast(p PoolChange, f PoolFacts) *Rollout {
 	if !p.Changed() || len(p.Refused) > 0 || f.Nodes <= 0 {
 		return r // No node changes its config.
 	}
-	if p.Level() >= policy.Drain {
+	if p.Level() >= disruption.Drain {
 		r.Drains = f.Nodes
 	}
-	if p.Level() == policy.Reboot {
+	if p.Level() == disruption.Reboot {
 		r.Reboots, r.NotEvicted = f.Nodes, min(f.Nodes, len(f.Alone))
 	}
 	each := p.eachNode()
@@ -260,10 +260,10 @@ func forecast(p PoolChange, f PoolFacts) *Rollout {
 // eachNode returns how long the change takes on one node.
 func (p PoolChange) eachNode() seconds {
 	each := applying
-	if p.Level() >= policy.Drain {
+	if p.Level() >= disruption.Drain {
 		each = each.plus(draining)
 	}
-	if p.Level() == policy.Reboot {
+	if p.Level() == disruption.Reboot {
 		each = each.plus(rebooting)
 	}
 	if p.stages() {
@@ -275,20 +275,20 @@ func (p PoolChange) eachNode() seconds {
 func (s seconds) plus(o seconds) seconds { return seconds{s.min + o.min, s.max + o.max} }
 
 // Level returns the disruption as a value of package policy, which orders disruptions.
-func (p PoolChange) Level() policy.Disruption {
-	for d := policy.None; d < policy.Reboot; d++ {
+func (p PoolChange) Level() disruption.Disruption {
+	for d := disruption.None; d < disruption.Reboot; d++ {
 		if d.String() == p.Disruption {
 			return d
 		}
 	}
-	return policy.Reboot
+	return disruption.Reboot
 }
 
 // stages reports whether nodes fetch an image or packages before they reboot.
 func (p PoolChange) stages() bool {
 	for _, it := range p.Items {
-		switch policy.ChangeKind(it.Kind) {
-		case policy.KindOSImage, policy.KindKernelType, policy.KindExtensions:
+		switch disruption.ChangeKind(it.Kind) {
+		case disruption.KindOSImage, disruption.KindKernelType, disruption.KindExtensions:
 			return true
 		}
 	}

@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/policy"
-	"github.com/bunsen-os/bunsen/internal/policy/secret"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/internal/review"
+	"github.com/bunsen-os/bunsen/internal/secretmask"
 )
 
 // merging returns a config that does nothing but merge another one, which is plain text, in base64, or compressed.
@@ -69,7 +69,7 @@ func FuzzAMergedChangeIsReviewedAsWritten(f *testing.F) {
 			if err == nil {
 				_, err = machineconfig.Flat(c)
 			}
-			return review.Pool{Rendered: "rendered-worker-" + name, Config: c, Secrets: secret.Paths{
+			return review.Pool{Rendered: "rendered-worker-" + name, Config: c, Secrets: secretmask.Paths{
 				"/etc/marked",
 				"marked.service",
 			}}, err == nil && c.HasIgnition
@@ -99,5 +99,5 @@ func FuzzAMergedChangeIsReviewedAsWritten(f *testing.F) {
 // compareTwo compares a pool with one that takes its place.
 func compareTwo(from, to review.Pool) review.Comparison {
 	side := func(p review.Pool) review.Side { return review.Side{Pools: map[string]review.Pool{"worker": p}} }
-	return review.Compare(side(from), side(to), policy.Default())
+	return review.Compare(side(from), side(to), disruption.Default())
 }

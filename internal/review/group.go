@@ -25,7 +25,7 @@ func identityOf(it Item) identity {
 
 // Sections groups the changes of all pools by the pools that get them, so that a change of a shared document is shown
 // once. Sections with more pools come first. Sections with equally many pools are in the order of their names. The
-// order within a section is that of policy.Changes.
+// order within a section is that of disruption.Changes.
 func (c Comparison) Sections() []Section {
 	type shared struct {
 		item   Item

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/internal/review"
 	"github.com/bunsen-os/bunsen/internal/review/report"
 )
@@ -102,7 +102,7 @@ func TestNothingElseIsHidden(t *testing.T) {
 		}}
 		c.KernelArguments = []string{"app.password=" + strings.ReplaceAll(code, " ", "+")}
 		after := review.Side{Name: "head", Pools: map[string]review.Pool{"worker": {Rendered: "b", Config: c}}}
-		got := review.Compare(before, after, policy.Default())
+		got := review.Compare(before, after, disruption.Default())
 		for _, item := range got.Pools[0].Items {
 			shown := strings.ReplaceAll(item.Diff, "+", " ")
 			if item.Hidden || !strings.Contains(shown, code) && !strings.Contains(shown,

@@ -9,9 +9,9 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy"
-	"github.com/bunsen-os/bunsen/internal/policy/secret"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/internal/review/lineage"
+	"github.com/bunsen-os/bunsen/internal/secretmask"
 )
 
 // LivePool returns a Pool from a rendered config on a cluster. The lineage of this Pool has values, but no positions in
@@ -21,7 +21,7 @@ func LivePool(pool string, mc *mcfgv1.MachineConfig) (Pool, error) {
 	if err != nil {
 		return Pool{}, fmt.Errorf("reading MachineConfig %s: %w", mc.Name, err)
 	}
-	marked, err := secret.ParsePaths(mc.Annotations[v1alpha1.SecretPathsAnnotation])
+	marked, err := secretmask.ParsePaths(mc.Annotations[v1alpha1.SecretPathsAnnotation])
 	if err != nil {
 		return Pool{}, fmt.Errorf("reading annotation %s of MachineConfig %s: %w", v1alpha1.SecretPathsAnnotation,
 			mc.Name, err)
@@ -39,7 +39,7 @@ func LivePool(pool string, mc *mcfgv1.MachineConfig) (Pool, error) {
 	}
 	return Pool{
 		Rendered: cmp.Or(nodes.Base, mc.Name), live: true, Config: config, Secrets: marked,
-		Lineage: func(kind policy.ChangeKind, name string) (lineage.Item, bool) {
+		Lineage: func(kind disruption.ChangeKind, name string) (lineage.Item, bool) {
 			if values() == nil {
 				return lineage.Item{}, false
 			}

@@ -9,7 +9,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/api/nodetable"
+
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 )
@@ -27,7 +27,7 @@ func WithLiveNodes(p Pool, target *mcfgv1.MachineConfig, live map[string]*mcfgv1
 		return p, nil
 	}
 	pool := v1alpha1.RenderedPool(target.Name)
-	if table := live[nodetable.Name(pool)]; table != nil {
+	if table := live[machineconfig.FactName(pool)]; table != nil {
 		r, err := render.WithTable(render.Rendered{Pool: pool, Name: nodes.Base, Config: p.Config, Spec: target.Spec},
 			table)
 		if err == nil && r.Nodes.String() == nodes.String() {
@@ -47,14 +47,17 @@ func withConfigsOf(p Pool, target *mcfgv1.MachineConfig, nodes v1alpha1.NodeConf
 	live map[string]*mcfgv1.MachineConfig, read []string,
 ) (Pool, error) {
 	pool := v1alpha1.RenderedPool(target.Name)
-	side := &NodeSide{Table: nodetable.Table{Pool: pool, Nodes: map[string]nodetable.Node{}}, Sizes: namesOf(nodes)}
+	side := &NodeSide{
+		Table: machineconfig.NodeTable{Pool: pool, Nodes: map[string]machineconfig.NodeFacts{}},
+		Sizes: namesOf(nodes),
+	}
 	for _, node := range read {
 		own := nodes.Of(node)
 		if live[own] == nil && own != nodes.Base {
 			return Pool{}, fmt.Errorf("reading MachineConfigPool %s: the config %s of node %s is not on the cluster",
 				pool, own, node)
 		}
-		side.Table.Nodes[node] = nodetable.Node{}
+		side.Table.Nodes[node] = machineconfig.NodeFacts{}
 	}
 	side.Node = func(name string) (render.Rendered, error) {
 		mc := target

@@ -8,21 +8,21 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bunsen-os/bunsen/api/nodetable"
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 )
 
 // NodeSide has the configs of the nodes of a pool that have configs of their own.
 type NodeSide struct {
 	// Table has the facts and the documents of the nodes.
-	Table nodetable.Table
+	Table machineconfig.NodeTable
 	// References is the config of one node with references in place of the facts.
 	References func(name string) (render.Rendered, error)
 	// Node is the config of one node.
 	Node func(name string) (render.Rendered, error)
 	// Origin returns where the repository sets an item of such a config, as Pool.Origin does.
-	Origin func(of render.Rendered, node string) func(kind policy.ChangeKind, name string) string
+	Origin func(of render.Rendered, node string) func(kind disruption.ChangeKind, name string) string
 	// Others are nodes with configs of their own that Table does not have, because their configs were not read.
 	Others map[string]bool
 	// Sizes returns the bytes of these configs on the API server, by name. A side of a cluster has the names alone.
@@ -73,8 +73,9 @@ func (p PoolRendering) nodes() *NodeSide {
 
 // nodeOrigin returns where the repository sets an item of the config of a node. A document of the node, or a document
 // that uses facts, overrides those of the pool.
-func (p PoolRendering) nodeOrigin(of render.Rendered, node string) func(kind policy.ChangeKind, name string) string {
-	return func(kind policy.ChangeKind, name string) string {
+func (p PoolRendering) nodeOrigin(of render.Rendered, node string) func(kind disruption.ChangeKind,
+	name string) string {
+	return func(kind disruption.ChangeKind, name string) string {
 		winner := of.Winner(kind, name)
 		for _, f := range p.places.fragments() {
 			for _, d := range f.Documents {
@@ -91,9 +92,9 @@ func (p PoolRendering) nodeOrigin(of render.Rendered, node string) func(kind pol
 func (s *NodeSide) isOpaque() bool { return s != nil && s.References == nil }
 
 // table returns the table of nodes, which may have no nodes.
-func (s *NodeSide) table() nodetable.Table {
+func (s *NodeSide) table() machineconfig.NodeTable {
 	if s == nil {
-		return nodetable.Table{}
+		return machineconfig.NodeTable{}
 	}
 	return s.Table
 }
@@ -173,7 +174,7 @@ func ownNodes(from, to Pool) map[string]bool {
 func similarNodes(from, to Pool) []similar {
 	was, is := from.Nodes.table(), to.Nodes.table()
 	names := map[string]bool{}
-	for _, table := range []nodetable.Table{was, is} {
+	for _, table := range []machineconfig.NodeTable{was, is} {
 		for node := range table.Nodes {
 			names[node] = true
 		}

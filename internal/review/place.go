@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/internal/review/lineage"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 	"github.com/bunsen-os/bunsen/transpile"
@@ -35,7 +35,7 @@ type places struct {
 
 // item identifies one item of a config.
 type item struct {
-	kind policy.ChangeKind
+	kind disruption.ChangeKind
 	name string
 }
 
@@ -84,7 +84,7 @@ func (p *places) rowOf(node string) string {
 }
 
 // Origin returns where the repository sets an item, for Pool.Origin.
-func (p PoolRendering) Origin(kind policy.ChangeKind, name string) string {
+func (p PoolRendering) Origin(kind disruption.ChangeKind, name string) string {
 	if p.places == nil {
 		return ""
 	}
@@ -92,7 +92,7 @@ func (p PoolRendering) Origin(kind policy.ChangeKind, name string) string {
 }
 
 // Lineage returns who wrote each attribute of an item, with contents hidden, for Pool.Lineage.
-func (p PoolRendering) Lineage(kind policy.ChangeKind, name string) (lineage.Item, bool) {
+func (p PoolRendering) Lineage(kind disruption.ChangeKind, name string) (lineage.Item, bool) {
 	if p.places == nil || p.places.lineage() == nil {
 		return lineage.Item{}, false
 	}
@@ -103,11 +103,11 @@ func (p PoolRendering) Lineage(kind policy.ChangeKind, name string) (lineage.Ite
 // Places lists the origins of all files, units and users, in lexical order.
 func (p PoolRendering) Places() []Place { return p.placesBy(p.Origin) }
 
-func (p PoolRendering) placesBy(origin func(policy.ChangeKind, string) string) []Place {
+func (p PoolRendering) placesBy(origin func(disruption.ChangeKind, string) string) []Place {
 	var out []Place
 	for i := range items(p.Rendered.Config) {
 		switch i.kind {
-		case policy.KindFile, policy.KindUnit, policy.KindUser:
+		case disruption.KindFile, disruption.KindUnit, disruption.KindUser:
 			if at := origin(i.kind, i.name); at != "" {
 				out = append(out, Place{string(i.kind) + " " + i.name, at})
 			}
@@ -136,26 +136,26 @@ func within(f transpile.Fragment) map[item]string {
 func items(c machineconfig.Config) map[item]string {
 	out := map[item]string{}
 	st, pw := c.Ignition.Storage, c.Ignition.Passwd
-	put(out, policy.KindFile, "$.storage.files", st.Files)
-	put(out, policy.KindDirectory, "$.storage.directories", st.Directories)
-	put(out, policy.KindLink, "$.storage.links", st.Links)
-	put(out, policy.KindStorage, "$.storage.disks", st.Disks)
-	put(out, policy.KindStorage, "$.storage.filesystems", st.Filesystems)
-	put(out, policy.KindStorage, "$.storage.raid", st.Raid)
-	put(out, policy.KindStorage, "$.storage.luks", st.Luks)
-	put(out, policy.KindUnit, "$.systemd.units", c.Ignition.Systemd.Units)
-	put(out, policy.KindUser, "$.passwd.users", pw.Users)
-	put(out, policy.KindGroup, "$.passwd.groups", pw.Groups)
+	put(out, disruption.KindFile, "$.storage.files", st.Files)
+	put(out, disruption.KindDirectory, "$.storage.directories", st.Directories)
+	put(out, disruption.KindLink, "$.storage.links", st.Links)
+	put(out, disruption.KindStorage, "$.storage.disks", st.Disks)
+	put(out, disruption.KindStorage, "$.storage.filesystems", st.Filesystems)
+	put(out, disruption.KindStorage, "$.storage.raid", st.Raid)
+	put(out, disruption.KindStorage, "$.storage.luks", st.Luks)
+	put(out, disruption.KindUnit, "$.systemd.units", c.Ignition.Systemd.Units)
+	put(out, disruption.KindUser, "$.passwd.users", pw.Users)
+	put(out, disruption.KindGroup, "$.passwd.groups", pw.Groups)
 	for i, entry := range c.KernelArguments {
 		for _, k := range machineconfig.SplitKargs([]string{entry}) {
-			out[item{policy.KindKargs, k}] = fmt.Sprintf("spec.kernelArguments.%d", i)
+			out[item{disruption.KindKargs, k}] = fmt.Sprintf("spec.kernelArguments.%d", i)
 		}
 	}
 	for i, e := range c.Extensions {
-		out[item{policy.KindExtensions, e}] = fmt.Sprintf("spec.extensions.%d", i)
+		out[item{disruption.KindExtensions, e}] = fmt.Sprintf("spec.extensions.%d", i)
 	}
-	for _, part := range policy.IgnitionParts(c.Ignition.Ignition) {
-		out[item{policy.KindIgnition, part}] = "$.ignition." + part
+	for _, part := range disruption.IgnitionParts(c.Ignition.Ignition) {
+		out[item{disruption.KindIgnition, part}] = "$.ignition." + part
 	}
 	nested, _ := machineconfig.NestedConfigs(c) // After an error, nested items have no position of their own.
 	for _, n := range nested {
@@ -165,14 +165,14 @@ func items(c machineconfig.Config) map[item]string {
 			}
 		}
 	}
-	out[item{policy.KindKernelType, ""}] = "spec.kernelType"
-	out[item{policy.KindOSImage, ""}] = "spec.osImageURL"
-	out[item{policy.KindFIPS, ""}] = "spec.fips"
-	out[item{policy.KindFirstBootKargs, ""}] = "$.kernelArguments"
+	out[item{disruption.KindKernelType, ""}] = "spec.kernelType"
+	out[item{disruption.KindOSImage, ""}] = "spec.osImageURL"
+	out[item{disruption.KindFIPS, ""}] = "spec.fips"
+	out[item{disruption.KindFirstBootKargs, ""}] = "$.kernelArguments"
 	return out
 }
 
-func put[T interface{ Key() string }](out map[item]string, kind policy.ChangeKind, list string, all []T) {
+func put[T interface{ Key() string }](out map[item]string, kind disruption.ChangeKind, list string, all []T) {
 	for i := range all {
 		out[item{kind, all[i].Key()}] = fmt.Sprintf("%s.%d", list, i)
 	}

@@ -14,11 +14,10 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/bunsen-os/bunsen/internal/review"
-	"github.com/bunsen-os/bunsen/internal/review/cluster"
-	"github.com/bunsen-os/bunsen/internal/review/encryption"
+
 	"github.com/bunsen-os/bunsen/internal/review/report"
 	"github.com/bunsen-os/bunsen/reconcile/render"
-	rendercache "github.com/bunsen-os/bunsen/reconcile/render/cache"
+
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile"
 )
@@ -54,7 +53,7 @@ func side(t *testing.T, a *txtar.Archive, name string) (review.Side, transpile.R
 	if res.Report.Fatal() {
 		t.Fatalf("%s:\n%s", name, res.Report)
 	}
-	r := review.Render(res, &rendercache.Renderer{}, render.Defaults{})
+	r := review.Render(res, &render.Renderer{}, render.Defaults{})
 	if r.Err != nil {
 		t.Fatalf("%s: %v", name, r.Err)
 	}
@@ -76,7 +75,7 @@ func compare(t *testing.T, a *txtar.Archive) (review.Comparison, error) {
 	t.Helper()
 	var sides [2]review.Side
 	var files [2]review.Files
-	var states [2]cluster.State
+	var states [2]review.ClusterState
 	var roots [2]string
 	for i, name := range []string{"base", "head"} {
 		tree := tree(t, a, name)
@@ -84,19 +83,21 @@ func compare(t *testing.T, a *txtar.Archive) (review.Comparison, error) {
 		if res.Report.Fatal() {
 			return review.Comparison{}, fmt.Errorf("%s:\n%s", name, res.Report)
 		}
-		r := review.Render(res, &rendercache.Renderer{}, render.Defaults{})
-		p, policyErr := cluster.PolicyOf(res)
-		pools, poolsErr := cluster.PoolsOf(res)
+		r := review.Render(res, &render.Renderer{}, render.Defaults{})
+		p, policyErr := review.PolicyOf(res)
+		pools, poolsErr := review.PoolsOf(res)
 		if err := errors.Join(r.Err, policyErr, poolsErr); err != nil {
 			return review.Comparison{}, err
 		}
 		roots[i] = tree.Root
 		sides[i], files[i] = r.Side(name), review.Files{Entries: tree.Entries, Reads: res.Reads}
-		states[i] = cluster.State{Policy: p, Pools: pools, Objects: res.Cluster}
+		states[i] = review.ClusterState{Policy: p, Pools: pools, Objects: res.Cluster}
 	}
 	c := review.Compare(sides[0], sides[1], states[1].Policy)
-	readers := encryption.Compare(encryption.Read(os.DirFS(roots[0])), encryption.Read(os.DirFS(roots[1])))
-	return c.WithReaders(readers).WithCluster(cluster.Compare(states[0], states[1])).WithFiles(files[0], files[1]), nil
+	readers := review.CompareEncryption(review.ReadEncryption(os.DirFS(roots[0])),
+		review.ReadEncryption(os.DirFS(roots[1])))
+	return c.WithReaders(readers).WithCluster(review.CompareCluster(states[0], states[1])).WithFiles(files[0],
+		files[1]), nil
 }
 
 // TestComparisons replays testdata: a repository before (base/) and after (head/), and what a reviewer is shown.

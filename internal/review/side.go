@@ -11,12 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/bunsen-os/bunsen/internal/policy"
-	"github.com/bunsen-os/bunsen/internal/policy/secret"
-	"github.com/bunsen-os/bunsen/internal/review/cluster"
-	"github.com/bunsen-os/bunsen/internal/review/downloads"
+	"github.com/bunsen-os/bunsen/internal/disruption"
+	"github.com/bunsen-os/bunsen/internal/secretmask"
+
 	"github.com/bunsen-os/bunsen/reconcile/render"
-	rendercache "github.com/bunsen-os/bunsen/reconcile/render/cache"
+
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile"
 	"github.com/bunsen-os/bunsen/transpile/origin"
@@ -27,7 +26,7 @@ import (
 type Renderings struct {
 	// Transpiler and Renderer are the caches. The caller configures both before the first use.
 	Transpiler transpile.Transpiler
-	Renderer   rendercache.Renderer
+	Renderer   render.Renderer
 	// Defaults are what the cluster has for its pools. AllowLargeFiles sets its field LargeFiles.
 	Defaults render.Defaults
 }
@@ -56,7 +55,7 @@ type Rendering struct {
 	// Declared are the pools whose MachineConfigPool the tree has.
 	Declared []string
 	// Overrides are the overrides in the tree's MachineConfiguration.
-	Overrides policy.Overrides
+	Overrides disruption.Overrides
 	// Marks are the marks of the tree's cluster objects.
 	Marks Marks
 	// Allowed is what the tree's MachineConfigPools allow to have contents that no reviewer can read.
@@ -67,7 +66,7 @@ type Rendering struct {
 	Err error
 
 	// sizes are those of the large files of documents.
-	sizes downloads.Sizes
+	sizes DownloadSizes
 }
 
 // PoolRendering is one pool of a Rendering.
@@ -75,20 +74,20 @@ type PoolRendering struct {
 	// Rendered is exactly the config that the controller would create from these inputs.
 	Rendered render.Rendered
 	// Secrets are the items that the tree marks.
-	Secrets secret.Paths
+	Secrets secretmask.Paths
 
 	places *places
 }
 
 // Render does without a cluster what the controllers do: it selects the fragments of each pool and merges them.
 // MachineConfigs that users created through the API are not included.
-func Render(res transpile.Result, r *rendercache.Renderer, d render.Defaults) Rendering {
+func Render(res transpile.Result, r *render.Renderer, d render.Defaults) Rendering {
 	return RenderWith(res, r, d, nil)
 }
 
 // RenderWith is Render with additional MachineConfigs of the cluster. Each pool gets those additional MachineConfigs
 // that its selector selects. A fragment replaces a MachineConfig of the same name.
-func RenderWith(res transpile.Result, r *rendercache.Renderer, d render.Defaults,
+func RenderWith(res transpile.Result, r *render.Renderer, d render.Defaults,
 	layers []*mcfgv1.MachineConfig,
 ) Rendering {
 	return job{result: res, renderer: r, defaults: d, layers: layers}.run()
@@ -97,7 +96,7 @@ func RenderWith(res transpile.Result, r *rendercache.Renderer, d render.Defaults
 // job is one tree to render.
 type job struct {
 	result   transpile.Result
-	renderer *rendercache.Renderer
+	renderer *render.Renderer
 	defaults render.Defaults
 	// layers are the additional MachineConfigs of the cluster.
 	layers []*mcfgv1.MachineConfig
@@ -105,9 +104,9 @@ type job struct {
 
 func (j job) run() Rendering {
 	var out Rendering
-	mc, at, err := cluster.Configuration(j.result)
+	mc, at, err := Configuration(j.result)
 	errs := []error{err}
-	out.Overrides, out.Marks = policy.OverridesOf(mc), marksOf(j.result)
+	out.Overrides, out.Marks = disruption.OverridesOf(mc), marksOf(j.result)
 	out.Allowed = allowancesOf(j.result)
 	out.PolicyFile, _, _ = strings.Cut(at, ":")
 	for _, e := range j.result.Report {
@@ -118,7 +117,7 @@ func (j job) run() Rendering {
 		})
 	}
 	for _, o := range j.result.Cluster {
-		if o.Object.GetKind() == cluster.PoolKind {
+		if o.Object.GetKind() == PoolKind {
 			out.Declared = append(out.Declared, o.Object.GetName())
 		}
 	}
@@ -131,7 +130,7 @@ func (j job) run() Rendering {
 			out.Pools = append(out.Pools, p)
 		}
 	}
-	out.Err, out.sizes = errors.Join(errs...), downloads.Sizes{}.With(transpile.Contents(j.result.Fragments))
+	out.Err, out.sizes = errors.Join(errs...), DownloadSizes{}.With(transpile.Contents(j.result.Fragments))
 	return out
 }
 

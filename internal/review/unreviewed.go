@@ -2,15 +2,15 @@ package review
 
 import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy/secret"
-	"github.com/bunsen-os/bunsen/internal/review/cluster"
+	"github.com/bunsen-os/bunsen/internal/secretmask"
+
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
 // poolAnnotations returns the annotations of a pool's MachineConfigPool in cluster/.
 func poolAnnotations(res transpile.Result, pool string) map[string]string {
 	for _, o := range res.Cluster {
-		if o.Object.GetKind() == cluster.PoolKind && o.Object.GetName() == pool {
+		if o.Object.GetKind() == PoolKind && o.Object.GetName() == pool {
 			return o.Object.GetAnnotations()
 		}
 	}
@@ -30,7 +30,7 @@ func (a Allowances) Add(pool string, annotations map[string]string) {
 func allowancesOf(res transpile.Result) Allowances {
 	out := Allowances{}
 	for _, o := range res.Cluster {
-		if o.Object.GetKind() == cluster.PoolKind {
+		if o.Object.GetKind() == PoolKind {
 			out.Add(o.Object.GetName(), o.Object.GetAnnotations())
 		}
 	}
@@ -40,7 +40,7 @@ func allowancesOf(res transpile.Result) Allowances {
 // of returns what a pool may have. A pool that this side does not have may have what worker may, because a custom pool
 // gets the documents of worker: otherwise no change could add a pool beside a worker with such contents.
 func (a Allowances) of(pool string) string {
-	if own, known := a[pool]; known || cluster.IsStandard(pool) {
+	if own, known := a[pool]; known || IsStandard(pool) {
 		return own
 	}
 	return a[nextPool]
@@ -50,8 +50,8 @@ func (a Allowances) of(pool string) string {
 // change itself allows what its reviewer cannot read. Rendering reports patterns that cannot match.
 func newlyUnreviewed(pool string, base, head Side) (patterns, refused []string) {
 	allowed := base.Allowed.of(pool)
-	was, _ := secret.ParsePaths(allowed)
-	is, _ := secret.ParsePaths(head.Allowed.of(pool))
+	was, _ := secretmask.ParsePaths(allowed)
+	is, _ := secretmask.ParsePaths(head.Allowed.of(pool))
 	patterns = without(is, was)
 	if to := head.Pools[pool]; len(patterns) > 0 && to.NotAllowed != nil {
 		refused = to.NotAllowed(allowed)

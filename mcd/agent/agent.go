@@ -8,16 +8,15 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bunsen-os/bunsen/internal/policy"
-	"github.com/bunsen-os/bunsen/mcd/agent/contentsync"
-	"github.com/bunsen-os/bunsen/mcd/agent/driftscan"
-	"github.com/bunsen-os/bunsen/mcd/agent/healthcheck"
-	"github.com/bunsen-os/bunsen/mcd/agent/signals"
-	"github.com/bunsen-os/bunsen/mcd/agent/statefile"
-	"github.com/bunsen-os/bunsen/mcd/agent/trustsync"
+	"github.com/bunsen-os/bunsen/internal/disruption"
+	"github.com/bunsen-os/bunsen/mcd/drift"
+	"github.com/bunsen-os/bunsen/mcd/fetch"
+
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/report"
+	"github.com/bunsen-os/bunsen/mcd/state"
+	"github.com/bunsen-os/bunsen/mcd/trust"
 )
 
 // The intervals and limits of the agent.
@@ -54,13 +53,13 @@ type Config struct {
 	// Log gets one line for each step.
 	Log *slog.Logger
 	// Health checks a machine after an update; nil: every config is healthy.
-	Health *healthcheck.Options
+	Health *HealthOptions
 	// Drift watches the files that configs put on the machine.
-	Drift driftscan.Watcher
+	Drift drift.Watcher
 	// Trust writes the files that the machine gets beside its config.
-	Trust *trustsync.Syncer
+	Trust *trust.Syncer
 	// Fetch brings the remote files of configs onto the machine.
-	Fetch *contentsync.Syncer
+	Fetch *fetch.Syncer
 	// Events and Metrics record what the agent does. Status receives the progress of the agent.
 	Events  Events
 	Metrics Metrics
@@ -72,8 +71,8 @@ type Config struct {
 // Agent serves one node. Agent is not safe for use by several goroutines.
 type Agent struct {
 	Config
-	files  statefile.Files
-	check  *healthcheck.Checker
+	files  state.Files
+	check  *HealthChecker
 	runner apply.Runner
 	// phase is the agent's phase. status is the agent's status without the phase. Each call of reconcile determines the
 	// status anew.
@@ -84,10 +83,10 @@ type Agent struct {
 	failed string
 	// waiting is the request that the controller has not acknowledged yet. unanswered is the reboot of which it is
 	// unknown whether the machine has accepted it.
-	waiting, unanswered signals.Request
+	waiting, unanswered SyncRequest
 	// outage is the time without an answer of the API server. node is the Node that the present call of reconcile has
 	// read; nil if it has read none.
-	outage signals.Outage
+	outage Outage
 	node   *report.Node
 	// started is true after the first-boot files were removed. compared is true once the agent has compared the
 	// machine with its config.
@@ -99,8 +98,8 @@ func New(c Config) *Agent {
 	if c.Node != "" {
 		c.Log = c.Log.With("node", c.Node)
 	}
-	a := &Agent{Config: c, files: statefile.Files{Host: c.Host}}
-	a.check = healthcheck.New(c.Health, a.files, c.Log, func(ctx context.Context) error {
+	a := &Agent{Config: c, files: state.Files{Host: c.Host}}
+	a.check = NewHealthChecker(c.Health, a.files, c.Log, func(ctx context.Context) error {
 		_, err := c.Cluster.Node(ctx)
 		return err
 	})
@@ -154,7 +153,7 @@ func (a *Agent) enter(p report.Phase) {
 // (ErrRebooting). Run first finishes an update that has already started. After a failure, Run waits before the next
 // attempt, unless another config is desired meanwhile.
 func (a *Agent) Run(ctx context.Context, changed <-chan struct{}) error {
-	waiting := signals.Signals{Changed: changed, Fetched: a.Fetch.Changed()}
+	waiting := Signals{Changed: changed, Fetched: a.Fetch.Changed()}
 	defer stopFetching(a)
 	if a.Drift != nil {
 		waiting.Disturbed = a.Drift.Disturbed()
@@ -181,7 +180,7 @@ func (a *Agent) Run(ctx context.Context, changed <-chan struct{}) error {
 			waiting.Wait(ctx, true, a.untilResync())
 			continue
 		}
-		pause = min(max(2*pause, signals.MinBackoff), signals.MaxBackoff)
+		pause = min(max(2*pause, MinBackoff), MaxBackoff)
 		if errors.As(err, new(*rebootUnknownError)) {
 			a.Log.Warn("looking again whether the machine reboots", "in", pause, "err", err)
 			waiting.Wait(ctx, false, pause)
@@ -191,7 +190,7 @@ func (a *Agent) Run(ctx context.Context, changed <-chan struct{}) error {
 		if stepsFailed {
 			level = slog.LevelError
 		}
-		if errors.Is(err, report.ErrUnreachable) || errors.As(err, new(*contentsync.Error)) {
+		if errors.Is(err, report.ErrUnreachable) || errors.As(err, new(*fetch.SyncError)) {
 			a.Log.Log(ctx, level, "the next sync follows", "in", pause, "err", err)
 			// If steps failed, they and their rollback have changed watched files, so changes of these files are
 			// ignored.
@@ -208,9 +207,9 @@ func (a *Agent) Run(ctx context.Context, changed <-chan struct{}) error {
 // untilResync returns how long the agent waits for a change. Nothing tells it when something that refuses a config is
 // gone from the machine, such as a mask.
 func (a *Agent) untilResync() time.Duration {
-	onNode := func(r policy.Refusal) bool { return r.Check != "" }
+	onNode := func(r disruption.Refusal) bool { return r.Check != "" }
 	if a.Phase() == report.Refused && slices.ContainsFunc(a.status.Refusals, onNode) {
-		return jitter(signals.MaxBackoff)
+		return jitter(MaxBackoff)
 	}
 	return resyncInterval
 }
@@ -220,7 +219,7 @@ func jitter(d time.Duration) time.Duration { return d + rand.N(d/4+1) }
 
 // waitFailed waits for the pause to end or a watched file to change. waitFailed returns true at once in three cases:
 // another config is desired, the Node requests a retry, or the Node can be read after a failed read.
-func (a *Agent) waitFailed(ctx context.Context, s *signals.Signals, failed string, pause time.Duration) bool {
+func (a *Agent) waitFailed(ctx context.Context, s *Signals, failed string, pause time.Duration) bool {
 	until := time.Now().Add(pause)
 	for s.Wait(ctx, failed == "" || a.failed != failed, time.Until(until)) {
 		if node, err := a.Cluster.Node(ctx); err == nil && (a.node == nil || node.Desired != failed ||

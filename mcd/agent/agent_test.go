@@ -13,7 +13,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/mcd/agent"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
@@ -151,7 +151,7 @@ var conversation = []struct {
 	}},
 	{"a config that is desired while a change without any action is applied begins a new update", func(r *rig) {
 		r.c.rules.Policy.Files = append(r.c.rules.Policy.Files,
-			policy.Rule{Name: "/etc/motd", Actions: []policy.Action{{Type: policy.ActionNone}}})
+			disruption.Rule{Name: "/etc/motd", Actions: []disruption.Action{{Type: disruption.ActionNone}}})
 		for _, name := range []string{"rendered-m1", "rendered-m2", "rendered-m3"} {
 			r.c.add(r.t, name, file("/etc/motd", name))
 		}

@@ -26,11 +26,11 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/agent"
-	"github.com/bunsen-os/bunsen/mcd/agent/healthcheck"
-	"github.com/bunsen-os/bunsen/mcd/agent/kube"
+
 	"github.com/bunsen-os/bunsen/mcd/health"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
+	"github.com/bunsen-os/bunsen/mcd/kube"
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
@@ -239,7 +239,7 @@ func TestANodeRebootsWithoutAnAPIServerAndTellsLater(t *testing.T) {
 		for {
 			a := agent.New(agent.Config{
 				Node: "worker-0", Cluster: cluster, Host: h, Log: log, Events: kube.NewRecorder(ctx, cluster, log),
-				Health: &healthcheck.Options{
+				Health: &agent.HealthOptions{
 					API: elsewhere(cluster), AfterReboot: 2 * time.Second,
 					Settle: time.Millisecond,
 				},

@@ -5,10 +5,10 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
-	"github.com/bunsen-os/bunsen/mcd/agent/secretstore"
 	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 	"github.com/bunsen-os/bunsen/mcd/report"
+	"github.com/bunsen-os/bunsen/mcd/secrets"
 )
 
 // Cluster gives the agent its own Node, configs by name, and the cluster's policies. Errors wrap report.ErrUnreachable
@@ -18,7 +18,7 @@ type Cluster interface {
 	Node(ctx context.Context) (report.Node, error)
 	// SetAnnotations sets annotations on the Node and does not change other annotations.
 	SetAnnotations(ctx context.Context, annotations map[string]string) error
-	secretstore.Source
+	secrets.Source
 	// Config fetches a MachineConfig.
 	Config(ctx context.Context, name string) (mcfgv1.MachineConfig, error)
 	// Rules reads the disruption policy and the overrides. Rules returns the defaults if the cluster has neither.

@@ -9,11 +9,11 @@ import (
 	"maps"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcd/agent/secretstore"
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 	"github.com/bunsen-os/bunsen/mcd/report"
+	"github.com/bunsen-os/bunsen/mcd/secrets"
 )
 
 // currentConfig returns the config in force. The config in force is the config of the record on disk. Without a record,
@@ -37,8 +37,8 @@ func (a Config) currentConfig(ctx context.Context, node report.Node) (plan.Confi
 }
 
 // secrets returns the secrets of the machine's configs.
-func (a Config) secrets() secretstore.Store {
-	return secretstore.Store{Host: a.Host, Source: a.Cluster, Log: a.Log}
+func (a Config) secrets() secrets.Store {
+	return secrets.Store{Host: a.Host, Source: a.Cluster, Log: a.Log}
 }
 
 // reportInitialAnnotations sets the annotations of the machine's first boot on a Node that does not name a current

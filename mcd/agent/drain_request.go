@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcd/agent/signals"
+
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
@@ -23,7 +23,7 @@ func requestDrain(ctx context.Context, a *Agent, node report.Node, config, used 
 	r, first := drainFor(node, used)
 	want := r.String()
 	if node.DesiredDrain == want && node.LastAppliedDrain == want {
-		a.waiting = signals.Request{}
+		a.waiting = SyncRequest{}
 		return nil
 	}
 	began := node.Drain.Started

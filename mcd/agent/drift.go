@@ -7,23 +7,23 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcd/agent/driftscan"
 	"github.com/bunsen-os/bunsen/mcd/apply"
-	"github.com/bunsen-os/bunsen/mcd/desired"
 	"github.com/bunsen-os/bunsen/mcd/drift"
-	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
+
+	"github.com/bunsen-os/bunsen/mcd/host"
+
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
 // scanner returns the agent's drift scanner. scanner applies repairs without a health check: a failed repair must not
 // reject the config in force.
-func scanner(a *Agent) driftscan.Scanner {
+func scanner(a *Agent) drift.Scanner {
 	var also []string
 	if a.Trust != nil {
 		also = a.Trust.Paths()
 	}
-	return driftscan.Scanner{
+	return drift.Scanner{
 		Also: also,
 		Host: a.Host, Cluster: a.Cluster, Watcher: a.Drift, Log: a.Log, OnStep: a.runner.OnStep, Event: a.event,
 		DriftedSince: func(at time.Time) {
@@ -55,7 +55,7 @@ func moveKeys(ctx context.Context, a *Agent, at plan.Config) error {
 	if err != nil {
 		return err
 	}
-	whole := desired.Of(at.Config, accounts)
+	whole := plan.DesiredOf(at.Config, accounts)
 	if len(whole.Keys) == 0 {
 		return nil
 	}

@@ -14,8 +14,8 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/agent"
-	"github.com/bunsen-os/bunsen/mcd/agent/driftscan"
 	"github.com/bunsen-os/bunsen/mcd/drift"
+
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
 	"github.com/bunsen-os/bunsen/mcd/report"
@@ -65,7 +65,7 @@ func (j judging) DriftRules(context.Context, string) (drift.Policy, error) {
 }
 
 // watch starts the daemon anew, with a watcher or none.
-func (r *watched) watch(w driftscan.Watcher) {
+func (r *watched) watch(w drift.Watcher) {
 	r.a = agent.New(agent.Config{
 		Node: "worker-0", Cluster: judging{r.c, r}, Host: r.m.Host(), Drift: w,
 		Log: slog.New(slog.NewTextHandler(io.MultiWriter(r.t.Output(), &r.log), nil)),
@@ -95,7 +95,7 @@ func (r *watched) edit() { r.m.Put(policyFile, "by hand") }
 // looks syncs; what it says of that is on the Node.
 func (r *watched) looks() { _ = r.settle() }
 
-const policyDiff = driftscan.Dir + "/etc%2Fcontainers%2Fpolicy.json.diff"
+const policyDiff = drift.ExportDir + "/etc%2Fcontainers%2Fpolicy.json.diff"
 
 // drifted starts from a node that is done with rendered-a.
 var drifted = []struct {
@@ -272,7 +272,7 @@ var drifted = []struct {
 			r.m.Put(policyFile, original)
 			r.start(r.m.Host())
 			r.must(r.settle())
-			if _, err := driftscan.Diff(r.m.Host().Files, policyFile); !errors.Is(err, driftscan.ErrNoDrift) {
+			if _, err := drift.DiffFound(r.m.Host().Files, policyFile); !errors.Is(err, drift.ErrNoDrift) {
 				r.t.Errorf("after %d changes: %v", n, err)
 			}
 		}
@@ -336,7 +336,7 @@ var drifted = []struct {
 	{"a memory that a power cut emptied is found out again", func(r *watched) {
 		r.edit()
 		r.looks()
-		r.m.Put(driftscan.Dir+"/state.json", "")
+		r.m.Put(drift.ExportDir+"/state.json", "")
 		r.looks()
 		r.c.says(r.t, "Degraded", "rendered-a", "content mismatch")
 	}},

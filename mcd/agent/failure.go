@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy"
-	"github.com/bunsen-os/bunsen/mcd/agent/driftscan"
+	"github.com/bunsen-os/bunsen/internal/disruption"
+	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
@@ -102,15 +102,16 @@ func failureOf(config string, phase report.Phase, why error) v1alpha1.Failure {
 	switch {
 	case errors.As(why, &refused):
 		f.Cause = v1alpha1.FailureRefused
-		if !slices.ContainsFunc(refused.refusals, func(r policy.Refusal) bool { return r.Check == "" }) {
+		if !slices.ContainsFunc(refused.refusals, func(r disruption.Refusal) bool { return r.Check == "" }) {
 			f.Cause = v1alpha1.FailureHost
 		}
-		if !slices.ContainsFunc(refused.refusals, func(r policy.Refusal) bool { return r.Check != policy.CheckDisk }) {
+		if !slices.ContainsFunc(refused.refusals,
+			func(r disruption.Refusal) bool { return r.Check != disruption.CheckDisk }) {
 			f.Cause = v1alpha1.FailureDiskFull
 		}
 	case errors.As(why, &rejected):
 		f.Cause = v1alpha1.FailureRejected
-	case errors.As(why, &drifted), errors.As(why, new(*driftscan.FoundError)): // After an update, or before one.
+	case errors.As(why, &drifted), errors.As(why, new(*drift.FoundError)): // After an update, or before one.
 		f.Cause = v1alpha1.FailureDrift
 	case errors.As(why, &missing):
 		f.Cause = v1alpha1.FailureNoConfig

@@ -20,9 +20,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/mcd/agent"
-	"github.com/bunsen-os/bunsen/mcd/agent/healthcheck"
+
 	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/health"
 	"github.com/bunsen-os/bunsen/mcd/host"
@@ -67,7 +67,7 @@ func (c *cluster) downAt(key string, how error) { c.last, c.lastErr = key, how }
 func newCluster() *cluster {
 	return &cluster{
 		annotations: map[string]string{}, configs: map[string]mcfgv1.MachineConfig{}, drains: true,
-		rules: plan.Rules{Policy: policy.Default()}, changed: make(chan struct{}, 1),
+		rules: plan.Rules{Policy: disruption.Default()}, changed: make(chan struct{}, 1),
 	}
 }
 
@@ -142,7 +142,7 @@ func (c *cluster) Config(_ context.Context, name string) (mcfgv1.MachineConfig, 
 	return mc, nil
 }
 
-// Secrets implements secretstore.Source.
+// Secrets implements secrets.Source.
 func (c *cluster) Secrets(_ context.Context, config string) (v1alpha1.NodeSecrets, error) {
 	c.asked++
 	if c.onSecrets != nil {
@@ -221,43 +221,43 @@ type rig struct {
 	// log is all that was logged.
 	log strings.Builder
 	// health is the gate, nil for none; life is what it sees.
-	health *healthcheck.Options
+	health *agent.HealthOptions
 	life   *life
 	// events are all that were told, as `Reason message`.
 	events    events
 	counts    counts
 	published published
-	// reported counts the calls of agent.Config.Reported.
+	// reported counts the calls of Config.Reported.
 	reported int
 }
 
 // counts is what was counted, as words.
 type counts []string
 
-// State implements agent.Metrics.
+// State implements Metrics.
 func (c *counts) State(state, _ string) { *c = append(*c, "state "+state) }
 
-// Update implements agent.Metrics.
+// Update implements Metrics.
 func (c *counts) Update(config string, err error) {
 	*c = append(*c, fmt.Sprintf("update %s %v", config, err != nil))
 }
 
-// Drift implements agent.Metrics.
+// Drift implements Metrics.
 func (c *counts) Drift(at time.Time) { *c = append(*c, fmt.Sprintf("drift %v", !at.IsZero())) }
 
-// Reboot implements agent.Metrics.
+// Reboot implements Metrics.
 func (c *counts) Reboot(err error) { *c = append(*c, fmt.Sprintf("reboot %v", err != nil)) }
 
-// Pivot implements agent.Metrics.
+// Pivot implements Metrics.
 func (c *counts) Pivot(err error) { *c = append(*c, fmt.Sprintf("pivot %v", err != nil)) }
 
-// Boot implements agent.Metrics.
+// Boot implements Metrics.
 func (c *counts) Boot(os, version string) { *c = append(*c, "boot "+os+" "+version) }
 
 // events is a list of them.
 type events []string
 
-// Event implements agent.Events.
+// Event implements Events.
 func (e *events) Event(reason report.EventReason, message string) {
 	*e = append(*e, string(reason)+" "+message)
 }
@@ -289,7 +289,7 @@ func (l *life) has(p poison) bool {
 	return err == nil && strings.Contains(string(text), p.text)
 }
 
-// Active implements healthcheck.Units.
+// Active implements HealthUnits.
 func (l *life) Active(context.Context, string) (state, sub, result string, err error) {
 	if l.has(l.unitDies) {
 		return "failed", "failed", "exit-code", nil
@@ -327,7 +327,7 @@ var errSilent = errors.New("i/o timeout")
 // watched gives the rig a gate.
 func (r *rig) watched() *life {
 	r.life = &life{m: r.m}
-	r.health = &healthcheck.Options{Units: r.life, Kubelet: r.life.kubelet, API: r.life.heard}
+	r.health = &agent.HealthOptions{Units: r.life, Kubelet: r.life.kubelet, API: r.life.heard}
 	r.start(r.m.Host())
 	return r.life
 }

@@ -12,10 +12,10 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/agent"
-	"github.com/bunsen-os/bunsen/mcd/agent/driftscan"
-	"github.com/bunsen-os/bunsen/mcd/agent/healthcheck"
-	"github.com/bunsen-os/bunsen/mcd/agent/statefile"
 	"github.com/bunsen-os/bunsen/mcd/drift"
+
+	"github.com/bunsen-os/bunsen/mcd/state"
+
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
 	"github.com/bunsen-os/bunsen/mcd/plan"
@@ -159,7 +159,7 @@ func TestAnInnocentNodeIsNotDegradedBy(t *testing.T) {
 			return agent.Config{Cluster: odd{r.c}, Drift: &watcher{accessed: true}}
 		}},
 		{"a disk without room for what is known about drift", func(r *rig) agent.Config {
-			r.must(r.m.Host().Files.Remove(driftscan.Dir + "/state.json"))
+			r.must(r.m.Host().Files.Remove(drift.ExportDir + "/state.json"))
 			h, _ := hosttest.Wrap(r.m.Host(), hosttest.FullFrom(1))
 			return agent.Config{Cluster: r.c, Host: h}
 		}},
@@ -223,7 +223,7 @@ func TestADiskThatCannotBeReadIsNotTheConfigsFault(t *testing.T) {
 			}
 		}
 		h := r.m.Host()
-		h.Files = unreadable{h.Files, statefile.TaskPath}
+		h.Files = unreadable{h.Files, state.TaskPath}
 		r.start(h)
 		_, _ = r.a.Sync(t.Context())
 		r.start(r.m.Host())
@@ -238,7 +238,7 @@ func TestADiskThatCannotBeReadIsNotTheConfigsFault(t *testing.T) {
 func TestAUnitThatDiedAgainAndAgainBeforeDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		r.health = &healthcheck.Options{Units: dying{}}
+		r.health = &agent.HealthOptions{Units: dying{}}
 		r.start(r.m.Host())
 		r.c.desire("rendered-a")
 		r.must(r.settle())

@@ -13,10 +13,10 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/agent"
-	"github.com/bunsen-os/bunsen/mcd/agent/statefile"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
 	"github.com/bunsen-os/bunsen/mcd/report"
+	"github.com/bunsen-os/bunsen/mcd/state"
 )
 
 // death is a daemon, or a machine, that goes down after so many changes of each update that it begins.
@@ -162,7 +162,7 @@ func TestWhatIsNoInterruptionIsNotCountedAsOne(t *testing.T) {
 		r.start(r.m.Host())
 		r.must(r.settle())
 		r.c.says(t, "Done", "rendered-a")
-		if text := r.disk(statefile.RejectionPath); !strings.Contains(text, "not exist") {
+		if text := r.disk(state.RejectionPath); !strings.Contains(text, "not exist") {
 			t.Error(text)
 		}
 	})

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/bunsen-os/bunsen/internal/policy/distribution"
+	"github.com/bunsen-os/bunsen/internal/distribution"
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 

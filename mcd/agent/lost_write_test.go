@@ -15,9 +15,9 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/agent"
-	"github.com/bunsen-os/bunsen/mcd/agent/healthcheck"
-	"github.com/bunsen-os/bunsen/mcd/agent/kube"
+
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
+	"github.com/bunsen-os/bunsen/mcd/kube"
 	"github.com/bunsen-os/bunsen/mcd/report"
 	"github.com/bunsen-os/bunsen/test/lostanswer"
 )
@@ -74,7 +74,7 @@ func TestADaemonWhoseWritesGetNoAnswerUpdatesOnce(t *testing.T) {
 			a := agent.New(agent.Config{
 				Node: "worker-0", Cluster: cluster, Host: m.Host(), Log: log,
 				Events: kube.NewRecorder(ctx, cluster, log), Status: kube.NewStatusPublisher(ctx, cluster, log),
-				Health: &healthcheck.Options{
+				Health: &agent.HealthOptions{
 					API: elsewhere(cluster), AfterReboot: 5 * time.Second, Settle: time.Millisecond,
 				},
 			})

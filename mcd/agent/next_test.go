@@ -20,10 +20,10 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/download"
 	"github.com/bunsen-os/bunsen/mcd/agent"
-	"github.com/bunsen-os/bunsen/mcd/agent/contentsync"
 	"github.com/bunsen-os/bunsen/mcd/fetch"
+
 	"github.com/bunsen-os/bunsen/mcd/host"
-	"github.com/bunsen-os/bunsen/mcd/host/linux"
+	"github.com/bunsen-os/bunsen/mcd/linux"
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
@@ -73,7 +73,7 @@ type nextRig struct {
 	server *fileServer
 	c      *cluster
 	a      *agent.Agent
-	fetch  *contentsync.Syncer
+	fetch  *fetch.Syncer
 	os     *imageHost
 }
 
@@ -89,7 +89,7 @@ func newNextRig(t *testing.T) *nextRig {
 	t.Cleanup(func() { root.Close() })
 	r.os = &imageHost{OperatingSystem: h.OS}
 	h.OS = r.os
-	r.fetch = contentsync.New(contentsync.Fetcher(h, func(a fetch.Access) fetch.Web {
+	r.fetch = fetch.NewSyncer(fetch.SyncFetcher(h, func(a fetch.Access) fetch.Web {
 		return download.New(download.Options{
 			Proxy: a.Proxy, Authorities: a.Authorities, Logins: a.Logins,
 			Agent: "test", Stall: time.Minute, Rate: 1 << 40,

@@ -15,10 +15,10 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/mcd/agent"
-	"github.com/bunsen-os/bunsen/mcd/agent/statefile"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
 	"github.com/bunsen-os/bunsen/mcd/report"
+	"github.com/bunsen-os/bunsen/mcd/state"
 )
 
 // TestTheAPIServerMayGoDownAtAnyCall lets it go down at the k-th call of an update with a drain and a reboot, for every
@@ -213,7 +213,7 @@ func (s *story) step() {
 
 // standing is a config that was rejected beyond doubt, and is desired.
 func (s *story) standing() string {
-	text := s.disk(statefile.RejectionPath)
+	text := s.disk(state.RejectionPath)
 	desired := s.c.annotations["machineconfiguration.openshift.io/desiredConfig"]
 	if !strings.Contains(s.disk(host.ForcePath), "not exist") {
 		return ""

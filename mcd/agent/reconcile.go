@@ -9,11 +9,11 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcd/agent/signals"
-	"github.com/bunsen-os/bunsen/mcd/agent/statefile"
+
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 	"github.com/bunsen-os/bunsen/mcd/report"
+	"github.com/bunsen-os/bunsen/mcd/state"
 )
 
 // reconcile reads the journal, the disk and the Node and takes the next step.
@@ -23,7 +23,7 @@ func (a *Agent) reconcile(ctx context.Context) (desired string, err error) {
 	a.status = report.Status{NodeName: a.Node}
 	recoverErr := recoverUpdate(ctx, a) // Recovery comes first, because it works without the API server.
 	if !errors.As(recoverErr, new(*rebootUnknownError)) {
-		a.unanswered = signals.Request{}
+		a.unanswered = SyncRequest{}
 	}
 	if recoverErr == nil && !a.started {
 		recoverErr = a.start(ctx)
@@ -108,7 +108,7 @@ func (a *Agent) reconcileDesired(ctx context.Context, node report.Node) error {
 
 // currentRejection returns the stored rejection; nil for none. currentRejection removes the rejection if its config is
 // no longer desired, or if the force file or a retry request lifts it.
-func currentRejection(ctx context.Context, a *Agent, node report.Node, forced bool) (*statefile.Rejection, error) {
+func currentRejection(ctx context.Context, a *Agent, node report.Node, forced bool) (*state.Rejection, error) {
 	v, err := a.files.Rejection()
 	if err != nil || v == nil {
 		return nil, err
@@ -119,7 +119,7 @@ func currentRejection(ctx context.Context, a *Agent, node report.Node, forced bo
 	}
 	a.Log.Info("removing the rejection", "config", v.Config, "desired", node.Desired, "forced", forced, "asked",
 		retried)
-	return nil, a.files.Remove(ctx, statefile.RejectionPath)
+	return nil, a.files.Remove(ctx, state.RejectionPath)
 }
 
 // isInForce reports whether the machine runs the desired config. The record decides; without a record, the Node
@@ -161,7 +161,7 @@ func (a *Agent) continueOffline(ctx context.Context, down error) (desired string
 	if v != nil && v.Unconfirmed && missing >= a.Health.RebootLimit() {
 		a.Log.Warn("the API server is unreachable with the old config too; removing the rejection of the new one",
 			"config", v.Config)
-		return "", errors.Join(a.files.Remove(ctx, statefile.RejectionPath, statefile.TaskPath), down)
+		return "", errors.Join(a.files.Remove(ctx, state.RejectionPath, state.TaskPath), down)
 	}
 	mc, err := apply.LoadRecord(a.Host.Files)
 	switch {
@@ -222,12 +222,12 @@ func (a *Agent) confirm(ctx context.Context, node report.Node) error {
 		a.Log.Info("done", "config", node.Desired)
 		a.event(report.EventNodeDone, "the node is in %s", node.Desired)
 	}
-	a.failed, a.waiting = "", signals.Request{}
+	a.failed, a.waiting = "", SyncRequest{}
 	a.enter(report.Idle)
 	a.status.Node.Current = node.Desired
 	setStatus(a, v1alpha1.StateDone, "")
 	publishStatus(a)
 	followNext(ctx, a, node)
-	return errors.Join(a.secrets().Confirm(ctx, node.Desired), a.files.Remove(ctx, statefile.RejectionPath,
-		statefile.TaskPath))
+	return errors.Join(a.secrets().Confirm(ctx, node.Desired), a.files.Remove(ctx, state.RejectionPath,
+		state.TaskPath))
 }

@@ -6,10 +6,10 @@ import (
 	"fmt"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcd/agent/contentsync"
-	"github.com/bunsen-os/bunsen/mcd/agent/statefile"
+	"github.com/bunsen-os/bunsen/mcd/fetch"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 	"github.com/bunsen-os/bunsen/mcd/report"
+	"github.com/bunsen-os/bunsen/mcd/state"
 )
 
 // resolved names the remote files of a config as the machine names their contents. It passes an error on.
@@ -20,7 +20,7 @@ func (c Config) resolved(at plan.Config, err error) (plan.Config, error) {
 
 // fetchContents downloads the remote files that the desired config needs and the machine lacks. It returns errResync
 // after it stored any. If another config is desired meanwhile, the download ends.
-func fetchContents(ctx context.Context, a *Agent, node report.Node, t statefile.Task) error {
+func fetchContents(ctx context.Context, a *Agent, node report.Node, t state.Task) error {
 	from, err := a.currentConfig(ctx, node)
 	if err != nil {
 		return err
@@ -30,21 +30,21 @@ func fetchContents(ctx context.Context, a *Agent, node report.Node, t statefile.
 		return err
 	}
 	a.Fetch.Stop()
-	changed, err := contentsync.Fetch(ctx, a.Fetch.Fetcher(), contentsync.Way{From: from, To: to},
+	changed, err := fetch.Fetch(ctx, a.Fetch.Fetcher(), fetch.Way{From: from, To: to},
 		func(text string) error {
 			if now, err := a.Cluster.Node(ctx); err == nil && now.Desired != node.Desired {
-				return contentsync.ErrStop
+				return fetch.ErrStopSync
 			}
 			if a.Reported != nil {
 				a.Reported()
 			}
 			return a.postpone(reportWaiting(ctx, a, text))
 		})
-	if errors.Is(err, contentsync.ErrStop) || err == nil && changed {
+	if errors.Is(err, fetch.ErrStopSync) || err == nil && changed {
 		return errResync
 	}
 	if err == nil {
-		err = a.Fetch.FetchImage(ctx, contentsync.Way{From: from, To: to})
+		err = a.Fetch.FetchImage(ctx, fetch.Way{From: from, To: to})
 	}
 	if err == nil && node.Fetched != "" { // An earlier report is outdated.
 		err = a.postpone(a.reportChanges(ctx, map[string]string{v1alpha1.FetchedAnnotation: ""}))
@@ -63,7 +63,7 @@ func reportWaiting(ctx context.Context, a *Agent, text string) error {
 // reportUnfetched reports why the node cannot download files of its desired config.
 func reportUnfetched(ctx context.Context, a *Agent, problem error) error {
 	if a.node != nil {
-		is := contentsync.WithProblem(v1alpha1.ConfigName(a.node.Desired), contentsync.LastReport(a.node.Fetched),
+		is := fetch.WithProblem(v1alpha1.ConfigName(a.node.Desired), fetch.LastReport(a.node.Fetched),
 			problem)
 		if err := a.reportChanges(ctx, map[string]string{v1alpha1.FetchedAnnotation: is.String()}); err != nil {
 			return err
@@ -76,7 +76,7 @@ func reportUnfetched(ctx context.Context, a *Agent, problem error) error {
 func keepContents(ctx context.Context, a *Agent, node report.Node) {
 	at, err := a.currentConfig(ctx, node)
 	if err == nil {
-		err = contentsync.Keep(a.Fetch.Fetcher(), at)
+		err = fetch.Keep(a.Fetch.Fetcher(), at)
 	}
 	if err != nil {
 		a.Log.Warn("keeping the contents of remote files", "err", err)
@@ -99,18 +99,18 @@ func followNext(ctx context.Context, a *Agent, node report.Node) {
 	if next == v1alpha1.ConfigName(node.Desired) {
 		next = ""
 	}
-	was := contentsync.LastReport(node.Fetched)
-	is := a.Fetch.Report(ctx, next, was, func() (contentsync.Way, error) {
+	was := fetch.LastReport(node.Fetched)
+	is := a.Fetch.Report(ctx, next, was, func() (fetch.Way, error) {
 		mc, err := readConfig(ctx, a.Config, next)
 		if err != nil {
-			return contentsync.Way{}, fmt.Errorf("reading the config: %w", err)
+			return fetch.Way{}, fmt.Errorf("reading the config: %w", err)
 		}
 		to, err := plan.ParseConfig(mc)
 		if err != nil { // The node refuses the config when it is assigned, and says why.
 			to = plan.Config{Name: next}
 		}
 		from, err := a.currentConfig(ctx, node)
-		return contentsync.Way{From: from, To: to}, err
+		return fetch.Way{From: from, To: to}, err
 	})
 	if err := a.reportChanges(ctx, map[string]string{v1alpha1.FetchedAnnotation: is.String()}); err != nil {
 		a.Log.Warn("reporting the content of the next config", "config", next, "err", err)

@@ -18,9 +18,9 @@ import (
 
 	"github.com/bunsen-os/bunsen/internal/download"
 	"github.com/bunsen-os/bunsen/mcd/agent"
-	"github.com/bunsen-os/bunsen/mcd/agent/contentsync"
 	"github.com/bunsen-os/bunsen/mcd/fetch"
-	"github.com/bunsen-os/bunsen/mcd/host/linux"
+
+	"github.com/bunsen-os/bunsen/mcd/linux"
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
@@ -44,7 +44,7 @@ func TestANodeWaitsForRemoteFilesUndrained(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { root.Close() })
-	fetcher := contentsync.New(contentsync.Fetcher(h, func(a fetch.Access) fetch.Web {
+	fetcher := fetch.NewSyncer(fetch.SyncFetcher(h, func(a fetch.Access) fetch.Web {
 		return download.New(download.Options{
 			Proxy: a.Proxy, Authorities: a.Authorities, Logins: a.Logins,
 			Agent: "test", Stall: time.Minute, Rate: 1 << 40,

@@ -10,9 +10,9 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/agent"
-	"github.com/bunsen-os/bunsen/mcd/agent/statefile"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
 	"github.com/bunsen-os/bunsen/mcd/report"
+	"github.com/bunsen-os/bunsen/mcd/state"
 )
 
 // secretCrash is one way of a node with secrets that is disturbed after each of its changes.
@@ -82,7 +82,7 @@ func (c secretCrash) run(t *testing.T, k int, cut bool) (crashed bool) {
 		r.m.PowerCut(rand.New(rand.NewPCG(uint64(k), 9)))
 	}
 	_, known := r.copyOf().Contents[c.to]
-	task, err := (statefile.Files{Host: r.m.Host()}).Task(c.to)
+	task, err := (state.Files{Host: r.m.Host()}).Task(c.to)
 	r.must(err)
 	v.down = known || task != nil // An update that has begun needs no server.
 	r.start(r.m.Host())

@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/bunsen-os/bunsen/api/secretref"
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
@@ -41,7 +41,7 @@ func valueAt(p, revision string) string {
 	return "canary-" + strings.ReplaceAll(p, "/", "-") + "-" + revision
 }
 
-// answer implements secretstore.Source.
+// answer implements secrets.Source.
 func (v *vault) answer(config string) (v1alpha1.NodeSecrets, error) {
 	if v.down {
 		return v1alpha1.NodeSecrets{}, errors.New("no server answers")
@@ -65,7 +65,7 @@ func secretRig(t *testing.T, paths ...string) (*rig, *vault) {
 	var files []string
 	for _, p := range paths {
 		files = append(files, fmt.Sprintf(`{"path":%q,"overwrite":true,"contents":{"source":%q}}`, p,
-			secretref.TemplateURL("${secret:app/key}")))
+			machineconfig.TemplateURL("${secret:app/key}")))
 	}
 	r.c.add(t, "rendered-s", `"storage":{"files":[`+strings.Join(files, ",")+`]}`)
 	r.c.desire("rendered-a")
@@ -255,7 +255,7 @@ func TestSecrets(t *testing.T) {
 		"an update that has begun needs no server": func(r *rig, v *vault) {
 			r.c.drains = false
 			r.c.add(r.t, "rendered-s", `"storage":{"files":[{"path":"`+keyFile+`","contents":{"source":"`+
-				secretref.TemplateURL("${secret:app/key}")+`"}}]}`)
+				machineconfig.TemplateURL("${secret:app/key}")+`"}}]}`)
 			v.paths = []string{keyFile}
 			r.c.desireAt("rendered-s@r1")
 			r.must(r.settle())

@@ -8,11 +8,11 @@ import (
 	"strings"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy"
-	"github.com/bunsen-os/bunsen/mcd/agent/contentsync"
-	"github.com/bunsen-os/bunsen/mcd/agent/secretstore"
-	"github.com/bunsen-os/bunsen/mcd/agent/statefile"
+	"github.com/bunsen-os/bunsen/internal/disruption"
+	"github.com/bunsen-os/bunsen/mcd/fetch"
 	"github.com/bunsen-os/bunsen/mcd/report"
+	"github.com/bunsen-os/bunsen/mcd/secrets"
+	"github.com/bunsen-os/bunsen/mcd/state"
 )
 
 // Sync reconciles the node and returns the desired config. No error means that there is nothing to do until the Node
@@ -59,7 +59,7 @@ func syncAndReport(ctx context.Context, a *Agent) (desired string, reported bool
 			a.enter(report.Drifted)
 			err = a.reportBlocked(ctx, v1alpha1.StateDegraded, err)
 			return desired, err == nil, err
-		case errors.As(err, new(*contentsync.Error)):
+		case errors.As(err, new(*fetch.SyncError)):
 			return desired, true, errors.Join(err, reportUnfetched(ctx, a, err))
 		case errors.Is(err, report.ErrUnreachable) && isTolerated(a, err):
 			return desired, false, errors.Join(err, reportUnreadConfig(ctx, a, err))
@@ -107,13 +107,13 @@ func isTolerated(a *Agent, err error) bool {
 		limit = unreadFailAfter
 	}
 	missing := a.outage.MarkUnreachable(a.Log, "a part of the cluster gives no usable answer", "err", err)
-	return missing < limit || errors.As(err, new(*secretstore.WaitError))
+	return missing < limit || errors.As(err, new(*secrets.WaitError))
 }
 
 // reportUnreadConfig reports that the node waits for its config or the secrets of its config, once the wait has lasted
 // for unreadReportAfter.
 func reportUnreadConfig(ctx context.Context, a *Agent, err error) error {
-	waits := errors.As(err, new(*unreadConfigError)) || errors.As(err, new(*secretstore.WaitError))
+	waits := errors.As(err, new(*unreadConfigError)) || errors.As(err, new(*secrets.WaitError))
 	if a.node == nil || !waits || a.failed == a.node.Desired ||
 		a.outage.MarkUnreachable(a.Log, "") < unreadReportAfter {
 		return nil
@@ -130,7 +130,7 @@ var errResync = errors.New("sync again")
 type refusedError struct {
 	// config is the text of Task.ConfigText about the config.
 	config   string
-	refusals []policy.Refusal
+	refusals []disruption.Refusal
 }
 
 // Error names the config and lists the refusals.
@@ -177,7 +177,7 @@ func (e *unreadConfigError) Error() string {
 func (e *unreadConfigError) Unwrap() error { return e.cause }
 
 // rejectedError is a final rejection as an error.
-type rejectedError struct{ statefile.Rejection }
+type rejectedError struct{ state.Rejection }
 
 // Error returns the reason of the rejection.
 func (e *rejectedError) Error() string { return e.Why }

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcd/agent/trustsync"
 	"github.com/bunsen-os/bunsen/mcd/report"
+	"github.com/bunsen-os/bunsen/mcd/trust"
 )
 
 // syncTrust writes the files that the machine gets beside its config. It returns false if an update is under way.
@@ -15,7 +15,7 @@ func syncTrust(ctx context.Context, a *Agent) (done bool) {
 		return true
 	}
 	defer a.Fetch.Lock()()
-	turn := trustsync.Turn{Rules: a.Cluster.Rules, OnStep: a.runner.OnStep, Now: time.Now()}
+	turn := trust.Turn{Rules: a.Cluster.Rules, OnStep: a.runner.OnStep, Now: time.Now()}
 	if a.node != nil && a.node.Current == "" && a.node.Desired == "" {
 		seed, err := readInitialAnnotations(a.Host.Files)
 		turn.Unconfigured = err == nil && seed[v1alpha1.CurrentConfigAnnotation] == ""

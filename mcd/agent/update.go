@@ -8,12 +8,12 @@ import (
 	"strings"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcd/agent/statefile"
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 	"github.com/bunsen-os/bunsen/mcd/report"
+	"github.com/bunsen-os/bunsen/mcd/state"
 )
 
 // update brings the node as close to the desired config as is possible now. If a report does not reach the API server,
@@ -66,7 +66,7 @@ func (a *Agent) update(ctx context.Context, node report.Node) error {
 	t.Before = a.check.ObserveBefore(ctx, p.Steps, a.node != nil)
 	t.Attempt++
 	t.Staged = p.Stages()
-	if err := a.files.Save(ctx, statefile.TaskPath, t); err != nil {
+	if err := a.files.Save(ctx, state.TaskPath, t); err != nil {
 		a.failed = node.Desired
 		return err
 	}
@@ -91,7 +91,7 @@ func blockers(ctx context.Context, a *Agent, p plan.Plan, contents map[host.Dige
 }
 
 // reportWorking reports the start of an update, unless the Node already shows it or the daemon retries the config.
-func reportWorking(ctx context.Context, a *Agent, node report.Node, t statefile.Task, p plan.Plan) error {
+func reportWorking(ctx context.Context, a *Agent, node report.Node, t state.Task, p plan.Plan) error {
 	waited := a.node != nil && !a.outage.Since.IsZero() // The Node may still have the reason of the wait.
 	if waited {
 		a.outage.MarkReachable(a.Log)
@@ -110,8 +110,8 @@ func reportWorking(ctx context.Context, a *Agent, node report.Node, t statefile.
 
 // awaitDrain stores the task, so that an outage does not end the update, and requests the drain. awaitDrain returns nil
 // once the node is drained.
-func awaitDrain(ctx context.Context, a *Agent, node report.Node, t statefile.Task) error {
-	if err := a.files.Save(ctx, statefile.TaskPath, t); err != nil {
+func awaitDrain(ctx context.Context, a *Agent, node report.Node, t state.Task) error {
+	if err := a.files.Save(ctx, state.TaskPath, t); err != nil {
 		a.failed = node.Desired
 		return err
 	}
@@ -132,7 +132,7 @@ func awaitDrain(ctx context.Context, a *Agent, node report.Node, t statefile.Tas
 
 // apply applies the steps. A failure in apply is a failure of the config, and the node reports this failure until it
 // has another config.
-func (a *Agent) apply(ctx context.Context, t statefile.Task, p plan.Plan, contents map[host.Digest][]byte) error {
+func (a *Agent) apply(ctx context.Context, t state.Task, p plan.Plan, contents map[host.Digest][]byte) error {
 	name, about := plan.NameOf(t.Config), t.ConfigText()
 	if p.Reboots() {
 		if err := a.postpone(a.reportChanges(ctx,
@@ -236,7 +236,7 @@ func (a *Agent) writeAfterBoot(ctx context.Context, node report.Node) error {
 	a.enter(report.Planned)
 	t.Rewritten = boot
 	t.Attempt++
-	if err := a.files.Save(ctx, statefile.TaskPath, t); err != nil {
+	if err := a.files.Save(ctx, state.TaskPath, t); err != nil {
 		return err
 	}
 	return a.apply(ctx, *t, p, contents)

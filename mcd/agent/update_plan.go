@@ -10,13 +10,13 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy"
-	"github.com/bunsen-os/bunsen/mcd/agent/statefile"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 	"github.com/bunsen-os/bunsen/mcd/report"
 	"github.com/bunsen-os/bunsen/mcd/secrets"
+	"github.com/bunsen-os/bunsen/mcd/state"
 )
 
 // kubeconfigPath is the bootstrap kubeconfig of the kubelet. Only root may read the kubeconfig, even if a config does
@@ -25,7 +25,7 @@ const kubeconfigPath = "/etc/kubernetes/kubeconfig"
 
 // readConfigs reads the current config, the desired config and the cluster's rules. If the API server stops answering
 // during an update, readConfigs returns the results of the last read.
-func readConfigs(ctx context.Context, a *Agent, node report.Node) (plan.Transition, statefile.Task, error) {
+func readConfigs(ctx context.Context, a *Agent, node report.Node) (plan.Transition, state.Task, error) {
 	t, err := readTask(ctx, a, node)
 	if err != nil {
 		return plan.Transition{}, t, err
@@ -38,7 +38,7 @@ func readConfigs(ctx context.Context, a *Agent, node report.Node) (plan.Transiti
 		_, err = secrets.PathsOf(to)
 	}
 	if err != nil {
-		return plan.Transition{}, t, &refusedError{t.ConfigText(), policy.Unreadable(err)}
+		return plan.Transition{}, t, &refusedError{t.ConfigText(), disruption.Unreadable(err)}
 	}
 	from, err := a.currentConfig(ctx, node)
 	if err == nil {
@@ -56,12 +56,12 @@ func readConfigs(ctx context.Context, a *Agent, node report.Node) (plan.Transiti
 }
 
 // readTask reads everything that the update needs from the cluster.
-func readTask(ctx context.Context, a *Agent, node report.Node) (statefile.Task, error) {
+func readTask(ctx context.Context, a *Agent, node report.Node) (state.Task, error) {
 	kept, err := a.files.Task(node.Desired)
 	if err != nil {
-		return statefile.Task{}, err
+		return state.Task{}, err
 	}
-	t := statefile.Task{Node: node.Watched()}
+	t := state.Task{Node: node.Watched()}
 	if t.Requester = v1alpha1.ParseConfigRequest(node.Request, v1alpha1.ConfigName(node.Desired)); kept != nil {
 		if node.Request == "" { // A Node that was read from disk does not name the requester.
 			t.Requester = kept.Requester
@@ -95,7 +95,7 @@ func readTask(ctx context.Context, a *Agent, node report.Node) (statefile.Task, 
 // planUpdate returns the steps from the present state to the desired config. The error lists every reason not to apply
 // the steps.
 func planUpdate(ctx context.Context, a *Agent, way plan.Transition,
-	t statefile.Task,
+	t state.Task,
 ) (plan.Plan, map[host.Digest][]byte, error) {
 	text, err := plan.RecordOf(t.Config)
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcd/agent/statefile"
 	"github.com/bunsen-os/bunsen/mcd/apply"
-	"github.com/bunsen-os/bunsen/mcd/desired"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
+	"github.com/bunsen-os/bunsen/mcd/state"
+
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
@@ -40,7 +40,7 @@ func hasWithheldSecrets(c Config, config string) (bool, error) {
 
 // workingReason returns why a node is Working although it seems to have its desired config. workingReason returns "" if
 // the node updates to another config.
-func workingReason(c Config, node report.Node, t statefile.Task) (string, error) {
+func workingReason(c Config, node report.Node, t state.Task) (string, error) {
 	if node.Current != node.Desired {
 		return "", nil
 	}
@@ -72,7 +72,7 @@ func configAtFirstBoot(ctx context.Context, c Config, name string) (plan.Config,
 	if err != nil {
 		return plan.Config{}, err
 	}
-	seen, err := apply.Observe(ctx, c.Host, plan.ScopeOf(desired.Of(whole.Config, accounts)))
+	seen, err := apply.Observe(ctx, c.Host, plan.ScopeOf(plan.DesiredOf(whole.Config, accounts)))
 	if err != nil {
 		return plan.Config{}, err
 	}
@@ -97,7 +97,7 @@ func fetchConfig(ctx context.Context, c Config, name string) (mcfgv1.MachineConf
 	if !errors.Is(err, report.ErrUnreachable) {
 		return mc, err
 	}
-	if t, lost := (statefile.Files{Host: c.Host}).Task(name); lost == nil && t != nil {
+	if t, lost := (state.Files{Host: c.Host}).Task(name); lost == nil && t != nil {
 		return t.Config, nil
 	}
 	return mc, err

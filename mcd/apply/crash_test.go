@@ -11,25 +11,25 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
 
-var reloads = []policy.Action{
-	{Type: policy.ActionDaemonReload},
-	{Type: policy.ActionReload, Service: "crio.service"},
-	{Type: policy.ActionRestart, Service: "chronyd.service"},
+var reloads = []disruption.Action{
+	{Type: disruption.ActionDaemonReload},
+	{Type: disruption.ActionReload, Service: "crio.service"},
+	{Type: disruption.ActionRestart, Service: "chronyd.service"},
 }
 
-var reboot = policy.Action{Type: policy.ActionReboot}
+var reboot = disruption.Action{Type: disruption.ActionReboot}
 
 // crashCase is one transition that is disturbed everywhere.
 type crashCase struct {
 	from, to machineconfig.Config
-	actions  []policy.Action
+	actions  []disruption.Action
 }
 
 // crashCases have reboots and others in turn.
@@ -37,7 +37,7 @@ func crashCases(n uint64) []crashCase {
 	var cases []crashCase
 	for seed := range n {
 		r := rand.New(rand.NewPCG(seed, 11))
-		c := crashCase{from: generate(r), to: generate(r), actions: []policy.Action{reboot}}
+		c := crashCase{from: generate(r), to: generate(r), actions: []disruption.Action{reboot}}
 		if seed%2 == 0 { // what needs a reboot is the same
 			c.actions = reloads
 			c.to.KernelArguments, c.to.OSImageURL, c.to.KernelType, c.to.Extensions = c.from.KernelArguments,

@@ -11,12 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/mcd/apply"
-	"github.com/bunsen-os/bunsen/mcd/desired"
 	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/host"
-	"github.com/bunsen-os/bunsen/mcd/host/linux"
+	"github.com/bunsen-os/bunsen/mcd/linux"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
 
@@ -116,11 +115,11 @@ func (m hostile) plan(t *testing.T, from, to plan.Config) (plan.Plan, map[host.D
 	if err != nil {
 		t.Fatal(err)
 	}
-	way, err := apply.Place(m.Host, plan.NewTransition(from, to, plan.Rules{Policy: policy.Default()}, accounts))
+	way, err := apply.Place(m.Host, plan.NewTransition(from, to, plan.Rules{Policy: disruption.Default()}, accounts))
 	if err != nil {
 		t.Fatal(err)
 	}
-	way.Decision = policy.Decision{} // no reboot
+	way.Decision = disruption.Decision{} // no reboot
 	seen, err := apply.Observe(t.Context(), m.Host, way.Scope())
 	if err != nil {
 		t.Fatal(err)
@@ -208,7 +207,7 @@ func TestAnUnsafePathIsRefusedBeforeAnyStep(t *testing.T) {
 			}
 			var texts []string
 			for _, r := range p.Refusals {
-				if r.Check != policy.CheckOwners {
+				if r.Check != disruption.CheckOwners {
 					t.Errorf("%s: %s is on the list as %q", r.Field, r.Why, r.Check)
 				}
 				texts = append(texts, r.Field+": "+r.Why)
@@ -264,7 +263,7 @@ func TestAnUnsafePathDoesNotHideOtherDrift(t *testing.T) {
 	must(t, os.WriteFile(m.at("/etc/other"), []byte("changed"), 0o644))
 	accounts, err := apply.Accounts(t.Context(), m.Host)
 	must(t, err)
-	wanted := desired.Of(a.Config, accounts)
+	wanted := plan.DesiredOf(a.Config, accounts)
 	seen, err := apply.Observe(t.Context(), m.Host, plan.ScopeOf(wanted))
 	must(t, err)
 	var texts []string
@@ -277,7 +276,8 @@ unsafe path "/home/app/conf/app.sh": the link /home/app/conf is controlled by ui
 	if got != want {
 		t.Errorf("it has drifted in\n%s\nwant\n%s", got, want)
 	}
-	if p, _ := m.plan(t, a, configOf(t, "b", "")); len(p.Refusals) != 1 || p.Refusals[0].Check != policy.CheckOwners {
+	if p, _ := m.plan(t, a, configOf(t, "b", "")); len(p.Refusals) != 1 ||
+		p.Refusals[0].Check != disruption.CheckOwners {
 		t.Errorf("the refusals are %+v", p.Refusals)
 	}
 	m.untouched(t)

@@ -8,8 +8,7 @@ import (
 	"path"
 	"slices"
 
-	"github.com/bunsen-os/bunsen/internal/policy/distribution"
-	"github.com/bunsen-os/bunsen/mcd/desired"
+	"github.com/bunsen-os/bunsen/internal/distribution"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
@@ -17,7 +16,7 @@ import (
 // Accounts reads the machine's users and groups, and how it creates new users and groups. A machine without the account
 // files has no accounts.
 func Accounts(ctx context.Context, h host.Host) (host.Accounts, error) {
-	var f desired.AccountFiles
+	var f plan.AccountFiles
 	for _, part := range []struct {
 		at   string
 		into *[]byte
@@ -36,7 +35,7 @@ func Accounts(ctx context.Context, h host.Host) (host.Accounts, error) {
 		}
 		*part.into = contents
 	}
-	a := desired.ParseAccounts(f)
+	a := plan.ParseAccounts(f)
 	a.Unprivileged = h.Unprivileged
 	var err error
 	if err := findKeysFile(h.Files, &a); err != nil {

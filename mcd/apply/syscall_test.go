@@ -17,7 +17,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
-	"github.com/bunsen-os/bunsen/mcd/host/linux"
+	"github.com/bunsen-os/bunsen/mcd/linux"
 )
 
 // inKernel is what the kernel says from the k-th changing system call on; nil lets the call be made.

@@ -14,13 +14,12 @@ import (
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/mcd/apply"
-	"github.com/bunsen-os/bunsen/mcd/desired"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
-	"github.com/bunsen-os/bunsen/mcd/host/linux"
-	"github.com/bunsen-os/bunsen/mcd/host/linux/files"
+	"github.com/bunsen-os/bunsen/mcd/linux"
+	"github.com/bunsen-os/bunsen/mcd/linux/files"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
 
@@ -175,7 +174,7 @@ func treeOf(t *testing.T, dir string) string {
 }
 
 // way makes the transition that the tests walk, at a given cost.
-func way(t *testing.T, h host.Host, from, to machineconfig.Config, actions ...policy.Action) plan.Transition {
+func way(t *testing.T, h host.Host, from, to machineconfig.Config, actions ...disruption.Action) plan.Transition {
 	t.Helper()
 	w, err := wayBetween(h, from, to, actions...)
 	if err != nil {
@@ -185,14 +184,14 @@ func way(t *testing.T, h host.Host, from, to machineconfig.Config, actions ...po
 }
 
 // wayBetween is way for who has no test.
-func wayBetween(h host.Host, from, to machineconfig.Config, actions ...policy.Action) (plan.Transition, error) {
+func wayBetween(h host.Host, from, to machineconfig.Config, actions ...disruption.Action) (plan.Transition, error) {
 	accounts, err := apply.Accounts(context.Background(), h)
 	if err != nil {
 		return plan.Transition{}, err
 	}
 	w := plan.Transition{
-		From: "rendered-a", To: "rendered-b", Old: desired.Of(from, accounts),
-		New: desired.Of(to, accounts),
+		From: "rendered-a", To: "rendered-b", Old: plan.DesiredOf(from, accounts),
+		New: plan.DesiredOf(to, accounts),
 	}
 	w.Decision.Actions = actions
 	if p := append(w.Old.Problems, w.New.Problems...); len(p) > 0 {

@@ -8,8 +8,7 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy"
-	"github.com/bunsen-os/bunsen/mcd/desired"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
@@ -19,7 +18,7 @@ type Facts struct {
 	// Config is the config in force.
 	Config plan.Config
 	// Wanted is the state that the config requires of this machine.
-	Wanted desired.State
+	Wanted plan.Desired
 	// Observed is the state of the machine in plan.ScopeOf(Wanted).
 	Observed host.State
 	// Items are the differences.
@@ -27,7 +26,7 @@ type Facts struct {
 	// Files has the paths of Items.
 	Files map[string]Observed
 	// Rules are the disruption policy.
-	Rules policy.Policy
+	Rules disruption.Policy
 	// Policy is the drift policy of the pool.
 	Policy Policy
 	// Memory is the memory of the previous scan.
@@ -130,14 +129,14 @@ func (f Facts) whyNotRepaired(it Item) string {
 		return ""
 	}
 	for _, c := range cost.Items {
-		return fmt.Sprintf("the repair takes a %s (%s)", max(cost.Disruption, policy.Drain), c.Why)
+		return fmt.Sprintf("the repair takes a %s (%s)", max(cost.Disruption, disruption.Drain), c.Why)
 	}
-	return fmt.Sprintf("the repair takes a %s", max(cost.Disruption, policy.Drain))
+	return fmt.Sprintf("the repair takes a %s", max(cost.Disruption, disruption.Drain))
 }
 
 // WithoutTolerated removes the steps from an update's plan that only undo drift with the action Report or Ignore. A
 // step stays if the two configs differ in its item.
-func (d Decision) WithoutTolerated(p plan.Plan, from, next desired.State) plan.Plan {
+func (d Decision) WithoutTolerated(p plan.Plan, from, next plan.Desired) plan.Plan {
 	stays := map[string]bool{}
 	for _, it := range slices.Concat(d.itemsWith(v1alpha1.DriftReport), d.itemsWith(v1alpha1.DriftIgnore)) {
 		stays[cmp.Or(it.Step.Target, it.Name)] = wantSame(it, from, next)
@@ -154,7 +153,7 @@ func (d Decision) WithoutTolerated(p plan.Plan, from, next desired.State) plan.P
 }
 
 // wantSame reports whether two configs require the same state of an item.
-func wantSame(it Item, from, next desired.State) bool {
+func wantSame(it Item, from, next plan.Desired) bool {
 	switch {
 	case it.isPath():
 		at := it.Step.Target

@@ -13,9 +13,8 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy"
-	"github.com/bunsen-os/bunsen/internal/policy/secret"
-	"github.com/bunsen-os/bunsen/mcd/desired"
+	"github.com/bunsen-os/bunsen/internal/disruption"
+	"github.com/bunsen-os/bunsen/internal/secretmask"
 	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
@@ -70,8 +69,8 @@ func newNode(t *testing.T, ignition string) *node {
 	}
 	n := &node{t: t, contents: map[string]string{}}
 	n.Config = plan.Config{Name: "rendered-worker-1", Config: c}
-	n.Wanted = desired.Of(c, accounts)
-	n.Rules = policy.Default()
+	n.Wanted = plan.DesiredOf(c, accounts)
+	n.Rules = disruption.Default()
 	if len(n.Wanted.Problems) > 0 {
 		t.Fatal(n.Wanted.Problems)
 	}
@@ -101,7 +100,7 @@ func (n *node) born(accounts host.Accounts) host.State {
 	}
 	s.OS = host.OS{Kargs: "", KernelType: "default"}
 	s.Support = host.Support{Kargs: true, Image: true, KernelType: true, Extensions: true}
-	empty := desired.Of(machineconfig.Config{}, accounts)
+	empty := plan.DesiredOf(machineconfig.Config{}, accounts)
 	p := plan.Diff(s, plan.Target(s, empty, n.Wanted), plan.DiffOptions{})
 	if len(p.Refusals) > 0 {
 		n.t.Fatal(p.Refusals)
@@ -129,7 +128,7 @@ func walked(s host.State, p plan.Plan) host.State {
 		}
 	}
 	for name, u := range s.Units { // systemd reads the files that are there now
-		if e := s.Paths[desired.UnitPath(name)]; e.Kind == host.File {
+		if e := s.Paths[plan.UnitPath(name)]; e.Kind == host.File {
 			u.Install = installs[e.Digest]
 			s.Units[name] = u
 		}
@@ -284,7 +283,7 @@ var decisions = []struct {
 		`Degrade /etc/app/secret.key: content mismatch for file "/etc/app/secret.key", mode 0600, owner 0:0, modified 2026-01-02T11:00:00Z`,
 	}},
 	{"what users mark is not told, by its path or by the name of its unit", func(n *node) {
-		n.Config.Secrets = secret.Paths{"/etc/app/conf.d/", "app.service"}
+		n.Config.Secrets = secretmask.Paths{"/etc/app/conf.d/", "app.service"}
 		n.write("/etc/app/conf.d/a.conf", "moon")
 		n.write("/etc/systemd/system/app.service", "[Service]\nExecStart=/bin/other\n")
 		n.write("/etc/systemd/system/app.service.d/10-a.conf", "[Service]\nNice=2\n")
@@ -345,9 +344,9 @@ var decisions = []struct {
 	}},
 	{"a unit is written, enabled again and its service restarted", func(n *node) {
 		n.Rules.Units = append(n.Rules.Units,
-			policy.Rule{Name: "app.service", Actions: []policy.Action{
-				{Type: policy.ActionDaemonReload},
-				{Type: policy.ActionRestart, Service: "app.service"},
+			disruption.Rule{Name: "app.service", Actions: []disruption.Action{
+				{Type: disruption.ActionDaemonReload},
+				{Type: disruption.ActionRestart, Service: "app.service"},
 			}})
 		n.rules("app.service", "Repair")
 		n.write("/etc/systemd/system/app.service", "x")
@@ -377,5 +376,5 @@ var decisions = []struct {
 // free lets changes below a directory cost nothing.
 func (n *node) free(dir string) {
 	n.Rules.Files = append(slices.Clone(n.Rules.Files),
-		policy.Rule{Name: dir, Actions: []policy.Action{{Type: policy.ActionNone}}})
+		disruption.Rule{Name: dir, Actions: []disruption.Action{{Type: disruption.ActionNone}}})
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcd/desired"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
@@ -35,7 +34,7 @@ var osNames = map[host.Verb]string{host.SetImage: "os/image", host.SetKargs: "os
 // Items returns the differences between a machine and its config, sorted by name. Observed must cover
 // plan.ScopeOf(from). Items omits items that already have their state after the update to the config next, because a
 // user changed them before the update. If there is no update, next is the same as from.
-func Items(observed host.State, from, next desired.State) (items []Item) {
+func Items(observed host.State, from, next plan.Desired) (items []Item) {
 	want := plan.Target(observed, from, from)
 	steps := plan.Diff(observed, want, plan.DiffOptions{}).Steps
 	obstructed := obstructedUnits(observed, want, from)
@@ -64,7 +63,7 @@ func Items(observed host.State, from, next desired.State) (items []Item) {
 
 // obstructedUnits returns the units that the config enables, and that a user has masked, for example. No step repairs
 // them.
-func obstructedUnits(observed, want host.State, from desired.State) (items []Item) {
+func obstructedUnits(observed, want host.State, from plan.Desired) (items []Item) {
 	for name := range from.Units {
 		o := plan.Obstructed(observed, want, from, name)
 		if o.Why == "" {
@@ -86,7 +85,7 @@ func obstructedUnits(observed, want host.State, from desired.State) (items []Ite
 
 // itemOf returns the item that a step repairs; false for a step about a path or account that the config does not name,
 // such as the daemon's own files.
-func itemOf(s plan.Step, observed host.State, from, next desired.State) (Item, bool) {
+func itemOf(s plan.Step, observed host.State, from, next plan.Desired) (Item, bool) {
 	switch {
 	case s.IsPath():
 		_, ours := from.Paths[s.Target]
@@ -112,7 +111,7 @@ func itemOf(s plan.Step, observed host.State, from, next desired.State) (Item, b
 }
 
 // isUnmasking reports whether a step removes the mask of a unit for which the config sets mask: false.
-func isUnmasking(s plan.Step, from desired.State) bool {
+func isUnmasking(s plan.Step, from plan.Desired) bool {
 	return from.Units[unitOf(s.Target)].Unmask && s.After.Entry.Kind == host.Absent &&
 		host.IsMask(s.Target, s.Before.Entry)
 }

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/bunsen-os/bunsen/api/textdiff"
-	"github.com/bunsen-os/bunsen/internal/policy/secret"
+	"github.com/bunsen-os/bunsen/internal/secretmask"
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
@@ -16,7 +16,7 @@ const maxText = 64 << 10
 
 // IsSecret reports whether even the digests of a path must not be reported: an owner marked the path as secret, its
 // contents come from a secret, or one side is a file that only its owner can read.
-func IsSecret(it Item, marked secret.Paths) bool {
+func IsSecret(it Item, marked secretmask.Paths) bool {
 	for _, e := range []host.Entry{it.Step.Before.Entry, it.Step.After.Entry} {
 		if e.Kind == host.File && e.Mode&0o077 == 0 {
 			return true

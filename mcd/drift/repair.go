@@ -8,7 +8,7 @@ import (
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
@@ -87,7 +87,7 @@ func (f Facts) addHome(to, want host.State, home string) {
 
 // costOf returns the disruption of a repair: the disruption of an update from a config without the items to the config
 // in force.
-func (f Facts) costOf(items []Item) policy.Decision {
+func (f Facts) costOf(items []Item) disruption.Decision {
 	without := f.Config.Config
 	known := false
 	for _, it := range items {
@@ -95,7 +95,7 @@ func (f Facts) costOf(items []Item) policy.Decision {
 		without, found = withoutItem(without, it)
 		known = known || found
 	}
-	d := policy.Decide(without, f.Config.Config, f.Rules)
+	d := disruption.Decide(without, f.Config.Config, f.Rules)
 	if !known { // No part of the config has the items, so no rule of the disruption policy applies.
 		d = d.Rebooting()
 	}

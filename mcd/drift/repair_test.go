@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
@@ -104,15 +104,15 @@ func TestRepairThenObserveIsNoDrift(t *testing.T) {
 	for seed := range uint64(400) {
 		r := rand.New(rand.NewPCG(seed, 6))
 		n := newNode(t, usual)
-		n.Rules = policy.Policy{
-			Files:  []policy.Rule{{Name: "/etc"}, {Name: "/var"}, {Name: "/home"}},
-			SSHKey: []policy.Action{{Type: policy.ActionNone}},
+		n.Rules = disruption.Policy{
+			Files:  []disruption.Rule{{Name: "/etc"}, {Name: "/var"}, {Name: "/home"}},
+			SSHKey: []disruption.Action{{Type: disruption.ActionNone}},
 		}
 		for i := range n.Rules.Files {
 			n.Rules.Files[i].Actions = n.Rules.SSHKey
 		}
 		for u := range n.Wanted.Units {
-			n.Rules.Units = append(n.Rules.Units, policy.Rule{Name: u, Actions: n.Rules.SSHKey})
+			n.Rules.Units = append(n.Rules.Units, disruption.Rule{Name: u, Actions: n.Rules.SSHKey})
 		}
 		n.rules("os/*", "Report", "**", "Repair")
 		n.vandalise(r)

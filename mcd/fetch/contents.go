@@ -13,8 +13,8 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/trustfile"
-	"github.com/bunsen-os/bunsen/internal/artifact"
-	"github.com/bunsen-os/bunsen/internal/artifact/mirrors"
+	internaldownload "github.com/bunsen-os/bunsen/internal/download"
+
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
@@ -39,8 +39,8 @@ type Access struct {
 	// Authorities are PEM certificates of CAs in addition to those of the machine.
 	Authorities [][]byte
 	// Logins are the machine's credentials for registries, and Mirrors the mirrors of registries.
-	Logins  artifact.Logins
-	Mirrors mirrors.Mirrors
+	Logins  internaldownload.Logins
+	Mirrors internaldownload.Mirrors
 }
 
 // Fetcher brings the remote files of configs onto one machine.
@@ -145,7 +145,7 @@ func (f *Fetcher) accessTo(c machineconfig.Config) Access {
 	settings := c.Ignition.Ignition
 	a := Access{Proxy: settings.Proxy, Mirrors: f.mirrors(c.Ignition.Storage.Files)}
 	if text, err := f.Files.Read(trustfile.PullSecretPath); err == nil {
-		a.Logins, _ = artifact.ParseLogins(text)
+		a.Logins, _ = internaldownload.ParseLogins(text)
 	}
 	for _, r := range settings.Security.TLS.CertificateAuthorities {
 		if pem, err := machineconfig.Contents(r); err == nil {
@@ -157,10 +157,11 @@ func (f *Fetcher) accessTo(c machineconfig.Config) Access {
 
 // mirrors returns the mirrors of registries: those of the config that the machine gets, and otherwise those that it
 // has. So a config can bring a mirror and a file from it, and replace a file that is not valid.
-func (f *Fetcher) mirrors(files []ign.File) mirrors.Mirrors {
+func (f *Fetcher) mirrors(files []ign.File) internaldownload.Mirrors {
 	own := map[string]ign.Resource{}
 	for _, file := range files {
-		if file.Path == mirrors.Conf || path.Dir(file.Path) == mirrors.DropIns(mirrors.Conf) {
+		if file.Path == internaldownload.RegistriesConf ||
+			path.Dir(file.Path) == internaldownload.MirrorDropIns(internaldownload.RegistriesConf) {
 			own[file.Path] = file.Contents
 		}
 	}
@@ -170,7 +171,7 @@ func (f *Fetcher) mirrors(files []ign.File) mirrors.Mirrors {
 		}
 		return f.Files.Read(name)
 	}
-	return mirrors.Load(mirrors.Conf, read, func(dir string) ([]string, error) {
+	return internaldownload.LoadMirrors(internaldownload.RegistriesConf, read, func(dir string) ([]string, error) {
 		names, err := f.Store.Names(dir)
 		for at := range own {
 			if name := path.Base(at); path.Dir(at) == dir && !slices.Contains(names, name) {

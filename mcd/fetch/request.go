@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/artifact"
+	internaldownload "github.com/bunsen-os/bunsen/internal/download"
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
@@ -22,7 +22,7 @@ type Partial struct {
 }
 
 // Answer is the head of a server's answer.
-type Answer = artifact.Answer
+type Answer = internaldownload.ArtifactAnswer
 
 // headers returns the headers that request the rest of a download. A server that has another version by now sends the
 // whole file. If the address has changed, only the hash shows whether the parts fit together.

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/bunsen-os/bunsen/mcd/apply"
-	"github.com/bunsen-os/bunsen/mcd/attempts"
 	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/state"
 )
 
 // The files that count the attempts of FirstBoot and of Run.
@@ -21,12 +21,12 @@ const (
 var ErrGivenUp = errors.New("the daemon stops retrying the config")
 
 // loadAttempts reads the count of a config.
-func loadAttempts(files host.Files, at, config string) (attempts.Count, error) {
+func loadAttempts(files host.Files, at, config string) (state.Attempts, error) {
 	text, err := files.Read(at)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return attempts.Count{}, fmt.Errorf("reading the count of attempts: %w", err)
+		return state.Attempts{}, fmt.Errorf("reading the count of attempts: %w", err)
 	}
-	return attempts.Parse(text, config), nil
+	return state.ParseAttempts(text, config), nil
 }
 
 // countAttempt returns a function that counts a rolled back attempt in a file. The function is for

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
@@ -177,15 +177,17 @@ func firstBootPlan(ctx context.Context, h host.Host, mc mcfgv1.MachineConfig) (p
 	p := plan.Diff(observed, target, plan.DiffOptions{To: way.To, Problems: way.Refusals})
 	if fips {
 		if on, err := h.Files.Read(fipsPath); err != nil || strings.TrimSpace(string(on)) != "1" {
-			p.Refusals = append(p.Refusals, policy.OnNode(policy.CheckSystem, "fips", "the machine runs without FIPS "+
-				"mode, which is chosen when it is installed: install it with fips=1, or take fips out of its configs"))
+			p.Refusals = append(p.Refusals,
+				disruption.OnNode(disruption.CheckSystem, "fips", "the machine runs without FIPS "+
+					"mode, which is chosen when it is installed: install it with fips=1, or take fips out of its "+
+					"configs"))
 		}
 	}
 	if len(p.Refusals) > 0 {
 		return p, Refused(p.Refusals)
 	}
 	if p.Stages() {
-		p.Disruption = policy.Reboot
+		p.Disruption = disruption.Reboot
 	}
 	return p, nil
 }
@@ -197,7 +199,7 @@ func hasArguments(running, wanted string) bool {
 }
 
 // Refused returns the error of a refused plan: it wraps apply.ErrRefused and lists every reason.
-func Refused(refusals []policy.Refusal) error {
+func Refused(refusals []disruption.Refusal) error {
 	var why []string
 	for _, r := range refusals {
 		why = append(why, strings.TrimLeft(r.Field+": "+r.Why, ": "))

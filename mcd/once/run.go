@@ -13,7 +13,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/fetch"
@@ -161,7 +161,7 @@ func observe(ctx context.Context, h host.Host, from, to plan.Config) (plan.Trans
 	if err != nil {
 		return plan.Transition{}, host.State{}, err
 	}
-	way, err := apply.Place(h, plan.NewTransition(from, to, plan.Rules{Policy: policy.Default()}, accounts))
+	way, err := apply.Place(h, plan.NewTransition(from, to, plan.Rules{Policy: disruption.Default()}, accounts))
 	if err != nil {
 		return plan.Transition{}, host.State{}, err
 	}
@@ -171,11 +171,11 @@ func observe(ctx context.Context, h host.Host, from, to plan.Config) (plan.Trans
 
 // firstBootParts refuses new disks and other parts of a first boot, because without a cluster no new machine would set
 // them up. Parts that the config in force also has are accepted, and removed parts stay on the machine.
-func firstBootParts(from, to machineconfig.Config) []policy.Refusal {
-	var refusals []policy.Refusal
-	asked := policy.NewNodesOnly(machineconfig.Config{}, to)
-	for _, r := range policy.NewNodesOnly(from, to) {
-		if !slices.ContainsFunc(asked, func(a policy.Refusal) bool { return a.Field == r.Field }) {
+func firstBootParts(from, to machineconfig.Config) []disruption.Refusal {
+	var refusals []disruption.Refusal
+	asked := disruption.NewNodesOnly(machineconfig.Config{}, to)
+	for _, r := range disruption.NewNodesOnly(from, to) {
+		if !slices.ContainsFunc(asked, func(a disruption.Refusal) bool { return a.Field == r.Field }) {
 			continue
 		}
 		r.Why = "only the first boot of a machine applies this part: remove it from the config, or reinstall the " +

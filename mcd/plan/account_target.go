@@ -6,21 +6,20 @@ import (
 	"path"
 	"slices"
 
-	"github.com/bunsen-os/bunsen/mcd/desired"
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-func recordsIn(seen host.State) desired.AccountRecords {
-	return desired.ParseRecords(seen.Contents[seen.Paths[host.AccountsPath].Digest])
+func recordsIn(seen host.State) AccountRecords {
+	return ParseRecords(seen.Contents[seen.Paths[host.AccountsPath].Digest])
 }
 
 // accountTarget computes the users and groups of a target, and writes into its maps.
 type accountTarget struct {
 	host.State
 	seen     host.State
-	from, to desired.State
+	from, to Desired
 	// records are the accounts in their state before any config.
-	records desired.AccountRecords
+	records AccountRecords
 }
 
 // accounts sets users and groups to the state that the new config requires.
@@ -89,16 +88,16 @@ func (t *accountTarget) writeRecords() {
 	}
 }
 
-func usersOf(w desired.State) map[string]desired.User {
-	users := map[string]desired.User{}
+func usersOf(w Desired) map[string]User {
+	users := map[string]User{}
 	for _, u := range w.Users {
 		users[u.Name] = u
 	}
 	return users
 }
 
-func groupsOf(w desired.State) map[string]desired.Group {
-	groups := map[string]desired.Group{}
+func groupsOf(w Desired) map[string]Group {
+	groups := map[string]Group{}
 	for _, g := range w.Groups {
 		groups[g.Name] = g
 	}
@@ -115,7 +114,7 @@ func (t *accountTarget) userBefore(name string, is host.User) (u host.User) {
 		}
 		return b.User
 	}
-	if ours && name != desired.ImageUser && is.UID != 0 {
+	if ours && name != ImageUser && is.UID != 0 {
 		return host.User{}
 	}
 	if ours && from.Specified.Password && is.There {
@@ -140,15 +139,15 @@ func (t *accountTarget) restoreUser(name string) {
 
 // setUser sets a user to the state that the new config requires, and records its earlier state. setUser records a user
 // of the image only if the account itself changes. New SSH keys do not change the account, because they are files.
-func (t *accountTarget) setUser(w desired.User) {
+func (t *accountTarget) setUser(w User) {
 	is := t.seen.Users[w.Name]
 	_, ours := usersOf(t.from)[w.Name]
 	u := t.userAs(w)
-	brought := w.Name == desired.ImageUser || is.There && is.UID == 0
+	brought := w.Name == ImageUser || is.There && is.UID == 0
 	if _, known := t.records.Users[w.Name]; !known && (brought && is != u || !brought && !ours &&
 		(is.There || u.There)) {
 		was := t.userBefore(w.Name, is)
-		t.records.Users[w.Name] = desired.AccountRecord{User: was, Password: string(t.Contents[was.Password])}
+		t.records.Users[w.Name] = AccountRecord{User: was, Password: string(t.Contents[was.Password])}
 	}
 	t.Users[w.Name] = u
 	if u.There && !w.NoHome && (!is.There || is.Home != u.Home) {
@@ -159,7 +158,7 @@ func (t *accountTarget) setUser(w desired.User) {
 // userAs returns a user as the config specifies it. An attribute that the new config leaves open stays, unless the
 // current config specified it. In that case, the attribute returns to its value before any config, or to the machine's
 // default.
-func (t *accountTarget) userAs(w desired.User) host.User {
+func (t *accountTarget) userAs(w User) host.User {
 	if w.Removed {
 		return host.User{}
 	}
@@ -169,7 +168,7 @@ func (t *accountTarget) userAs(w desired.User) host.User {
 		was = w.Account
 	}
 	if !is.There {
-		is, said = was, desired.Specified{}
+		is, said = was, Specified{}
 	}
 	u := host.User{There: true, UID: is.UID}
 	if w.Specified.UID {
@@ -235,7 +234,7 @@ func (t *accountTarget) groupBefore(name string, is host.Group) host.Group {
 	if was, known := t.records.Groups[name]; known {
 		return was
 	}
-	if _, ours := groupsOf(t.from)[name]; ours && name != desired.ImageUser && is.GID != 0 {
+	if _, ours := groupsOf(t.from)[name]; ours && name != ImageUser && is.GID != 0 {
 		return host.Group{}
 	}
 	return is
@@ -250,7 +249,7 @@ func (t *accountTarget) restoreGroup(name string) {
 	delete(t.records.Groups, name)
 }
 
-func (t *accountTarget) setGroup(w desired.Group) {
+func (t *accountTarget) setGroup(w Group) {
 	is := t.seen.Groups[w.Name]
 	_, ours := groupsOf(t.from)[w.Name]
 	if _, known := t.records.Groups[w.Name]; !known && !ours && (is.There || !w.Removed) {

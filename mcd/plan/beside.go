@@ -4,15 +4,15 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/bunsen-os/bunsen/internal/policy"
-	"github.com/bunsen-os/bunsen/mcd/desired"
+	"github.com/bunsen-os/bunsen/internal/disruption"
+
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
 // Beside returns the steps from one set of files beside a config to another. The sets have paths only. As with a
 // config, the machine's own files are stored and restored. The Field of each refusal is a path. The plan has no
 // actions.
-func Beside(observed host.State, name string, old, want desired.State) (Plan, map[host.Digest][]byte) {
+func Beside(observed host.State, name string, old, want Desired) (Plan, map[host.Digest][]byte) {
 	old.OS, want.OS = observed.OS, observed.OS
 	w := Transition{From: name, To: name, Old: old, New: want}
 	target := Target(observed, old, want)
@@ -22,7 +22,7 @@ func Beside(observed host.State, name string, old, want desired.State) (Plan, ma
 		// also a file with the same contents, which Target would not store
 		if !had && !k.isKnown() && is.Kind == host.File && !isDefault(observed, p, is) {
 			target.Paths[k.origAt] = is
-			for dir := range policy.Parents(k.origAt) {
+			for dir := range disruption.Parents(k.origAt) {
 				if target.Paths[dir].Kind == host.Absent {
 					target.Paths[dir] = directory(dir, nil)
 				}

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bunsen-os/bunsen/internal/policy"
-	"github.com/bunsen-os/bunsen/internal/policy/distribution"
+	"github.com/bunsen-os/bunsen/internal/disruption"
+	"github.com/bunsen-os/bunsen/internal/distribution"
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
@@ -26,9 +26,9 @@ type Plan struct {
 	// Drain is true if the node is drained before the first step.
 	Drain bool
 	// Disruption is the level of disruption for the node.
-	Disruption policy.Disruption
+	Disruption disruption.Disruption
 	// Refusals are the reasons not to apply the steps; empty for none.
-	Refusals []policy.Refusal
+	Refusals []disruption.Refusal
 	// Notes are settings of the config that have no effect on this machine, and why, as text for people.
 	Notes []string
 }
@@ -37,10 +37,10 @@ type Plan struct {
 type DiffOptions struct {
 	// From and To are the names of the configs.
 	From, To string
-	// Decision is the decision on the disruption, from policy.Decide.
-	Decision policy.Decision
+	// Decision is the decision on the disruption, from disruption.Decide.
+	Decision disruption.Decision
 	// Problems are refusals that the caller already knows.
-	Problems []policy.Refusal
+	Problems []disruption.Refusal
 	// MergeKeys are the users whose files with SSH keys change, and must be merged by a program.
 	MergeKeys []string
 	// Last are paths that are written or removed after all others.
@@ -83,7 +83,7 @@ func Diff(from, to host.State, ask DiffOptions) Plan {
 }
 
 // systemSteps stages each part of the OS that differs.
-func systemSteps(from, to host.State) (steps []Step, refusals []policy.Refusal) {
+func systemSteps(from, to host.State) (steps []Step, refusals []disruption.Refusal) {
 	for _, part := range []struct {
 		verb          host.Verb
 		field         string
@@ -99,15 +99,16 @@ func systemSteps(from, to host.State) (steps []Step, refusals []policy.Refusal) 
 			continue
 		}
 		if !part.can {
-			refusals = append(refusals, policy.OnNode(policy.CheckSystem, part.field, "this node cannot change it: "+
-				from.Support.Why+"; take it out of the node's configs, or install the node anew"))
+			refusals = append(refusals, disruption.OnNode(disruption.CheckSystem, part.field,
+				"this node cannot change it: "+
+					from.Support.Why+"; take it out of the node's configs, or install the node anew"))
 			continue
 		}
 		step := Step{Verb: part.verb, Before: host.Value{Word: part.before}, After: host.Value{Word: part.after}}
 		if part.verb == host.SetKargs && from.Support.PlainKargs {
 			added, _ := host.AddedArgs(from.Support.OwnKargs, step)
 			for _, a := range distribution.OddArguments(nil, added) {
-				refusals = append(refusals, policy.OnNode(policy.CheckSystem, "kernelArguments "+a,
+				refusals = append(refusals, disruption.OnNode(disruption.CheckSystem, "kernelArguments "+a,
 					"this node refuses it, "+distribution.PlainOnly+"; write it without other characters, or take it "+
 						"out of the node's configs"))
 			}
@@ -308,16 +309,16 @@ func pathStep(p string, before, after host.Entry) Step {
 
 // actionSteps returns the actions of a decision, in its order and with its repetitions. A reboot replaces all other
 // actions.
-func actionSteps(actions []policy.Action) (steps, reboot []Step) {
+func actionSteps(actions []disruption.Action) (steps, reboot []Step) {
 	for _, a := range actions {
 		switch a.Type {
-		case policy.ActionReboot:
+		case disruption.ActionReboot:
 			return nil, []Step{{Verb: host.Reboot}}
-		case policy.ActionDaemonReload:
+		case disruption.ActionDaemonReload:
 			steps = append(steps, Step{Verb: host.DaemonReload})
-		case policy.ActionReload:
+		case disruption.ActionReload:
 			steps = append(steps, Step{Verb: host.Reload, Target: a.Service})
-		case policy.ActionRestart:
+		case disruption.ActionRestart:
 			steps = append(steps, Step{Verb: host.Restart, Target: a.Service})
 		}
 	}

@@ -45,6 +45,13 @@
 //
 // The inverse of a plan keeps this order, with the changes of step 4 in reverse, and hard links last again.
 //
-// In: configs, the observed State, a policy.Decision. Out: Plan, text. Never: I/O, the contents of files in a Plan or
-// its text.
+// In: configs, the observed State, a disruption.Decision. Out: Plan, text. Never: I/O, the contents of files in a Plan
+// or its text.
+//
+// The part desired reads the state that a config requires of a machine: paths, units, users, groups and the OS. The
+// package replaces account names by the machine's numbers. Package desired marks values that the config does not set,
+// so that mcd/plan leaves them unchanged.
+//
+// In: a config, the machine's accounts. Out: State, with refusals of settings that this machine does not support.
+// Never: any I/O, the present state of a path, a decision about steps.
 package plan

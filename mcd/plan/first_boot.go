@@ -8,8 +8,8 @@ import (
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/policy/secret"
-	"github.com/bunsen-os/bunsen/mcd/desired"
+	"github.com/bunsen-os/bunsen/internal/secretmask"
+
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
@@ -21,7 +21,7 @@ import (
 func AtFirstBoot(whole Config, accounts host.Accounts, observed host.State) machineconfig.Config {
 	c := machineconfig.Flattened(whole.Config)
 	b := firstBootConfig{
-		seen: observed, wanted: desired.Of(whole.Config, accounts), marked: whole.Secrets,
+		seen: observed, wanted: DesiredOf(whole.Config, accounts), marked: whole.Secrets,
 		missing: map[string]bool{},
 	}
 	s := &c.Ignition.Storage
@@ -48,9 +48,9 @@ func AtFirstBoot(whole Config, accounts host.Accounts, observed host.State) mach
 // firstBootConfig compares a machine with its first config.
 type firstBootConfig struct {
 	seen   host.State
-	wanted desired.State
+	wanted Desired
 	// marked are the paths that users mark as secret.
-	marked secret.Paths
+	marked secretmask.Paths
 	// missing are the paths that the machine lacks.
 	missing map[string]bool
 }
@@ -83,10 +83,10 @@ func (b firstBootConfig) lacksLink(l ign.Link) bool {
 func (b firstBootConfig) startedUnit(u ign.Unit) (ign.Unit, bool) {
 	before := len(u.Dropins)
 	u.Dropins = slices.DeleteFunc(slices.Clone(u.Dropins), func(d ign.Dropin) bool {
-		return b.lacks(desired.DropinPath(u.Name, d.Name))
+		return b.lacks(DropinPath(u.Name, d.Name))
 	})
 	part := len(u.Dropins) < before
-	if b.lacks(desired.UnitPath(u.Name)) {
+	if b.lacks(UnitPath(u.Name)) {
 		part, u.Contents, u.Mask = true, nil, nil
 	}
 	if part {

@@ -6,9 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/bunsen-os/bunsen/internal/policy/secret"
+	"github.com/bunsen-os/bunsen/internal/secretmask"
 	"github.com/bunsen-os/bunsen/mcd/apply"
-	"github.com/bunsen-os/bunsen/mcd/desired"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
@@ -33,22 +32,22 @@ func TestAMachineThatWasBornWithoutSecretsIsSeenAsThat(t *testing.T) {
 		// born is what it is seen to be born with, where that is not what was served.
 		born string
 		// marked are the paths that users mark as secret.
-		marked secret.Paths
+		marked secretmask.Paths
 	}{
 		"all of it":                              {whole: storage(base), served: storage(base)},
 		"a file":                                 {whole: storage(base + "," + key), served: storage(base)},
 		"a file that is there after all":         {whole: storage(base + "," + key), served: storage(base + "," + key)},
 		"a file that another server withheld":    {whole: storage(base), served: storage("")},
 		"a file that somebody edited":            {whole: storage(base), served: storage(base), changed: "/etc/app/app.conf"},
-		"a secret that the image has another of": {whole: storage(base + "," + key), served: storage(base), changed: "/etc/app/tls.key", marked: secret.Paths{"/etc/app/tls.key"}},
+		"a secret that the image has another of": {whole: storage(base + "," + key), served: storage(base), changed: "/etc/app/tls.key", marked: secretmask.Paths{"/etc/app/tls.key"}},
 		"a marked file that the image has another of": {
 			whole:  storage(base + `,{"path":"/etc/vault/a","contents":{"source":"data:,plain"}}`),
-			served: storage(base), changed: "/etc/vault/a", marked: secret.Paths{"/etc/vault/"},
+			served: storage(base), changed: "/etc/vault/a", marked: secretmask.Paths{"/etc/vault/"},
 		},
-		"a marked unit that the image has another of": {whole: units(plain, ""), served: units(""), changed: "/etc/systemd/system/app.service", marked: secret.Paths{"app.service"}},
+		"a marked unit that the image has another of": {whole: units(plain, ""), served: units(""), changed: "/etc/systemd/system/app.service", marked: secretmask.Paths{"app.service"}},
 		"what is appended to a file of the image": {
 			whole:  storage(base + `,{"path":"/etc/zz.conf","append":[{"source":"data:,password%3Dhunter2"}]}`),
-			served: storage(base), marked: secret.Paths{"/etc/zz.conf"},
+			served: storage(base), marked: secretmask.Paths{"/etc/zz.conf"},
 		},
 		"what is appended to a file, and no secret, that somebody took out": {
 			whole:  storage(`{"path":"/etc/zz.conf","append":[{"source":"data:,port%3D1"}]}`),
@@ -96,7 +95,7 @@ func TestAMachineThatWasBornWithoutSecretsIsSeenAsThat(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			seen := observe(t, m.Host(), plan.ScopeOf(desired.Of(whole.Config, accounts)))
+			seen := observe(t, m.Host(), plan.ScopeOf(plan.DesiredOf(whole.Config, accounts)))
 			born := plan.AtFirstBoot(whole, accounts, seen)
 			want, err := served.Config.IgnitionJSON()
 			if err != nil {

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bunsen-os/bunsen/mcd/desired"
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
@@ -27,7 +26,7 @@ func ownerOf(p string) string {
 }
 
 // unitFiles adds the unit files and drop-ins of a config, by unit.
-func unitFiles(into map[string][]string, w desired.State) {
+func unitFiles(into map[string][]string, w Desired) {
 	for p := range w.Paths {
 		if owner := ownerOf(p); owner != "" {
 			into[owner] = append(into[owner], p)
@@ -51,7 +50,7 @@ func (t *target) unitAfter(name string) host.Unit {
 // hasSameFile reports whether the update leaves a unit's file in the administrator's directory as it is.
 func (t *target) hasSameFile(name string) bool {
 	return !slices.ContainsFunc(host.FileNames(name), func(owner string) bool {
-		at := desired.UnitPath(owner)
+		at := UnitPath(owner)
 		return t.Paths[at] != t.seen.Paths[at]
 	})
 }
@@ -69,8 +68,8 @@ func sectionsOf(t *target, name string) host.Sections {
 			s[host.UnitDirs[len(host.UnitDirs)-1]+"/"+name] = u.Vendor
 		}
 		for _, owner := range host.FileNames(name) {
-			if t.seen.Paths[desired.UnitPath(owner)].Kind != host.Absent {
-				s[desired.UnitPath(owner)] = u.Install
+			if t.seen.Paths[UnitPath(owner)].Kind != host.Absent {
+				s[UnitPath(owner)] = u.Install
 				break
 			}
 		}
@@ -81,7 +80,7 @@ func sectionsOf(t *target, name string) host.Sections {
 		unitFiles(t.files, t.to)
 	}
 	for _, owner := range host.FileNames(name) {
-		addSection(t, s, desired.UnitPath(owner))
+		addSection(t, s, UnitPath(owner))
 		for _, p := range t.files[owner] {
 			addSection(t, s, p)
 		}

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
 	"github.com/bunsen-os/bunsen/mcd/plan"
@@ -83,7 +83,7 @@ func TestOddKernelArgumentsAreRefusedBeforeAnyStep(t *testing.T) {
 	for _, r := range p.Refusals {
 		said = append(said, r.Field)
 	}
-	for _, r := range policy.CheckedOnNode(machineconfig.Config{}, to) {
+	for _, r := range disruption.CheckedOnNode(machineconfig.Config{}, to) {
 		if r.Field != "kernelArguments" {
 			foretold = append(foretold, r.Field)
 		}

@@ -5,22 +5,22 @@ import (
 	"path"
 	"slices"
 
-	"github.com/bunsen-os/bunsen/internal/policy/distribution"
-	"github.com/bunsen-os/bunsen/mcd/desired"
+	"github.com/bunsen-os/bunsen/internal/distribution"
+
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
 // KeysInForce returns the state of a config in force with the SSH keys where the machine has them. That is the other
 // path if Ignition or an earlier operating system of the machine wrote the keys there, and no update has moved them
 // since. The function look is as for Place.
-func KeysInForce(s desired.State, look func(p string) (host.Entry, error)) (desired.State, error) {
+func KeysInForce(s Desired, look func(p string) (host.Entry, error)) (Desired, error) {
 	m := placer{look: look, seen: map[string]host.Entry{}}
 	s = m.keysInForce(s)
 	return s, m.err
 }
 
 // keysInForce is KeysInForce with the placer's memory.
-func (m *placer) keysInForce(s desired.State) desired.State {
+func (m *placer) keysInForce(s Desired) Desired {
 	for _, user := range slices.Sorted(maps.Keys(s.Keys)) {
 		k := s.Keys[user]
 		if _, named := s.Paths[k.Other]; !named && m.areElsewhere(k, s.Paths[k.Path].Digest) {
@@ -32,7 +32,7 @@ func (m *placer) keysInForce(s desired.State) desired.State {
 
 // areElsewhere reports whether the machine has the keys of a user at the other path. A file that a user made at either
 // path counts only if it has the content of the config, and then only if nothing else can be the file of the config.
-func (m *placer) areElsewhere(k desired.KeysFile, content host.Digest) bool {
+func (m *placer) areElsewhere(k KeysFile, content host.Digest) bool {
 	plain, fragment := k.Path, k.Other
 	if isFragment(k.Path) {
 		plain, fragment = k.Other, k.Path
@@ -55,7 +55,7 @@ func (m *placer) isStored(p string) bool {
 
 // ownIgnitionKeys adds to the state before any config the files in which Ignition has written exactly the keys of the
 // first one at their other path.
-func (m *placer) ownIgnitionKeys(old, first desired.State) desired.State {
+func (m *placer) ownIgnitionKeys(old, first Desired) Desired {
 	for _, k := range first.Keys {
 		is := m.now(k.Other)
 		if isFragment(k.Other) && is.Kind == host.File && is.Digest == first.Paths[k.Path].Digest {
@@ -69,7 +69,7 @@ func (m *placer) ownIgnitionKeys(old, first desired.State) desired.State {
 // otherKeys returns the paths at which a machine with another sshd would have the keys of a placed config, and the
 // directory that only such a path needs. They change after everything else: whoever loses a key file has the other one
 // already.
-func otherKeys(to desired.State) map[string]bool {
+func otherKeys(to Desired) map[string]bool {
 	others := map[string]bool{}
 	for _, k := range to.Keys {
 		others[to.At(k.Other)] = true
@@ -82,7 +82,7 @@ func otherKeys(to desired.State) map[string]bool {
 
 // ChangedKeys returns the users for whom a program of the machine must merge SSH keys, because the file of a config
 // differs between two states of the machine.
-func ChangedKeys(is, shall host.State, configs ...desired.State) (users []string) {
+func ChangedKeys(is, shall host.State, configs ...Desired) (users []string) {
 	for _, c := range configs {
 		for user, k := range c.Keys {
 			at := c.At(k.Path)
@@ -140,9 +140,9 @@ func MoveKeys(observed host.State, w Transition) (p Plan, contents map[host.Dige
 }
 
 // keysOnly returns a placed state without everything but what a move of keys needs.
-func keysOnly(s desired.State, observed host.State) desired.State {
-	return desired.State{
-		Paths: map[string]host.Entry{}, Parents: s.Parents, Keys: map[string]desired.KeysFile{}, Places: s.Places,
+func keysOnly(s Desired, observed host.State) Desired {
+	return Desired{
+		Paths: map[string]host.Entry{}, Parents: s.Parents, Keys: map[string]KeysFile{}, Places: s.Places,
 		Contents: s.Contents, OS: observed.OS, MergesKeys: s.MergesKeys,
 	}
 }

@@ -6,8 +6,7 @@ import (
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/policy/distribution"
-	"github.com/bunsen-os/bunsen/mcd/desired"
+	"github.com/bunsen-os/bunsen/internal/distribution"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
@@ -53,7 +52,7 @@ func TestWhereAMachineHasItsKeys(t *testing.T) {
 		var config machineconfig.Config
 		config.Ignition.Passwd.Users = []ign.PasswdUser{{Name: "core"}}
 		config.Ignition.Passwd.Users[0].SSHAuthorizedKeys = []ign.SSHAuthorizedKey{"ssh-ed25519 AAAA"}
-		s := desired.Of(config, host.Accounts{
+		s := plan.DesiredOf(config, host.Accounts{
 			Users: map[string]host.Owner{"core": {UID: 1000, GID: 1000}}, Groups: map[string]int{"core": 1000},
 			Homes: map[string]string{"core": "/home/core"}, KeysFile: c.reads[len("/home/core/"):],
 		})

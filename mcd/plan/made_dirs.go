@@ -3,7 +3,7 @@ package plan
 import (
 	"path"
 
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
@@ -31,7 +31,7 @@ func removeMade(t *target) {
 			continue
 		}
 		for made := range t.from.Paths {
-			for dir := range policy.Parents(made) {
+			for dir := range disruption.Parents(made) {
 				_, kept := t.to.Paths[dir]
 				if below(dir, p) && dir != p && !kept && t.Paths[dir].Kind == host.Dir {
 					t.Paths[dir] = host.Entry{}

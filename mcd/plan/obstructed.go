@@ -5,19 +5,19 @@ import (
 	"path"
 	"slices"
 
-	"github.com/bunsen-os/bunsen/internal/policy"
-	"github.com/bunsen-os/bunsen/mcd/desired"
+	"github.com/bunsen-os/bunsen/internal/disruption"
+
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
 // enables reports whether a config enables a unit. A unit that the config masks is not enabled.
-func enables(w desired.State, name string) bool {
+func enables(w Desired, name string) bool {
 	u := w.Units[name]
 	return u.Enabled != nil && *u.Enabled && !u.Masked
 }
 
 // masks returns the files of units that a config masks, by path.
-func masks(w desired.State) map[string]bool {
+func masks(w Desired) map[string]bool {
 	all := map[string]bool{}
 	for p, e := range w.Paths {
 		if path.Dir(p) == host.UnitDir && host.IsMask(p, e) {
@@ -31,7 +31,7 @@ func masks(w desired.State) map[string]bool {
 // Obstacle if the unit is as its config says. The state is a target for this config. Units of the image that systemd
 // cannot enable are as on a new machine, so they are no obstacle here. The links that enable a unit have no effect
 // while it is masked.
-func Obstructed(observed, target host.State, w desired.State, name string) host.Obstacle {
+func Obstructed(observed, target host.State, w Desired, name string) host.Obstacle {
 	o := target.Units[name].Obstacle
 	if _, own := w.Paths[o.At]; own || !enables(w, name) || !o.IsLocal() ||
 		o.Why != host.UnitMasked && observed.Units[name].Enabled {
@@ -42,10 +42,10 @@ func Obstructed(observed, target host.State, w desired.State, name string) host.
 
 // refuseObstructedUnits refuses a config that enables a unit which a user of the machine has masked, for example. If
 // the present config enabled the unit already, this is drift, for which the node's DriftPolicy counts.
-func refuseObstructedUnits(observed, target host.State, w Transition) (refusals []policy.Refusal) {
+func refuseObstructedUnits(observed, target host.State, w Transition) (refusals []disruption.Refusal) {
 	for _, name := range slices.Sorted(maps.Keys(w.New.Units)) {
 		if o := Obstructed(observed, target, w.New, name); o.Why != "" && !isDrift(observed, w, name, o) {
-			refusals = append(refusals, policy.OnNode(policy.CheckUnits, "systemd.units "+name,
+			refusals = append(refusals, disruption.OnNode(disruption.CheckUnits, "systemd.units "+name,
 				"the config enables it, and on this node it "+o.Problem()+": "+o.Advice(name)))
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bunsen-os/bunsen/internal/policy"
-	"github.com/bunsen-os/bunsen/mcd/desired"
+	"github.com/bunsen-os/bunsen/internal/disruption"
+
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
@@ -44,8 +44,9 @@ func (w Transition) Place(look func(p string) (host.Entry, error)) (Transition, 
 	for _, p := range slices.Sorted(maps.Keys(spelled.Paths)) {
 		at, end := m.follow(p)
 		if end == circle {
-			w.Refusals = append(w.Refusals, policy.OnNode(policy.CheckPaths, p, "links above this path lead to each "+
-				"other in a circle, on this node or in this config: correct one of them"))
+			w.Refusals = append(w.Refusals,
+				disruption.OnNode(disruption.CheckPaths, p, "links above this path lead to each "+
+					"other in a circle, on this node or in this config: correct one of them"))
 		}
 		if other, twice := named[at]; twice {
 			w.Refusals = append(w.Refusals, refuseSecondName(p, other))
@@ -56,10 +57,10 @@ func (w Transition) Place(look func(p string) (host.Entry, error)) (Transition, 
 }
 
 // replaced returns the links of the machine above the paths of a placed config that are none after the update.
-func (m *placer) replaced(s desired.State) map[string]bool {
+func (m *placer) replaced(s Desired) map[string]bool {
 	links := map[string]bool{}
 	for p := range s.Paths {
-		for dir := range policy.Parents(p) {
+		for dir := range disruption.Parents(p) {
 			if m.isReplaced(dir) {
 				links[dir] = true
 			}
@@ -74,7 +75,7 @@ func (m *placer) isReplaced(at string) bool {
 	return changes && e.Kind != host.Link && m.now(at).Kind == host.Link
 }
 
-func linksIn(s desired.State) (links []string) {
+func linksIn(s Desired) (links []string) {
 	for p, e := range s.Paths {
 		if e.Kind == host.Link {
 			links = append(links, p)
@@ -110,7 +111,7 @@ func (m *placer) now(p string) host.Entry {
 }
 
 // place returns a config with its paths at their places.
-func (m *placer) place(s desired.State) desired.State {
+func (m *placer) place(s Desired) Desired {
 	s.Places = map[string]string{}
 	for p := range s.Paths {
 		if at := m.resolve(p); at != p {
@@ -146,7 +147,7 @@ func (m *placer) place(s desired.State) desired.State {
 }
 
 // placed returns a map of paths with the places of a config as keys.
-func placed[V any](s desired.State, of map[string]V) map[string]V {
+func placed[V any](s Desired, of map[string]V) map[string]V {
 	out := make(map[string]V, len(of))
 	for p, v := range of {
 		out[s.At(p)] = v
@@ -156,7 +157,7 @@ func placed[V any](s desired.State, of map[string]V) map[string]V {
 
 // after returns the entries of two placed configs after the update from one to the other. It does not look at the paths
 // themselves, because that reads whole files.
-func (m *placer) after(from, to desired.State) map[string]host.Entry {
+func (m *placer) after(from, to Desired) map[string]host.Entry {
 	changed := make(map[string]host.Entry, len(to.Paths))
 	for p := range from.Paths {
 		if _, kept := to.Paths[p]; !kept {
@@ -233,7 +234,7 @@ func (m *placer) isRoots(p string) bool {
 	if m.now(p).Owner.UID != 0 {
 		return false
 	}
-	for dir := range policy.Parents(p) {
+	for dir := range disruption.Parents(p) {
 		if is := m.now(dir); is.Owner.UID != 0 || is.Mode&0o022 != 0 {
 			return false
 		}
@@ -244,7 +245,7 @@ func (m *placer) isRoots(p string) bool {
 // below returns the entry of the machine at a place whose directories are real after the update. Nothing is there
 // today if one of them is a link today.
 func (m *placer) below(at string) host.Entry {
-	for dir := range policy.Parents(at) {
+	for dir := range disruption.Parents(at) {
 		if m.isReplaced(dir) {
 			return host.Entry{}
 		}

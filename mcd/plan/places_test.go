@@ -5,7 +5,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/bunsen-os/bunsen/mcd/desired"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
@@ -41,7 +40,7 @@ func TestALinkThatAUserCouldExchangeIsNotFollowedInAdvance(t *testing.T) {
 				"/home/app": c.home, "/home/app/l": c.link,
 			}
 			file := host.Entry{Kind: host.File, Mode: 0o644}
-			w := plan.Transition{New: desired.State{Paths: map[string]host.Entry{"/home/app/l/x": file}}}
+			w := plan.Transition{New: plan.Desired{Paths: map[string]host.Entry{"/home/app/l/x": file}}}
 			w, err := w.Place(func(p string) (host.Entry, error) { return tree[p], nil })
 			if err != nil || len(w.Refusals) > 0 {
 				t.Fatal(err, w.Refusals)

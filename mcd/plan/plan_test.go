@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
@@ -88,13 +88,13 @@ func configOf(t *testing.T, f *txtar.File) plan.Config {
 func planFor(t *testing.T, from, to plan.Config) plan.Plan {
 	t.Helper()
 	h := hosttest.NewMachine().Host()
-	rules := plan.Rules{Policy: policy.Default()}
+	rules := plan.Rules{Policy: disruption.Default()}
 	accounts, err := apply.Accounts(t.Context(), h)
 	if err != nil {
 		t.Fatal(err)
 	}
 	first := plan.NewTransition(plan.Config{}, from, rules, accounts)
-	first.Decision = policy.Decision{}
+	first.Decision = disruption.Decision{}
 	start, contents := first.Plan(observe(t, h, first.Scope()), []byte(from.Name))
 	done, err := (apply.Runner{Host: h}).Run(t.Context(), start, contents)
 	if err != nil || done.Why != nil {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
@@ -48,14 +48,14 @@ func state(r *rand.Rand) host.State {
 	return s
 }
 
-func decision(r *rand.Rand) policy.Decision {
-	return policy.Decision{Actions: [][]policy.Action{
+func decision(r *rand.Rand) disruption.Decision {
+	return disruption.Decision{Actions: [][]disruption.Action{
 		nil,
-		{{Type: policy.ActionReboot}},
-		{{Type: policy.ActionRestart, Service: "a.service"}, {Type: policy.ActionReload, Service: "a.service"}, {Type: policy.ActionDaemonReload}, {Type: policy.ActionReload, Service: "b.service"}},
-		{{Type: policy.ActionRestart, Service: "db.service"}, {Type: policy.ActionReload, Service: "app.service"}},
-		{{Type: policy.ActionRestart, Service: "a.service"}, {Type: policy.ActionRestart, Service: "b.service"}, {Type: policy.ActionRestart, Service: "a.service"}},
-		{{Type: policy.ActionNone}},
+		{{Type: disruption.ActionReboot}},
+		{{Type: disruption.ActionRestart, Service: "a.service"}, {Type: disruption.ActionReload, Service: "a.service"}, {Type: disruption.ActionDaemonReload}, {Type: disruption.ActionReload, Service: "b.service"}},
+		{{Type: disruption.ActionRestart, Service: "db.service"}, {Type: disruption.ActionReload, Service: "app.service"}},
+		{{Type: disruption.ActionRestart, Service: "a.service"}, {Type: disruption.ActionRestart, Service: "b.service"}, {Type: disruption.ActionRestart, Service: "a.service"}},
+		{{Type: disruption.ActionNone}},
 	}[r.IntN(6)]}
 }
 
@@ -85,11 +85,11 @@ func TestPropertiesOfPlans(t *testing.T) {
 }
 
 // repeated checks that the actions are those of the decision, in its order and with its repetitions.
-func repeated(t *testing.T, actions []policy.Action, steps []plan.Step) {
+func repeated(t *testing.T, actions []disruption.Action, steps []plan.Step) {
 	t.Helper()
 	var want, got []string
 	for _, a := range actions {
-		if a.Type != policy.ActionNone {
+		if a.Type != disruption.ActionNone {
 			want = append(want, strings.ToLower(strings.ReplaceAll(a.String(), "DaemonReload", "Daemon-reload")))
 		}
 	}

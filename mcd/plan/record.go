@@ -10,7 +10,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy/secret"
+	"github.com/bunsen-os/bunsen/internal/secretmask"
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
@@ -63,6 +63,6 @@ func ParseConfig(mc mcfgv1.MachineConfig) (Config, error) {
 	}
 	// The error is ignored, because the controller has checked the annotation. A pattern that cannot be parsed matches
 	// nothing.
-	marked, _ := secret.ParsePaths(mc.Annotations[v1alpha1.SecretPathsAnnotation])
+	marked, _ := secretmask.ParsePaths(mc.Annotations[v1alpha1.SecretPathsAnnotation])
 	return Config{Name: NameOf(mc), Config: c, Secrets: marked}, nil
 }

@@ -9,14 +9,14 @@ import (
 	"strings"
 
 	"github.com/bunsen-os/bunsen/api/nodepath"
-	"github.com/bunsen-os/bunsen/internal/policy"
-	"github.com/bunsen-os/bunsen/mcd/desired"
+	"github.com/bunsen-os/bunsen/internal/disruption"
+
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
 // refuseReplacedByDirs refuses to create a directory in place of a file that no config wrote. The file would be lost,
 // because the daemon stores the originals only of paths that a config names.
-func refuseReplacedByDirs(observed, target host.State, w Transition) (refusals []policy.Refusal) {
+func refuseReplacedByDirs(observed, target host.State, w Transition) (refusals []disruption.Refusal) {
 	for p, shall := range target.Paths {
 		if shall.Kind != host.Dir {
 			continue
@@ -28,7 +28,7 @@ func refuseReplacedByDirs(observed, target host.State, w Transition) (refusals [
 		_, ours := w.Old.Paths[p]
 		replaces := w.New.Paths[p].Kind == host.Dir && !w.New.NoOverwrite[p] && is.Kind != host.Other
 		if !ours && !replaces {
-			refusals = append(refusals, policy.OnNode(policy.CheckPaths, p,
+			refusals = append(refusals, disruption.OnNode(disruption.CheckPaths, p,
 				fmt.Sprintf("the config needs a directory at this path, and this node has a %s that no config "+
 					"created. Choose another path, or move the %s away if the node does not need it", is.Kind,
 					is.Kind)))
@@ -38,8 +38,8 @@ func refuseReplacedByDirs(observed, target host.State, w Transition) (refusals [
 }
 
 // sortRefusals sorts refusals by field.
-func sortRefusals(refusals []policy.Refusal) []policy.Refusal {
-	slices.SortFunc(refusals, func(a, b policy.Refusal) int { return strings.Compare(a.Field, b.Field) })
+func sortRefusals(refusals []disruption.Refusal) []disruption.Refusal {
+	slices.SortFunc(refusals, func(a, b disruption.Refusal) int { return strings.Compare(a.Field, b.Field) })
 	return refusals
 }
 
@@ -47,7 +47,7 @@ func sortRefusals(refusals []policy.Refusal) []policy.Refusal {
 func (p Plan) Blocked(found []host.Blocker) Plan {
 	p.Refusals = slices.Clone(p.Refusals)
 	for _, b := range p.Counting(found) {
-		p.Refusals = append(p.Refusals, policy.OnNode(policy.CheckDisk, b.Path, b.String()))
+		p.Refusals = append(p.Refusals, disruption.OnNode(disruption.CheckDisk, b.Path, b.String()))
 	}
 	return p
 }
@@ -68,10 +68,12 @@ func (p Plan) Counting(found []host.Blocker) []host.Blocker {
 }
 
 // refuseNewIDs refuses to change the number of an existing account, because the account's files have the old number.
-func refuseNewIDs(observed, target host.State) (refusals []policy.Refusal) {
+func refuseNewIDs(observed, target host.State) (refusals []disruption.Refusal) {
 	refuse := func(field, what string, is, shall int) {
-		refusals = append(refusals, policy.OnNode(policy.CheckAccounts, field, fmt.Sprintf("it has the %s %d on this "+
-			"node, and the owner of its files would not exist with %d: give %d, or leave it out", what, is, shall, is)))
+		refusals = append(refusals, disruption.OnNode(disruption.CheckAccounts, field,
+			fmt.Sprintf("it has the %s %d on this "+
+				"node, and the owner of its files would not exist with %d: give %d, or leave it "+
+				"out", what, is, shall, is)))
 	}
 	for _, name := range slices.Sorted(maps.Keys(target.Users)) {
 		if is, shall := observed.Users[name], target.Users[name]; is.There && shall.There && is.UID != shall.UID {
@@ -87,12 +89,13 @@ func refuseNewIDs(observed, target host.State) (refusals []policy.Refusal) {
 }
 
 // refuseRemovedAccounts refuses a config that names an account which only the current config creates.
-func refuseRemovedAccounts(target host.State, named []policy.Account) (refusals []policy.Refusal) {
+func refuseRemovedAccounts(target host.State, named []disruption.Account) (refusals []disruption.Refusal) {
 	for _, a := range named {
 		user, isUser := target.Users[a.Name]
 		group, isGroup := target.Groups[a.Name]
-		if a.Kind == policy.KindUser && isUser && !user.There || a.Kind == policy.KindGroup && isGroup && !group.There {
-			refusals = append(refusals, policy.OnNode(policy.CheckAccounts, a.Field,
+		if a.Kind == disruption.KindUser && isUser && !user.There || a.Kind == disruption.KindGroup && isGroup &&
+			!group.There {
+			refusals = append(refusals, disruption.OnNode(disruption.CheckAccounts, a.Field,
 				fmt.Sprintf("it names %s %q, which goes because the config does not make it any more: keep it in "+
 					"passwd, or name another one", a.Kind, a.Name)))
 		}
@@ -101,14 +104,14 @@ func refuseRemovedAccounts(target host.State, named []policy.Account) (refusals 
 }
 
 // refuseUsedDirs refuses a file or link in place of a directory that is not empty.
-func refuseUsedDirs(target host.State, w Transition) (refusals []policy.Refusal) {
+func refuseUsedDirs(target host.State, w Transition) (refusals []disruption.Refusal) {
 	if len(w.Refusals) > 0 {
 		// A refusal in w may be about a path below a file of the same config, which would look like a used directory.
 		return nil
 	}
 	for p, want := range w.New.Paths {
 		if want.Kind != host.Dir && want.Kind != host.Absent && target.Paths[p].Kind == host.Dir {
-			refusals = append(refusals, policy.OnNode(policy.CheckPaths, p, host.Blocker{
+			refusals = append(refusals, disruption.OnNode(disruption.CheckPaths, p, host.Blocker{
 				Kind: host.UsedDir, Path: p, At: p,
 			}.String()))
 		}
@@ -118,7 +121,7 @@ func refuseUsedDirs(target host.State, w Transition) (refusals []policy.Refusal)
 
 // refuseOverwrites refuses to replace a file that existed before any config, unless the config sets overwrite: a new
 // machine with that file would not boot. refuseOverwrites does not refuse a path of the current config.
-func refuseOverwrites(target host.State, w Transition) (refusals []policy.Refusal) {
+func refuseOverwrites(target host.State, w Transition) (refusals []disruption.Refusal) {
 	for p, yields := range w.New.NoOverwrite {
 		want, was := w.New.Paths[p], target.Paths[origPath(p)]
 		if !yields || was.Kind == host.Absent || w.Old.NoOverwrite[p] && w.Old.Paths[p].Kind == want.Kind {
@@ -130,18 +133,20 @@ func refuseOverwrites(target host.State, w Transition) (refusals []policy.Refusa
 				was.Kind == host.Link) {
 			continue
 		}
-		refusals = append(refusals, policy.OnNode(policy.CheckPaths, p, fmt.Sprintf("this node has a %s at this path "+
-			"that no config created, and the config does not set overwrite: true, so a new node would not boot. Set "+
-			"overwrite: true, or choose another path", was.Kind)))
+		refusals = append(refusals, disruption.OnNode(disruption.CheckPaths, p,
+			fmt.Sprintf("this node has a %s at this path "+
+				"that no config created, and the config does not set overwrite: true, so a new node would not boot. "+
+				"Set "+
+				"overwrite: true, or choose another path", was.Kind)))
 	}
 	return sortRefusals(refusals)
 }
 
 // refuseHardLinks refuses hard links to files that do not exist after the update.
-func refuseHardLinks(target host.State, to desired.State) (refusals []policy.Refusal) {
+func refuseHardLinks(target host.State, to Desired) (refusals []disruption.Refusal) {
 	for p, e := range to.Paths {
 		if e.Kind == host.Hard && !slices.Contains([]host.Kind{host.File, host.Link}, target.Paths[e.Target].Kind) {
-			refusals = append(refusals, policy.OnNode(policy.CheckPaths, "storage.links "+p,
+			refusals = append(refusals, disruption.OnNode(disruption.CheckPaths, "storage.links "+p,
 				fmt.Sprintf("the target %s of this hard link is neither a file nor a link, on this node or in this "+
 					"config: correct the target", e.Target)))
 		}
@@ -151,7 +156,7 @@ func refuseHardLinks(target host.State, to desired.State) (refusals []policy.Ref
 
 // refuseSamePaths refuses two paths that links on the machine lead to the same file: the second one would overwrite the
 // first.
-func refuseSamePaths(target host.State, to desired.State) (refusals []policy.Refusal) {
+func refuseSamePaths(target host.State, to Desired) (refusals []disruption.Refusal) {
 	links := map[string]string{}
 	for p, e := range target.Paths {
 		if e.Kind == host.Link {
@@ -160,7 +165,7 @@ func refuseSamePaths(target host.State, to desired.State) (refusals []policy.Ref
 	}
 	places := map[string]string{} // places has only paths that a link leads to another place.
 	for p := range to.Paths {
-		if at := policy.ResolveLinks(links, p); at != p {
+		if at := disruption.ResolveLinks(links, p); at != p {
 			places[p] = at
 		}
 	}
@@ -178,20 +183,21 @@ func refuseSamePaths(target host.State, to desired.State) (refusals []policy.Ref
 	return refusals
 }
 
-func refuseSecondName(p, other string) policy.Refusal {
-	return policy.OnNode(policy.CheckPaths, p, fmt.Sprintf("a link on this node makes it the same place as %s, which "+
-		"the config names too: keep one of them", other))
+func refuseSecondName(p, other string) disruption.Refusal {
+	return disruption.OnNode(disruption.CheckPaths, p,
+		fmt.Sprintf("a link on this node makes it the same place as %s, which "+
+			"the config names too: keep one of them", other))
 }
 
 // refuseAppends refuses to append to a path that is not a file.
-func refuseAppends(observed, target host.State, to desired.State) (refusals []policy.Refusal) {
+func refuseAppends(observed, target host.State, to Desired) (refusals []disruption.Refusal) {
 	for _, p := range slices.Sorted(maps.Keys(to.Appends)) {
 		was := observed.Paths[p]
 		if orig := target.Paths[origPath(p)]; orig.Kind != host.Absent {
 			was = orig
 		}
 		if was.Kind != host.Absent && was.Kind != host.File {
-			refusals = append(refusals, policy.OnNode(policy.CheckPaths, "storage.files "+p,
+			refusals = append(refusals, disruption.OnNode(disruption.CheckPaths, "storage.files "+p,
 				fmt.Sprintf("this node has a %s at this path, and the config appends to a file or keeps its "+
 					"contents. Give the whole contents, or correct the path", was.Kind)))
 		}

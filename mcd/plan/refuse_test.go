@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/host"
@@ -48,7 +48,7 @@ func contentsOn(t *testing.T, m *hosttest.Machine, from,
 	if err != nil {
 		t.Fatal(err)
 	}
-	way, err := apply.Place(m.Host(), plan.NewTransition(from, to, plan.Rules{Policy: policy.Default()}, accounts))
+	way, err := apply.Place(m.Host(), plan.NewTransition(from, to, plan.Rules{Policy: disruption.Default()}, accounts))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,17 +3,17 @@ package plan
 import (
 	"fmt"
 
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
 // refuseUnsafe refuses paths that a user of the machine could redirect to files of another owner.
-func refuseUnsafe(observed host.State, w Transition) (refusals []policy.Refusal) {
+func refuseUnsafe(observed host.State, w Transition) (refusals []disruption.Refusal) {
 	for p, why := range observed.Unsafe {
 		_, wanted := w.New.Paths[p]
 		_, had := w.Old.Paths[p]
 		if wanted || had {
-			refusals = append(refusals, policy.OnNode(policy.CheckOwners, p, why))
+			refusals = append(refusals, disruption.OnNode(disruption.CheckOwners, p, why))
 		}
 	}
 	return sortRefusals(refusals)
@@ -21,7 +21,7 @@ func refuseUnsafe(observed host.State, w Transition) (refusals []policy.Refusal)
 
 // refuseForeignHomes refuses SSH keys for a user whose home directory belongs to another user. refuseForeignHomes does
 // not refuse keys of the current config.
-func refuseForeignHomes(observed, target host.State, w Transition) (refusals []policy.Refusal) {
+func refuseForeignHomes(observed, target host.State, w Transition) (refusals []disruption.Refusal) {
 	if observed.Accounts.Unprivileged {
 		return nil
 	}
@@ -57,7 +57,8 @@ func refuseForeignHomes(observed, target host.State, w Transition) (refusals []p
 		if at != home && is.Kind == host.Dir {
 			why = fmt.Sprintf("it is a link to %s; %s", at, why)
 		}
-		refusals = append(refusals, policy.OnNode(policy.CheckOwners, "passwd.users "+u.Name+" "+u.Account.Home, why))
+		refusals = append(refusals, disruption.OnNode(disruption.CheckOwners, "passwd.users "+u.Name+" "+u.Account.Home,
+			why))
 	}
 	return refusals
 }

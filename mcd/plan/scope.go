@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bunsen-os/bunsen/internal/policy"
-	"github.com/bunsen-os/bunsen/mcd/desired"
+	"github.com/bunsen-os/bunsen/internal/disruption"
+
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
@@ -33,7 +33,7 @@ type Scope struct {
 }
 
 // ScopeOf returns the parts of a machine that the daemon must observe for a transition between the configs.
-func ScopeOf(configs ...desired.State) Scope {
+func ScopeOf(configs ...Desired) Scope {
 	s := scopeBuilder{hard: map[string][]string{}}
 	replaced := map[string]bool{}
 	s.addPaths(host.RecordPath, host.ImageMark)
@@ -45,7 +45,7 @@ func ScopeOf(configs ...desired.State) Scope {
 		s.addAccounts(c)
 		for p, e := range c.Paths {
 			s.addPath(c, p, e)
-			before := func(other desired.State) bool { _, known := other.Paths[p]; return known }
+			before := func(other Desired) bool { _, known := other.Paths[p]; return known }
 			if !slices.ContainsFunc(configs[:i], before) {
 				s.addManaged(p)
 			}
@@ -76,13 +76,13 @@ func (s *scopeBuilder) addPaths(paths ...string) { s.paths = append(s.paths, pat
 
 func (s *scopeBuilder) addUnit(name string) {
 	s.units = append(s.units, name)
-	s.addPaths(desired.UnitPath(name))
+	s.addPaths(UnitPath(name))
 	if template, _ := host.TemplateOf(name); template != "" {
-		s.addPaths(desired.UnitPath(template))
+		s.addPaths(UnitPath(template))
 	}
 }
 
-func (s *scopeBuilder) addAccounts(c desired.State) {
+func (s *scopeBuilder) addAccounts(c Desired) {
 	if len(c.Users)+len(c.Groups) > 0 {
 		s.read = append(s.read, host.AccountsPath)
 	}
@@ -104,13 +104,13 @@ func (s *scopeBuilder) addAccounts(c desired.State) {
 }
 
 // addPath adds the paths that must be observed for one path of a config.
-func (s *scopeBuilder) addPath(c desired.State, p string, e host.Entry) {
+func (s *scopeBuilder) addPath(c Desired, p string, e host.Entry) {
 	if e.Kind == host.File && ownerOf(p) != "" {
 		// The original is read too, because its [Install] section counts as soon as the file is restored.
 		s.read = append(s.read, origPath(p))
 		for _, also := range host.AlsoOf(host.InstallOf(c.Contents[e.Digest])) {
 			s.units = append(s.units, also)
-			s.addPaths(desired.UnitPath(also))
+			s.addPaths(UnitPath(also))
 		}
 	}
 	if e.Kind == host.Hard {
@@ -137,7 +137,7 @@ func sorted(all []string) []string {
 func withParents(paths []string) []string {
 	dirs := map[string]bool{}
 	for _, p := range paths {
-		for dir := range policy.Parents(p) {
+		for dir := range disruption.Parents(p) {
 			if dirs[dir] {
 				break
 			}

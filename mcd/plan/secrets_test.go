@@ -7,7 +7,7 @@ import (
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/api/secretref"
+
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
@@ -19,8 +19,8 @@ func TestSecretsAreNotWrittenAsReferences(t *testing.T) {
 		source           string
 		manages, refused bool
 	}{
-		"a template is left out":                 {secretref.TemplateURL("${secret:registry/pull}"), false, false},
-		"an encrypted file is left out":          {secretref.SOPSURL("yaml", []byte("a: b")), false, false},
+		"a template is left out":                 {machineconfig.TemplateURL("${secret:registry/pull}"), false, false},
+		"an encrypted file is left out":          {machineconfig.SOPSURL("yaml", []byte("a: b")), false, false},
 		"an invalid template is refused":         {"data:application/vnd.bunsen.template,%24%7Boops", false, true},
 		"other contents are neither of the two.": {"data:,hello", true, false},
 	} {

@@ -6,15 +6,15 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bunsen-os/bunsen/internal/policy"
-	"github.com/bunsen-os/bunsen/mcd/desired"
+	"github.com/bunsen-os/bunsen/internal/disruption"
+
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
 // Target returns the state of a machine after the update from one config to another. Target contains the observed state
 // with the changes of the new config, the stored originals, and the restored originals. The parameter observed must
 // cover ScopeOf(from, to).
-func Target(observed host.State, from, to desired.State) host.State {
+func Target(observed host.State, from, to Desired) host.State {
 	t := &target{
 		State: withRoom(observed, len(to.Paths)), seen: observed, from: from, to: to,
 		units: map[string]host.Unit{},
@@ -54,7 +54,7 @@ func withRoom(s host.State, paths int) host.State {
 type target struct {
 	host.State
 	seen     host.State
-	from, to desired.State
+	from, to Desired
 	// files has the unit files and drop-ins of both configs, by unit. units has the result of unitAfter.
 	files map[string][]string
 	units map[string]host.Unit
@@ -160,13 +160,13 @@ func (t *target) complete(p string, want, was host.Entry, k originalRecord) host
 		want.Digest = host.DigestOf(whole)
 		t.Contents[want.Digest] = whole
 	}
-	open, before := t.to.Unset[p], desired.Unset{}
+	open, before := t.to.Unset[p], Unset{}
 	if is := t.seen.Paths[p]; was.Kind != want.Kind && is.Kind == want.Kind && !k.isKnown() {
 		was, before = is, t.from.Unset[p] // The path is from the first boot, so the unset attributes existed before.
 	} else if was.Kind == want.Kind {
-		before = desired.Unset{Mode: true, User: true, Group: true}
+		before = Unset{Mode: true, User: true, Group: true}
 	}
-	want.Mode, want.Owner = desired.Unset{
+	want.Mode, want.Owner = Unset{
 		Mode: open.Mode && before.Mode, User: open.User && before.User,
 		Group: open.Group && before.Group,
 	}.Fill(was, want)
@@ -204,7 +204,7 @@ func (t *target) restorePath(p string) {
 
 // removeKeyDirs removes the directories that were created for a user's SSH keys, if they are empty.
 func (t *target) removeKeyDirs(p string) {
-	for dir := range policy.Parents(p) {
+	for dir := range disruption.Parents(p) {
 		_, made := t.from.Parents[dir]
 		_, wanted := t.to.Paths[dir]
 		if !made || !strings.Contains(dir, "/.ssh") || wanted || t.hasWanted(dir) {
@@ -255,7 +255,7 @@ func (t *target) makeParents() {
 		if e.Kind == host.Absent {
 			continue
 		}
-		for dir := range policy.Parents(p) {
+		for dir := range disruption.Parents(p) {
 			if there[dir] {
 				break // This directory exists, and so do all directories above it.
 			}
@@ -293,7 +293,7 @@ func addRecord(s host.State, contents []byte) {
 	digest := host.DigestOf(contents)
 	s.Contents[digest] = contents
 	s.Paths[host.RecordPath] = host.Entry{Kind: host.File, Mode: 0o600, Digest: digest}
-	for dir := range policy.Parents(host.RecordPath) {
+	for dir := range disruption.Parents(host.RecordPath) {
 		if is := s.Paths[dir]; is.Kind != host.Dir && is.Kind != host.Link {
 			s.Paths[dir] = directory(dir, nil)
 		}

@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/policy"
-	"github.com/bunsen-os/bunsen/internal/policy/secret"
-	"github.com/bunsen-os/bunsen/mcd/desired"
+	"github.com/bunsen-os/bunsen/internal/disruption"
+	"github.com/bunsen-os/bunsen/internal/secretmask"
+
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
@@ -18,13 +18,13 @@ type Transition struct {
 	// From and To are the configs' names.
 	From, To string
 	// Old and New are the states that the two configs require.
-	Old, New desired.State
+	Old, New Desired
 	// Decision is the disruption of the change.
-	Decision policy.Decision
+	Decision disruption.Decision
 	// ReferencedAccounts are the accounts that the new config names and does not create.
-	ReferencedAccounts []policy.Account
+	ReferencedAccounts []disruption.Account
 	// Refusals are the refusals that do not depend on the machine, and the problems of New.
-	Refusals []policy.Refusal
+	Refusals []disruption.Refusal
 }
 
 // Config is a config with its name.
@@ -33,30 +33,30 @@ type Config struct {
 	Name   string
 	Config machineconfig.Config
 	// Secrets are the paths and units that users mark as secret.
-	Secrets secret.Paths
+	Secrets secretmask.Paths
 }
 
 // Rules are the cluster's disruption policy and overrides.
 type Rules struct {
 	// Policy has the disruption of each difference.
-	Policy policy.Policy
+	Policy disruption.Policy
 	// Overrides lift refusals.
-	Overrides policy.Overrides
+	Overrides disruption.Overrides
 }
 
 // NewTransition returns a transition with its disruption and its refusals.
 func NewTransition(from, to Config, rules Rules, accounts host.Accounts) Transition {
-	a, b := policy.Running(from.Config, to.Config)
+	a, b := disruption.Running(from.Config, to.Config)
 	w := Transition{
-		From: from.Name, To: to.Name, Old: desired.Of(a, accounts), New: desired.Of(b, accounts),
-		ReferencedAccounts: policy.AccountsNamed(b),
+		From: from.Name, To: to.Name, Old: DesiredOf(a, accounts), New: DesiredOf(b, accounts),
+		ReferencedAccounts: disruption.AccountsNamed(b),
 	}
-	w.Decision = policy.Decide(from.Config, to.Config, rules.Policy)
+	w.Decision = disruption.Decide(from.Config, to.Config, rules.Policy)
 	old := from.Config
 	if from.Name == "" {
 		old = withFirstPaths(old, machineconfig.Flattened(to.Config))
 	}
-	w.Refusals = policy.Refuse(old, to.Config, rules.Overrides)
+	w.Refusals = disruption.Refuse(old, to.Config, rules.Overrides)
 	w.Refusals = append(w.Refusals, aboutOtherFields(w.Refusals, w.New.Problems)...)
 	return w
 }
@@ -108,9 +108,10 @@ func (w Transition) spelled(field string) string {
 
 // aboutOtherFields returns the refusals in more whose fields have no refusal in already. One reason for each field is
 // enough.
-func aboutOtherFields(already, more []policy.Refusal) []policy.Refusal {
-	return slices.DeleteFunc(slices.Clone(more), func(r policy.Refusal) bool {
-		return r.Field != "" && slices.ContainsFunc(already, func(o policy.Refusal) bool { return o.Field == r.Field })
+func aboutOtherFields(already, more []disruption.Refusal) []disruption.Refusal {
+	return slices.DeleteFunc(slices.Clone(more), func(r disruption.Refusal) bool {
+		return r.Field != "" && slices.ContainsFunc(already,
+			func(o disruption.Refusal) bool { return o.Field == r.Field })
 	})
 }
 

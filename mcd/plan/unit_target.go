@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/bunsen-os/bunsen/mcd/desired"
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
@@ -50,10 +49,10 @@ func writeUnitRecords(t *target) {
 
 // decides reports whether the settings for a unit determine if it is enabled. A config with only drop-ins for a unit
 // does not determine this.
-func decides(w desired.Unit) bool { return w.Enabled != nil || w.Masked || w.HasContents }
+func decides(w Unit) bool { return w.Enabled != nil || w.Masked || w.HasContents }
 
 // setUnit sets whether a unit of the new config is enabled, and records or forgets its earlier state.
-func (t *target) setUnit(name string, w desired.Unit) {
+func (t *target) setUnit(name string, w Unit) {
 	u := t.unitAfter(name)
 	u.Enabled = t.isEnabledBy(name, w)
 	t.Units[name] = u
@@ -69,7 +68,7 @@ func (t *target) setUnit(name string, w desired.Unit) {
 // has an obstacle; then Diff has no step, and obstructedUnits names the unit. Without a setting, the present state
 // stays, except for a unit for which the current config has a setting, and for a unit that could not be enabled. A unit
 // of the latter two kinds returns to its earlier state, or gets its preset.
-func (t *target) isEnabledBy(name string, w desired.Unit) bool {
+func (t *target) isEnabledBy(name string, w Unit) bool {
 	was, u := t.seen.Units[name], t.unitAfter(name)
 	before := t.from.Units[name]
 	switch {
@@ -94,7 +93,7 @@ func (t *target) isEnabledBy(name string, w desired.Unit) bool {
 
 // isObstructedByConfig reports whether the configs themselves, and not the machine, keep a unit from being enabled: the
 // new config has the unit's file or the drop-in without [Install], or it ends what the unit had of [Install].
-func (t *target) isObstructedByConfig(name string, w desired.Unit) bool {
+func (t *target) isObstructedByConfig(name string, w Unit) bool {
 	o := t.unitAfter(name).Obstacle
 	_, own := t.to.Paths[o.At]
 	switch o.Why {
@@ -134,7 +133,7 @@ func (t *target) wasEnabled(name string, u host.Unit) bool {
 func (t *target) restoreUnit(name string) {
 	u, w := t.unitAfter(name), t.from.Units[name]
 	was, known := t.earlier[name]
-	own := t.Paths[desired.UnitPath(name)].Kind != host.Absent
+	own := t.Paths[UnitPath(name)].Kind != host.Absent
 	switch {
 	case u.Install == "":
 		u.Enabled = u.Enabled && known && was
@@ -205,8 +204,8 @@ func isEnabledByAlso(t *target, name string) bool {
 }
 
 // unmask removes a mask if the new config says mask: false.
-func unmask(t *target, name string, w desired.Unit) {
-	at := desired.UnitPath(name)
+func unmask(t *target, name string, w Unit) {
+	at := UnitPath(name)
 	if w.Unmask && !w.HasContents && host.IsMask(at, t.seen.Paths[at]) {
 		t.Paths[at] = host.Entry{}
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 )
 
 // Status is the daemon's progress in the update of its node. After a restart, the daemon determines it again: from the
@@ -25,7 +25,7 @@ type Status struct {
 	// RollingBack is true while the machine returns to the config that it had before the update.
 	RollingBack bool
 	// Refusals say why a running node cannot apply the desired config; empty in phases other than Refused.
-	Refusals []policy.Refusal
+	Refusals []disruption.Refusal
 }
 
 // isDegraded reports whether the Node is Degraded or Unreconcilable.

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
@@ -225,7 +225,7 @@ func TestTheObjectGoesWithItsNode(t *testing.T) {
 
 func TestWhatARunningNodeCannotTakeIsListedByField(t *testing.T) {
 	at := going(report.Refused, refound, func(p *report.Status) {
-		p.Refusals = []policy.Refusal{
+		p.Refusals = []disruption.Refusal{
 			{Field: "fips", Why: "install the node anew"},
 			{Field: "storage.files /etc/a append", Why: "a"},
 			{Field: "storage.files /etc/b append", Why: "b"},
@@ -255,7 +255,7 @@ func TestWhatARunningNodeCannotTakeIsListedByField(t *testing.T) {
 	}
 	for i := range 100 {
 		at.Refusals = append(at.Refusals,
-			policy.Refusal{Field: fmt.Sprintf("systemd.units%d%s", i, strings.Repeat("x", 100)), Why: "x"})
+			disruption.Refusal{Field: fmt.Sprintf("systemd.units%d%s", i, strings.Repeat("x", 100)), Why: "x"})
 	}
 	if all := at.ObjectStatus(mcfgv1.MachineConfigNodeStatus{}, 1, metav1.Time{}).IrreconcilableChanges; len(
 		all) != 32 || len(all[31].FieldPath) > 70 {

@@ -8,7 +8,7 @@ import (
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/api/secretref"
+
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
 
@@ -19,7 +19,7 @@ func PathsOf(c plan.Config) ([]string, error) {
 	if err != nil { // Such a config has no valid references, and machineconfig.Check refuses it.
 		flat = c.Config
 	}
-	files, err := secretref.Files(flat)
+	files, err := machineconfig.SecretFiles(flat)
 	var paths []string
 	for _, f := range files {
 		paths = append(paths, f.Path)
@@ -46,7 +46,7 @@ func Resolve(c plan.Config, contents Contents) (plan.Config, error) {
 		return !known
 	})
 	s.Links = withoutHanging(s.Links, hidden, gone)
-	if c.Config, err = secretref.Resolve(flat, contents); err != nil {
+	if c.Config, err = machineconfig.ResolveSecrets(flat, contents); err != nil {
 		return plan.Config{}, err
 	}
 	c.Secrets = slices.Clone(c.Secrets)
@@ -79,7 +79,7 @@ func withoutHanging(links []ign.Link, hidden, gone map[string]bool) []ign.Link {
 	})
 }
 
-// pattern returns the pattern of secret.Paths that matches one path.
+// pattern returns the pattern of secretmask.Paths that matches one path.
 func pattern(p string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(p)
 }

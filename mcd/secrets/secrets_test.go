@@ -12,7 +12,7 @@ import (
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/api/secretref"
+
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
@@ -30,7 +30,7 @@ func configOf(links map[string]string, paths ...string) plan.Config {
 		})
 	}
 	for _, p := range paths {
-		add(p, secretref.TemplateURL("${secret:a/b}"))
+		add(p, machineconfig.TemplateURL("${secret:a/b}"))
 	}
 	add("/etc/plain", "data:,plain")
 	hard := true

@@ -8,7 +8,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/trustfile"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy/distribution"
+	"github.com/bunsen-os/bunsen/internal/distribution"
 )
 
 // Machine is what the places of files depend on.

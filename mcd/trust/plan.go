@@ -11,8 +11,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/nodepath"
 	"github.com/bunsen-os/bunsen/api/trustfile"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy"
-	"github.com/bunsen-os/bunsen/mcd/desired"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
@@ -28,7 +27,7 @@ type Kept struct {
 	Files []string `json:"files,omitempty"`
 	Dirs  []string `json:"dirs,omitempty"`
 	// Policy is the disruption policy that was read last.
-	Policy policy.Policy `json:"policy"`
+	Policy disruption.Policy `json:"policy"`
 }
 
 // Target is what a machine shall have beside its config in force.
@@ -41,7 +40,7 @@ type Target struct {
 	// Machine decides the places of files.
 	Machine Machine
 	// Old and Want are the sets of files before and after. They do not have the paths of the config in force.
-	Old, Want desired.State
+	Old, Want plan.Desired
 	// Conflicts are the files that the config in force names. Blocked are those that the machine refuses.
 	Conflicts, Blocked []v1alpha1.TrustProblem
 	// files are those of Want by path. held are blocked paths that the daemon wrote before.
@@ -50,14 +49,14 @@ type Target struct {
 }
 
 // NewTarget returns the target for an answer of the server. The paths of the config in force belong to the config.
-func NewTarget(kept Kept, answer v1alpha1.NodeTrust, at desired.State, m Machine) *Target {
+func NewTarget(kept Kept, answer v1alpha1.NodeTrust, at plan.Desired, m Machine) *Target {
 	t := &Target{
 		Kept: kept, Answer: Merge(kept.Answer, answer), Machine: m, files: map[string]v1alpha1.TrustFile{},
 		held: map[string]host.Entry{},
 	}
 	names := namesOf(at)
-	t.Old, t.Want = desired.State{Paths: map[string]host.Entry{}}, desired.State{
-		Paths: map[string]host.Entry{}, Unset: map[string]desired.Unset{}, Contents: map[host.Digest][]byte{},
+	t.Old, t.Want = plan.Desired{Paths: map[string]host.Entry{}}, plan.Desired{
+		Paths: map[string]host.Entry{}, Unset: map[string]plan.Unset{}, Contents: map[host.Digest][]byte{},
 	}
 	for _, p := range kept.Files {
 		if !names.has(p) {
@@ -92,7 +91,7 @@ func (t *Target) want(f v1alpha1.TrustFile, names names) {
 	} //nolint:gosec // Check: 0644 or 0600
 	if dir := path.Dir(f.Path); path.Base(f.Path) == trustfile.RegistryFile && !names.has(dir) {
 		t.Want.Paths[dir] = host.Entry{Kind: host.Dir, Mode: 0o755}
-		t.Want.Unset[dir] = desired.Unset{Mode: true, User: true, Group: true}
+		t.Want.Unset[dir] = plan.Unset{Mode: true, User: true, Group: true}
 	}
 }
 
@@ -102,10 +101,10 @@ type names struct {
 	above map[string]bool
 }
 
-func namesOf(at desired.State) names {
+func namesOf(at plan.Desired) names {
 	n := names{at.Paths, map[string]bool{}}
 	for p := range at.Paths {
-		for dir := range policy.Parents(p) {
+		for dir := range disruption.Parents(p) {
 			n.above[dir] = true
 		}
 	}
@@ -117,7 +116,7 @@ func (n names) has(p string) bool {
 	if _, named := n.paths[p]; named {
 		return true
 	}
-	for dir := range policy.Parents(p) {
+	for dir := range disruption.Parents(p) {
 		if e, named := n.paths[dir]; named && e.Kind != host.Dir {
 			return true
 		}
@@ -129,7 +128,7 @@ func (n names) has(p string) bool {
 func (t *Target) Scope() plan.Scope {
 	s := plan.ScopeOf(t.Old, t.Want)
 	s.Paths = append(s.Paths, RecordPath)
-	for dir := range policy.Parents(RecordPath) {
+	for dir := range disruption.Parents(RecordPath) {
 		s.Paths = append(s.Paths, dir)
 	}
 	slices.Sort(s.Paths)

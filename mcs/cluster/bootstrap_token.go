@@ -13,7 +13,6 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
-	"github.com/bunsen-os/bunsen/mcs/share"
 )
 
 const (
@@ -37,7 +36,7 @@ const (
 func (c *Cluster) CreateBootstrapToken(ctx context.Context, machine mcs.JoiningMachine) (string, error) {
 	waiting, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	end, err := c.tokenLimits.Begin(waiting, share.RequesterOf(machine), c.Now())
+	end, err := c.tokenLimits.Begin(waiting, RequesterOf(machine), c.Now())
 	if err != nil {
 		return "", fmt.Errorf("creating a bootstrap token: %w", err)
 	}
@@ -81,7 +80,7 @@ func bootstrapTokenSecret(id, secret string, machine mcs.JoiningMachine, now tim
 		StringData: map[string]string{
 			"token-id":                       id,
 			"token-secret":                   secret,
-			"expiration":                     now.Add(share.TokenTTL).UTC().Format(time.RFC3339),
+			"expiration":                     now.Add(TokenTTL).UTC().Format(time.RFC3339),
 			"usage-bootstrap-authentication": "true",
 			"auth-extra-groups":              groups(machine),
 			"description":                    tokenDescription(machine),

@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/bunsen-os/bunsen/mcs"
-	"github.com/bunsen-os/bunsen/mcs/served"
 )
 
 // secrets is an API server that refuses the first few.
@@ -46,7 +45,7 @@ func secrets(t *testing.T, reason metav1.StatusReason, refusals int) (*Cluster, 
 	}))
 	t.Cleanup(api.Close)
 	now := func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 6, time.FixedZone("", 3600)) }
-	c, err := New(&rest.Config{Host: api.URL}, Options{Pools: served.NewPools(), Log: quiet, Now: now})
+	c, err := New(&rest.Config{Host: api.URL}, Options{Pools: mcs.NewPools(), Log: quiet, Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +122,7 @@ func TestEachReplicaHasALeaseOfItsOwn(t *testing.T) {
 
 func TestAReplicaThatIsCutOffForLongIsNotReady(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	pools := served.NewPools()
+	pools := mcs.NewPools()
 	pools.SetSynced()
 	b := &heartbeat{
 		Cluster:  &Cluster{Options: Options{Pools: pools, Now: func() time.Time { return now }}},

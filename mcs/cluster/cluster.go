@@ -12,9 +12,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcs/served"
-	"github.com/bunsen-os/bunsen/mcs/share"
-	"github.com/bunsen-os/bunsen/mcs/token"
+	"github.com/bunsen-os/bunsen/mcs"
+
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 const (
@@ -28,7 +28,7 @@ const (
 // Options are the options of a Cluster. Pools, Log and Now are required.
 type Options struct {
 	// Pools receives the config that each pool serves.
-	Pools *served.Pools
+	Pools *mcs.Pools
 	// Serve selects the config of new machines: v1alpha1.ServeHealthy or ServeNewest. A pool's own choice overrides
 	// Serve.
 	Serve string
@@ -75,7 +75,7 @@ type Cluster struct {
 	limited     *limitedUses
 	unlimited   *unlimitedUses
 	nodes       *nodes
-	tokenLimits share.Limits
+	tokenLimits ShareLimits
 	ca          []byte // ca is the CA that KubeletCA and NodeCA last received.
 }
 
@@ -103,13 +103,13 @@ func New(config *rest.Config, o Options) (*Cluster, error) {
 func (c *Cluster) Token(id string) *v1alpha1.ProvisioningToken { return c.tokens.get(id) }
 
 // Use counts one use of a token. For a token with a limited number of uses, Use returns after the use is written, so
-// that only one of two requests gets the last use. The error is a *token.InvalidError if the token is no longer valid.
+// that only one of two requests gets the last use. The error is a *join.InvalidError if the token is no longer valid.
 // Any other error means that the server cannot count the use now. For an unlimited token, Use returns nil at once and
 // writes the use later.
 func (c *Cluster) Use(ctx context.Context, id string, use v1alpha1.TokenUse) error {
 	known := c.Token(id)
 	if known == nil {
-		return &token.InvalidError{ID: id, Reason: token.Unknown}
+		return &join.InvalidError{ID: id, Reason: join.Unknown}
 	}
 	use.ID = rand.Text()
 	if known.Spec.Uses == 0 {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
-	"github.com/bunsen-os/bunsen/mcs/served"
 )
 
 var quiet = slog.New(slog.DiscardHandler)
@@ -61,7 +60,7 @@ func run(t *testing.T, config *rest.Config, o Options) (*Cluster, lines, func())
 	log := make(lines, 10000)
 	o.Log, o.Now = slog.New(slog.NewTextHandler(log, nil)), time.Now
 	if o.Pools == nil {
-		o.Pools = served.NewPools()
+		o.Pools = mcs.NewPools()
 	}
 	cluster, err := New(config, o)
 	if err != nil {
@@ -86,13 +85,13 @@ func run(t *testing.T, config *rest.Config, o Options) (*Cluster, lines, func())
 }
 
 // start runs a Cluster against the small server until the test ends.
-func start(t *testing.T, api *apiServer) (*served.Pools, lines) {
+func start(t *testing.T, api *apiServer) (*mcs.Pools, lines) {
 	t.Helper()
 	c, log, _ := run(t, &rest.Config{Host: api.URL}, Options{Serve: v1alpha1.ServeNewest})
 	return c.Pools, log
 }
 
-func serves(t *testing.T, s *served.Pools, pool, want string) {
+func serves(t *testing.T, s *mcs.Pools, pool, want string) {
 	t.Helper()
 	o, err := s.Config(pool)
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/mcs"
-	"github.com/bunsen-os/bunsen/mcs/variants"
 )
 
 // maxStored is how many configs the server remembers the files of the content store of.
@@ -31,7 +30,7 @@ func (c *Cluster) NodeContent(ctx context.Context, node, hash string) error {
 	}
 	var names []string
 	if err == nil {
-		names, err = variants.Configs(variants.Node{Name: node, Pools: pools, Reported: reported}, c.nodes.pools.list(),
+		names, err = VariantConfigs(VariantNode{Name: node, Pools: pools, Reported: reported}, c.nodes.pools.list(),
 			func(name string) ([]byte, error) { return c.nodes.content(ctx, name) })
 	}
 	if err != nil {

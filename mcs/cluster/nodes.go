@@ -19,9 +19,8 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy/membership"
+	"github.com/bunsen-os/bunsen/internal/membership"
 	"github.com/bunsen-os/bunsen/mcs"
-	"github.com/bunsen-os/bunsen/mcs/variants"
 )
 
 // cacheNodesDelay is how long the server collects changes of nodes' pools before it caches them.
@@ -95,7 +94,7 @@ func (c *Cluster) NodeConfig(ctx context.Context, node, config string) ([]byte, 
 		}
 		return c.nodes.content(ctx, name)
 	}
-	err = variants.Check(node, config, list, read)
+	err = CheckVariants(node, config, list, read)
 	if errors.As(err, new(*mcs.NotForNodeError)) && !c.nodes.pools.informer.HasSynced() {
 		// A pool that is not known yet may give the node this config.
 		return nil, fmt.Errorf("%w: the nodes of config %s are not known", mcs.ErrNotSynced, config)
@@ -103,7 +102,7 @@ func (c *Cluster) NodeConfig(ctx context.Context, node, config string) ([]byte, 
 	if err != nil {
 		return nil, err
 	}
-	if !c.nodes.pools.isReferenced(config) && variants.IsOwn(config, list, read) {
+	if !c.nodes.pools.isReferenced(config) && IsOwn(config, list, read) {
 		c.nodes.own.put(config, raw)
 	}
 	return raw, nil

@@ -22,7 +22,6 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
-	"github.com/bunsen-os/bunsen/mcs/share"
 )
 
 // selecting is a pool that selects nodes by a role and assigns a config.
@@ -228,7 +227,7 @@ func TestABootstrapTokenCountsThoughItsMachineLeft(t *testing.T) {
 			if _, err := cluster.CreateBootstrapToken(ctx, machine); (err != nil) != c.fails {
 				t.Errorf("minting: %v", err)
 			}
-			if n := left(t, new(share.Limits), machine) - left(t, &cluster.tokenLimits, machine); n != c.count {
+			if n := left(t, new(ShareLimits), machine) - left(t, &cluster.tokenLimits, machine); n != c.count {
 				t.Errorf("%d are counted, want %d", n, c.count)
 			}
 		})

@@ -4,8 +4,6 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-
-	"github.com/bunsen-os/bunsen/mcs/variants"
 )
 
 // The limits of the configs of single nodes that the server keeps for times without the API server: on disk with a
@@ -23,7 +21,7 @@ type ownConfigs struct {
 	log   *slog.Logger
 
 	mu     sync.Mutex
-	recent variants.Recent
+	recent RecentVariants
 	memory map[string][]byte // only without a cache
 }
 

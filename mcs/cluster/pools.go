@@ -20,7 +20,6 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
-	"github.com/bunsen-os/bunsen/mcs/served"
 )
 
 // The shortest and the longest time until the server retries a pool whose rendered config it could not read.
@@ -33,7 +32,7 @@ const (
 // configs of a megabyte each, so pools reads only configs that a pool serves. pools reads each config only once,
 // because the name of a rendered config identifies its content.
 type pools struct {
-	served       *served.Pools
+	served       *mcs.Pools
 	serveDefault string
 	cache        *Cache
 	client       rest.Interface

@@ -31,8 +31,8 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
-	"github.com/bunsen-os/bunsen/mcs/served"
-	"github.com/bunsen-os/bunsen/mcs/token"
+
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 // TestOnARealAPIServer has what only a real one shows: the kinds' own rules, who wins a race, the rights of the
@@ -63,13 +63,13 @@ func TestOnARealAPIServer(t *testing.T) {
 }
 
 // body is what a pool serves to curl.
-func body(t *testing.T, s *served.Pools) []byte {
+func body(t *testing.T, s *mcs.Pools) []byte {
 	t.Helper()
 	o, err := s.Config("worker")
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := o.Body(served.Format{Version: mcs.Newest})
+	b, err := o.Body(mcs.ServedFormat{Version: mcs.Newest})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,11 +128,11 @@ func oneWinner(t *testing.T, p *plane) {
 				Time:    metav1.Now(),
 				Address: fmt.Sprintf("192.0.2.%d", i), Config: "rendered-worker-1",
 			})
-			var refused *token.InvalidError
+			var refused *join.InvalidError
 			switch {
 			case err == nil:
 				served.Add(1)
-			case !errors.As(err, &refused) || refused.Reason != token.UsedUp:
+			case !errors.As(err, &refused) || refused.Reason != join.UsedUp:
 				t.Errorf("machine %d: %v", i, err)
 			}
 		})
@@ -145,14 +145,14 @@ func oneWinner(t *testing.T, p *plane) {
 	if served.Load() != 3 || known.Status.Used != 3 || len(known.Status.Recent) != 3 || known.Status.LastUsed == nil {
 		t.Errorf("%d machines were served by a token of 3 uses: %+v", served.Load(), known.Status)
 	}
-	if err := replicas[0].Use(t.Context(), "nosuchtokn", v1alpha1.TokenUse{}); !reasonIs(err, token.Unknown) {
+	if err := replicas[0].Use(t.Context(), "nosuchtokn", v1alpha1.TokenUse{}); !reasonIs(err, join.Unknown) {
 		t.Errorf("a token that is not there: %v", err)
 	}
 }
 
 // reasonIs tells whether an error is a refusal for a reason.
-func reasonIs(err error, want token.Reason) bool {
-	var refused *token.InvalidError
+func reasonIs(err error, want join.TokenReason) bool {
+	var refused *join.InvalidError
 	return errors.As(err, &refused) && refused.Reason == want
 }
 
@@ -174,7 +174,7 @@ func revoked(t *testing.T, p *plane) {
 		t.Fatal(err)
 	}
 	// However far the watch is behind: the write meets the newer version.
-	if err := c.Use(t.Context(), "bbbbbbbbbb", use); !reasonIs(err, token.Revoked) {
+	if err := c.Use(t.Context(), "bbbbbbbbbb", use); !reasonIs(err, join.Revoked) {
 		t.Errorf("got %v", err)
 	}
 	await(t, "the revocation", func() bool { return c.Token("bbbbbbbbbb").Spec.Revoked })
@@ -396,7 +396,7 @@ func goesOn(t *testing.T, c *Cluster, want []byte) {
 	use := v1alpha1.TokenUse{Time: metav1.Now(), Address: "192.0.2.1", Config: "rendered-worker-1"}
 	ctx, cancel := context.WithTimeout(t.Context(), requestTimeout)
 	defer cancel()
-	var refused *token.InvalidError
+	var refused *join.InvalidError
 	if err := c.Use(ctx, "dddddddddd", use); err == nil || errors.As(err, &refused) {
 		t.Errorf("a use that is to be counted: %v", err)
 	}

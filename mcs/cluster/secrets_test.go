@@ -15,11 +15,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/bunsen-os/bunsen/api/secretref"
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
 	mcssecrets "github.com/bunsen-os/bunsen/mcs/secrets"
-	"github.com/bunsen-os/bunsen/mcs/secrets/follow"
 )
 
 // nodeSecrets has nodes read the secrets of their configs, with the rights of the server's account: a new value, a
@@ -29,7 +28,7 @@ func nodeSecrets(t *testing.T, p *plane) {
 	rendered := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	rendered.Spec.Config.Raw = []byte(
 		`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/pull","contents":{"source":"` +
-			secretref.TemplateURL("${secret:registry/pull}") + `"}}]}}`)
+			machineconfig.TemplateURL("${secret:registry/pull}") + `"}}]}}`)
 	pool := selecting("secretive", name)
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
@@ -47,9 +46,9 @@ func nodeSecrets(t *testing.T, p *plane) {
 	c, log, _ := run(t, p.server, Options{})
 	log.await(t, "ready")
 	var said bytes.Buffer
-	server := func() *follow.Follower {
+	server := func() *mcssecrets.Follower {
 		t.Helper()
-		f, err := follow.New(p.server, follow.Options{
+		f, err := mcssecrets.NewFollower(p.server, mcssecrets.Options{
 			Pools: c.NodePools, Now: time.Now,
 			Log: slog.New(slog.NewTextHandler(&said, nil)), NewDecrypt: func(context.Context,
 				[][]byte,
@@ -62,7 +61,7 @@ func nodeSecrets(t *testing.T, p *plane) {
 		}
 		return f
 	}
-	reads := func(f *follow.Follower) v1alpha1.SecretsRevision {
+	reads := func(f *mcssecrets.Follower) v1alpha1.SecretsRevision {
 		t.Helper()
 		if err := f.Read(t.Context()); err != nil {
 			t.Fatal(err)
@@ -81,7 +80,7 @@ func nodeSecrets(t *testing.T, p *plane) {
 		}
 		return out
 	}
-	gets := func(because string, f *follow.Follower, want string) {
+	gets := func(because string, f *mcssecrets.Follower, want string) {
 		t.Helper()
 		text, err := f.NodeSecrets(t.Context(), "secretive-0", name)
 		var got v1alpha1.NodeSecrets
@@ -155,7 +154,7 @@ func keyServiceAway(t *testing.T, p *plane) {
 	rendered := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	rendered.Spec.Config.Raw = []byte(
 		`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/pull","contents":{"source":"` +
-			secretref.SOPSURL("binary", []byte("sealed")) + `"}}]}}`)
+			machineconfig.SOPSURL("binary", []byte("sealed")) + `"}}]}}`)
 	pool := selecting("sealed", name)
 	p.create(t, rendered, pool)
 	defer func() {
@@ -164,7 +163,7 @@ func keyServiceAway(t *testing.T, p *plane) {
 		}
 	}()
 	now, asked, away := time.Now(), 0, true
-	f, err := follow.New(p.server, follow.Options{
+	f, err := mcssecrets.NewFollower(p.server, mcssecrets.Options{
 		Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler),
 		NewDecrypt: func(ctx context.Context, _ [][]byte) (mcssecrets.Decrypt, error) {
 			if _, bounded := ctx.Deadline(); !bounded {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
-	"github.com/bunsen-os/bunsen/mcs/token"
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 const stormMachines = 1000
@@ -43,7 +43,7 @@ func storm(t *testing.T, p *plane) {
 				if err == nil {
 					return
 				}
-				if n > 10 || reasonIs(err, token.UsedUp) {
+				if n > 10 || reasonIs(err, join.UsedUp) {
 					t.Error(err)
 					return
 				}

@@ -8,13 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/mcs"
-	"github.com/bunsen-os/bunsen/mcs/share"
 )
 
 var morning = time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC)
-
-// tokensPerHour is how many bootstrap tokens a server creates in an hour.
-const tokensPerHour = 20_000
 
 // However often a token is used: the bootstrap tokens that are good at once have an end, others get theirs, and there
 // are new ones as those end.
@@ -33,7 +29,7 @@ func TestBootstrapTokensAreNotMintedWithoutEnd(t *testing.T) {
 		return ""
 	}
 	for range tokensPerHour/4 - 1 {
-		end, err := c.tokenLimits.Begin(t.Context(), share.RequesterOf(leaked), now)
+		end, err := c.tokenLimits.Begin(t.Context(), RequesterOf(leaked), now)
 		if err != nil {
 			t.Fatalf("the share is spent too early: %v", err)
 		}
@@ -58,10 +54,10 @@ func TestBootstrapTokensAreNotMintedWithoutEnd(t *testing.T) {
 }
 
 // left counts the bootstrap tokens that a machine may still have.
-func left(t *testing.T, limits *share.Limits, m mcs.JoiningMachine) (n int) {
+func left(t *testing.T, limits *ShareLimits, m mcs.JoiningMachine) (n int) {
 	t.Helper()
 	for {
-		end, err := limits.Begin(t.Context(), share.RequesterOf(m), morning)
+		end, err := limits.Begin(t.Context(), RequesterOf(m), morning)
 		if err != nil {
 			return n
 		}
@@ -74,7 +70,7 @@ func left(t *testing.T, limits *share.Limits, m mcs.JoiningMachine) (n int) {
 // not use up what they need when it is back.
 func TestWhatWasNotMintedDoesNotCount(t *testing.T) {
 	machine := mcs.JoiningMachine{Pool: "worker"}
-	all := left(t, new(share.Limits), machine)
+	all := left(t, new(ShareLimits), machine)
 	for says, c := range map[string]struct{ away, mints, want int }{
 		"one that is forbidden":                      {1, 1, all},
 		"one that is forbidden, and one that is not": {1, 2, all - 1},

@@ -17,7 +17,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
-	"github.com/bunsen-os/bunsen/mcs/trust/follow"
+	"github.com/bunsen-os/bunsen/mcs/trust"
 )
 
 // nodeTrust has nodes read certificates from a ConfigMap with the rights of the server's account: of their pools only,
@@ -49,9 +49,9 @@ func nodeTrust(t *testing.T, p *plane) {
 	c, log, _ := run(t, p.server, Options{Cache: cached})
 	log.await(t, "ready")
 	var said bytes.Buffer
-	follower := func(config *rest.Config) *follow.Follower {
+	follower := func(config *rest.Config) *trust.Follower {
 		t.Helper()
-		f, err := follow.New(config, follow.Options{
+		f, err := trust.NewFollower(config, trust.Options{
 			Cache: cached, Pools: c.NodePools,
 			Log: slog.New(slog.NewTextHandler(&said, nil)), Now: time.Now,
 		})
@@ -60,7 +60,7 @@ func nodeTrust(t *testing.T, p *plane) {
 		}
 		return f
 	}
-	gets := func(because string, f *follow.Follower, want int) v1alpha1.NodeTrust {
+	gets := func(because string, f *trust.Follower, want int) v1alpha1.NodeTrust {
 		t.Helper()
 		text, _, err := f.NodeTrust(t.Context(), "trusting-0", "")
 		var got v1alpha1.NodeTrust
@@ -72,7 +72,7 @@ func nodeTrust(t *testing.T, p *plane) {
 		}
 		return got
 	}
-	reads := func(f *follow.Follower) {
+	reads := func(f *trust.Follower) {
 		t.Helper()
 		if err := f.Read(t.Context()); err != nil {
 			t.Error(err)

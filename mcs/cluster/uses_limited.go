@@ -8,8 +8,8 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcs/batch"
-	"github.com/bunsen-os/bunsen/mcs/token"
+	"github.com/bunsen-os/bunsen/mcs"
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 // limitedUses counts the uses of tokens with a limited number of uses. A use counts after the server has written it
@@ -19,7 +19,7 @@ type limitedUses struct {
 		*v1alpha1.ProvisioningToken, error)
 	read    func(context.Context, string) (*v1alpha1.ProvisioningToken, error)
 	now     func() time.Time
-	batches batch.Writer[*v1alpha1.ProvisioningToken, v1alpha1.TokenUse]
+	batches mcs.BatchWriter[*v1alpha1.ProvisioningToken, v1alpha1.TokenUse]
 }
 
 func newLimitedUses(t *tokens, now func() time.Time) *limitedUses {
@@ -28,7 +28,7 @@ func newLimitedUses(t *tokens, now func() time.Time) *limitedUses {
 	return l
 }
 
-// count counts one use. The error is a *token.InvalidError if no use is left. Any other error is the reason why the
+// count counts one use. The error is a *join.InvalidError if no use is left. Any other error is the reason why the
 // server cannot write the use. A client whose use is counted gets its config, even if its request ends meanwhile.
 func (l *limitedUses) count(ctx context.Context, known *v1alpha1.ProvisioningToken, use v1alpha1.TokenUse) error {
 	return l.batches.Do(ctx, known.Name, known, use)
@@ -49,8 +49,8 @@ func (l *limitedUses) write(ctx context.Context, known *v1alpha1.ProvisioningTok
 		updated := known.DeepCopy()
 		results, counted := make([]error, len(uses)), 0
 		for i, use := range uses {
-			if results[i] = token.CheckUsable(updated, l.now()); results[i] == nil {
-				updated.Status = token.AddUse(updated.Status, use)
+			if results[i] = join.CheckUsable(updated, l.now()); results[i] == nil {
+				updated.Status = join.AddUse(updated.Status, use)
 				counted++
 			}
 		}
@@ -69,7 +69,7 @@ func (l *limitedUses) write(ctx context.Context, known *v1alpha1.ProvisioningTok
 		}
 		switch {
 		case errors.Is(err, errGone):
-			return nil, nil, &token.InvalidError{ID: known.Name, Reason: token.Unknown}
+			return nil, nil, &join.InvalidError{ID: known.Name, Reason: join.Unknown}
 		case err != nil:
 			return nil, nil, err
 		case isCounted(next.Status, uses):

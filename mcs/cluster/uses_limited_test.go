@@ -15,7 +15,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcs/token"
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 // object is one token in an API server's store: a write succeeds over the version that it names only.
@@ -113,7 +113,7 @@ func TestWhateverTheRaceEachUseHasOneWinner(t *testing.T) {
 			t.Errorf("%+v: %d were served and %d are counted, want %d", c, served, o.now.Status.Used, want)
 		}
 		for _, err := range refused {
-			if !reasonIs(err, token.UsedUp) {
+			if !reasonIs(err, join.UsedUp) {
 				t.Errorf("%+v: %v", c, err)
 			}
 		}
@@ -160,14 +160,14 @@ func TestATokenThatEndsMeanwhileServesNobody(t *testing.T) {
 		change(&o.now)
 		o.now.ResourceVersion = "newer"
 		err := o.replica().count(t.Context(), known, v1alpha1.TokenUse{})
-		var refused *token.InvalidError
+		var refused *join.InvalidError
 		if !errors.As(err, &refused) || !strings.Contains(err.Error(), because) {
 			t.Errorf("%s: %v", because, err)
 		}
 	}
 	o := newObject(5)
 	o.before = func() error { return errGone }
-	if err := o.replica().count(t.Context(), o.now.DeepCopy(), v1alpha1.TokenUse{}); !reasonIs(err, token.Unknown) {
+	if err := o.replica().count(t.Context(), o.now.DeepCopy(), v1alpha1.TokenUse{}); !reasonIs(err, join.Unknown) {
 		t.Errorf("deleted: %v", err)
 	}
 }
@@ -238,7 +238,7 @@ func TestAWriteWithoutAnAnswerCountsOnce(t *testing.T) {
 					use := v1alpha1.TokenUse{Time: at, Address: "192.0.2.1", ID: rand.Text()}
 					if err := replica.count(t.Context(), known, use); err == nil {
 						served++
-					} else if !reasonIs(err, token.UsedUp) {
+					} else if !reasonIs(err, join.UsedUp) {
 						t.Error(err)
 					}
 				}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcs/token"
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 const (
@@ -97,7 +97,7 @@ func (t *unlimitedUses) flushOne(ctx context.Context, id string, u *pendingUses)
 		status := known.Status
 		status.Used += int32(min(u.count-len(u.recent), math.MaxInt32-int(status.Used)))
 		for _, use := range u.recent {
-			status = token.AddUse(status, use)
+			status = join.AddUse(status, use)
 		}
 		_, err := t.tokens.write(ctx, known, status)
 		if !errors.Is(err, errConflict) && !fault.IsUnknown(err) {

@@ -11,15 +11,15 @@ import (
 )
 
 var (
-	noon  = time.Date(2026, 11, 21, 12, 20, 0, 0, time.UTC)
-	hash  = "sha512-" + strings.Repeat("0a", 64)
-	other = "sha512-" + strings.Repeat("0b", 64)
-	key   = []byte("the key that all replicas share.")
+	noon     = time.Date(2026, 11, 21, 12, 20, 0, 0, time.UTC)
+	someHash = "sha512-" + strings.Repeat("0a", 64)
+	other    = "sha512-" + strings.Repeat("0b", 64)
+	key      = []byte("the key that all replicas share.")
 )
 
 // TestAGrantIsForOneFile has what an attacker may try with a grant for one file.
 func TestAGrantIsForOneFile(t *testing.T) {
-	good := sign(key, hash, "worker", expiry(noon))
+	good := sign(key, someHash, "worker", expiry(noon))
 	end, rest, _ := strings.Cut(good, ".")
 	mac, _, _ := strings.Cut(rest, ".")
 	for says, c := range map[string]struct {
@@ -28,27 +28,27 @@ func TestAGrantIsForOneFile(t *testing.T) {
 		at          time.Time
 		want        error
 	}{
-		"the grant of a config":           {good, hash, [][]byte{key}, noon, nil},
-		"at its last second":              {good, hash, [][]byte{key}, expiry(noon).Add(-time.Second), nil},
-		"after a new certificate":         {good, hash, [][]byte{[]byte("another key"), key}, noon, nil},
-		"at a server whose clock is late": {good, hash, [][]byte{key}, noon.Add(-time.Hour), nil},
-		"after its end":                   {good, hash, [][]byte{key}, expiry(noon), ErrExpired},
+		"the grant of a config":           {good, someHash, [][]byte{key}, noon, nil},
+		"at its last second":              {good, someHash, [][]byte{key}, expiry(noon).Add(-time.Second), nil},
+		"after a new certificate":         {good, someHash, [][]byte{[]byte("another key"), key}, noon, nil},
+		"at a server whose clock is late": {good, someHash, [][]byte{key}, noon.Add(-time.Hour), nil},
+		"after its end":                   {good, someHash, [][]byte{key}, expiry(noon), ErrExpired},
 		"for another file":                {good, other, [][]byte{key}, noon, ErrUnknownKey},
-		"of another server":               {good, hash, [][]byte{[]byte("another key")}, noon, ErrUnknownKey},
-		"where no key is known":           {good, hash, nil, noon, ErrUnknownKey},
-		"with another pool":               {strings.Replace(good, "worker", "master", 1), hash, [][]byte{key}, noon, ErrUnknownKey},
-		"with a later end":                {"9" + good[1:], hash, [][]byte{key}, noon, ErrNoGrant},
-		"with an end an hour later":       {sign([]byte("guess"), hash, "worker", expiry(noon).Add(time.Hour)), hash, [][]byte{key}, noon, ErrUnknownKey},
-		"with a forged signature":         {end + "." + strings.Repeat("A", len(mac)) + ".worker", hash, [][]byte{key}, noon, ErrUnknownKey},
-		"with a part of the signature":    {end + "." + mac[:4] + ".worker", hash, [][]byte{key}, noon, ErrUnknownKey},
-		"with an empty signature":         {end + "..worker", hash, [][]byte{key}, noon, ErrUnknownKey},
-		"with an end in another form":     {"+" + good, hash, [][]byte{key}, noon, ErrNoGrant},
-		"with a leading zero":             {"0" + good, hash, [][]byte{key}, noon, ErrNoGrant},
-		"with a line end in the pool":     {good + "\nx", hash, [][]byte{key}, noon, ErrNoGrant},
-		"with a negative end":             {"-1." + mac + ".worker", hash, [][]byte{key}, noon, ErrNoGrant},
-		"with a pool without end":         {end + "." + mac + "." + strings.Repeat("a", 600), hash, [][]byte{key}, noon, ErrNoGrant},
-		"no grant":                        {"", hash, [][]byte{key}, noon, ErrNoGrant},
-		"a token":                         {"aaaaaaaaaa.bbbbbbbb", hash, [][]byte{key}, noon, ErrNoGrant},
+		"of another server":               {good, someHash, [][]byte{[]byte("another key")}, noon, ErrUnknownKey},
+		"where no key is known":           {good, someHash, nil, noon, ErrUnknownKey},
+		"with another pool":               {strings.Replace(good, "worker", "master", 1), someHash, [][]byte{key}, noon, ErrUnknownKey},
+		"with a later end":                {"9" + good[1:], someHash, [][]byte{key}, noon, ErrNoGrant},
+		"with an end an hour later":       {sign([]byte("guess"), someHash, "worker", expiry(noon).Add(time.Hour)), someHash, [][]byte{key}, noon, ErrUnknownKey},
+		"with a forged signature":         {end + "." + strings.Repeat("A", len(mac)) + ".worker", someHash, [][]byte{key}, noon, ErrUnknownKey},
+		"with a part of the signature":    {end + "." + mac[:4] + ".worker", someHash, [][]byte{key}, noon, ErrUnknownKey},
+		"with an empty signature":         {end + "..worker", someHash, [][]byte{key}, noon, ErrUnknownKey},
+		"with an end in another form":     {"+" + good, someHash, [][]byte{key}, noon, ErrNoGrant},
+		"with a leading zero":             {"0" + good, someHash, [][]byte{key}, noon, ErrNoGrant},
+		"with a line end in the pool":     {good + "\nx", someHash, [][]byte{key}, noon, ErrNoGrant},
+		"with a negative end":             {"-1." + mac + ".worker", someHash, [][]byte{key}, noon, ErrNoGrant},
+		"with a pool without end":         {end + "." + mac + "." + strings.Repeat("a", 600), someHash, [][]byte{key}, noon, ErrNoGrant},
+		"no grant":                        {"", someHash, [][]byte{key}, noon, ErrNoGrant},
+		"a token":                         {"aaaaaaaaaa.bbbbbbbb", someHash, [][]byte{key}, noon, ErrNoGrant},
 	} {
 		t.Run(says, func(t *testing.T) {
 			pool, err := Check(c.keys, c.grant, c.hash, c.at)
@@ -63,16 +63,16 @@ func TestAGrantIsForOneFile(t *testing.T) {
 }
 
 func FuzzCheck(f *testing.F) {
-	f.Add(sign(key, hash, "worker", expiry(noon)))
+	f.Add(sign(key, someHash, "worker", expiry(noon)))
 	f.Add("1.a.b")
 	f.Fuzz(func(t *testing.T, grant string) {
-		pool, err := Check([][]byte{key}, grant, hash, noon)
+		pool, err := Check([][]byte{key}, grant, someHash, noon)
 		if err != nil {
 			return
 		}
 		end, _, _ := strings.Cut(grant, ".")
 		seconds, err := strconv.ParseInt(end, 10, 64)
-		if err != nil || grant != sign(key, hash, pool, time.Unix(seconds, 0)) {
+		if err != nil || grant != sign(key, someHash, pool, time.Unix(seconds, 0)) {
 			t.Errorf("%q is valid", grant)
 		}
 	})
@@ -88,8 +88,8 @@ func TestMachinesThatBootTogetherHaveTheSameGrants(t *testing.T) {
 		return a
 	}
 	first, same, later := at(noon), at(noon.Add(39*time.Minute)), at(noon.Add(40*time.Minute))
-	if first.Grant(hash) != same.Grant(hash) || first.Expires != same.Expires ||
-		first.Grant(hash) == later.Grant(hash) {
+	if first.Grant(someHash) != same.Grant(someHash) || first.Expires != same.Expires ||
+		first.Grant(someHash) == later.Grant(someHash) {
 		t.Error("grants change at another time than with the hour")
 	}
 	if life := first.Expires.Sub(noon.Add(39 * time.Minute)); life < grantLife {

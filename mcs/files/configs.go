@@ -10,13 +10,13 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcs/served"
+	"github.com/bunsen-os/bunsen/mcs"
 )
 
 // SetConfigs serves exactly the given configs, by pool, and removes all other pools. After that, the pools count as
 // synced. The error joins the problems of the configs that cannot be served. The pools of these configs continue to
 // serve the previous config. No other code may change the pools.
-func SetConfigs(pools *served.Pools, configs map[string]*mcfgv1.MachineConfig, log *slog.Logger) error {
+func SetConfigs(pools *mcs.Pools, configs map[string]*mcfgv1.MachineConfig, log *slog.Logger) error {
 	before := pools.Status()
 	var bad []error
 	for _, pool := range slices.Sorted(maps.Keys(configs)) {

@@ -15,7 +15,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/bunsen-os/bunsen/mcs/served"
+	"github.com/bunsen-os/bunsen/mcs"
 )
 
 // pollInterval is how often the server reads files again. The interval is short because the files are few and local.
@@ -38,7 +38,7 @@ type CheckName func(pool string, rendered *mcfgv1.MachineConfig) error
 type Dir struct {
 	path  string
 	check CheckName
-	pools *served.Pools
+	pools *mcs.Pools
 	log   *slog.Logger
 
 	digest string // digest is the digest of the files as they were last read.
@@ -46,7 +46,7 @@ type Dir struct {
 
 // OpenDir prepares to serve a directory. OpenDir returns an error if there is no such directory. Run reads the files of
 // the directory.
-func OpenDir(path string, check CheckName, pools *served.Pools, log *slog.Logger) (*Dir, error) {
+func OpenDir(path string, check CheckName, pools *mcs.Pools, log *slog.Logger) (*Dir, error) {
 	info, err := os.Stat(path)
 	if err == nil && !info.IsDir() {
 		err = fmt.Errorf("%s is not a directory", path)

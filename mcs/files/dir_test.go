@@ -20,7 +20,6 @@ import (
 
 	"github.com/bunsen-os/bunsen/mcs"
 	"github.com/bunsen-os/bunsen/mcs/files"
-	"github.com/bunsen-os/bunsen/mcs/served"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -70,7 +69,7 @@ func TestFoldersOfConfigs(t *testing.T) {
 			if archive.Files[last].Name != "want" {
 				t.Fatal("the last file must be called want")
 			}
-			dir, on := folder(t, archive.Files[:last]), served.NewPools()
+			dir, on := folder(t, archive.Files[:last]), mcs.NewPools()
 			d, err := files.OpenDir(dir, promised, on, quiet())
 			if err != nil {
 				t.Fatal(err)
@@ -92,7 +91,7 @@ func TestFoldersOfConfigs(t *testing.T) {
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // outcome is what a look led to, without the folder's name.
-func outcome(err error, on *served.Pools, dir string) string {
+func outcome(err error, on *mcs.Pools, dir string) string {
 	var out strings.Builder
 	if err != nil {
 		fmt.Fprintln(&out, strings.ReplaceAll(err.Error(), dir+"/", ""))
@@ -113,13 +112,13 @@ spec:
 `
 
 // bodyOf is the body that a pool's machines get.
-func bodyOf(t *testing.T, on *served.Pools, pool string) string {
+func bodyOf(t *testing.T, on *mcs.Pools, pool string) string {
 	t.Helper()
 	offer, err := on.Config(pool)
 	if err != nil {
 		return err.Error()
 	}
-	body, err := offer.Body(served.Format{Version: mcs.Newest})
+	body, err := offer.Body(mcs.ServedFormat{Version: mcs.Newest})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +130,7 @@ func bodyOf(t *testing.T, on *served.Pools, pool string) string {
 func TestAFolderIsFollowed(t *testing.T) {
 	dir := folder(t, []txtar.File{{Name: "worker.yaml", Data: fmt.Appendf(nil, good, "one")}})
 	var log bytes.Buffer
-	on := served.NewPools()
+	on := mcs.NewPools()
 	synctest.Test(t, func(t *testing.T) {
 		d, err := files.OpenDir(dir, promised, on, slog.New(slog.NewTextHandler(&log, nil)))
 		if err != nil {
@@ -191,7 +190,7 @@ func TestAFolderIsFollowed(t *testing.T) {
 // TestAPoolThatNeverWorkedGoesToo: a config that cannot be served leaves nothing behind.
 func TestAPoolThatNeverWorkedGoesToo(t *testing.T) {
 	bad := strings.ReplaceAll(fmt.Sprintf(good, "one"), "path: /etc/a", "path: relative")
-	dir, on := folder(t, []txtar.File{{Name: "worker.yaml", Data: []byte(bad)}}), served.NewPools()
+	dir, on := folder(t, []txtar.File{{Name: "worker.yaml", Data: []byte(bad)}}), mcs.NewPools()
 	d, err := files.OpenDir(dir, promised, on, quiet())
 	if err != nil {
 		t.Fatal(err)
@@ -228,7 +227,7 @@ func FuzzFolders(f *testing.F) {
 	f.Add([]byte("---\n# nothing\n---\n{}\n---"))
 	f.Add([]byte(`{"kind":"List","apiVersion":"v1","items":[{},{"kind":"MachineConfig"}]} {"a":`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		on := served.NewPools()
+		on := mcs.NewPools()
 		d, err := files.OpenDir(folder(t, []txtar.File{{Name: "worker.yaml", Data: data}}), promised, on, quiet())
 		if err != nil {
 			t.Fatal(err)
@@ -244,7 +243,7 @@ func TestAFolderThatWasNeverGoodServesNothing(t *testing.T) {
 	dir := folder(t, []txtar.File{{Name: "worker.yaml", Data: []byte("{")}})
 	var log bytes.Buffer
 	synctest.Test(t, func(t *testing.T) {
-		d, err := files.OpenDir(dir, promised, served.NewPools(), slog.New(slog.NewTextHandler(&log, nil)))
+		d, err := files.OpenDir(dir, promised, mcs.NewPools(), slog.New(slog.NewTextHandler(&log, nil)))
 		if err != nil {
 			t.Fatal(err)
 		}

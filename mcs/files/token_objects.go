@@ -6,7 +6,7 @@ import (
 	"regexp"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcs/token"
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 var tokenHash = regexp.MustCompile(`^[0-9a-f]{64}$`)
@@ -41,7 +41,7 @@ func readTokens(all []file) (out []*v1alpha1.ProvisioningToken, err error) {
 // validate returns the errors for values that the API server would refuse.
 func validate(p *v1alpha1.ProvisioningToken) (bad []error) {
 	const again = "use the object that `bunsen token create --offline` prints"
-	if !token.IsID(p.Name) {
+	if !join.IsID(p.Name) {
 		bad = append(bad, fmt.Errorf("the name %q is not a token id of ten characters of a-z and 2-7: %s", p.Name,
 			again))
 	}

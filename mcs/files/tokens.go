@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcs/token"
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 // tokenType is the type of the objects in a file of tokens.
@@ -132,23 +132,23 @@ func (t *Tokens) find(id string) (tokenEntry, bool) {
 }
 
 // Use counts one use of a token. For a token with a limited number of uses, Use returns nil after the use is on disk. A
-// crash may lose a use, but never grants a use twice. The error is a *token.InvalidError if no use is left or the token
+// crash may lose a use, but never grants a use twice. The error is a *join.InvalidError if no use is left or the token
 // was removed. Any other error means that the server cannot count the use now.
 func (t *Tokens) Use(ctx context.Context, id string, use v1alpha1.TokenUse) error {
 	known := t.Token(id)
-	if err := token.CheckUsable(known, t.now()); err != nil {
+	if err := join.CheckUsable(known, t.now()); err != nil {
 		return err
 	}
 	k, ok := t.find(id)
 	switch {
 	case !ok: // The token was removed after the check.
-		return &token.InvalidError{ID: id, Reason: token.Unknown}
+		return &join.InvalidError{ID: id, Reason: join.Unknown}
 	case known.Spec.Uses == 0:
 		k.uses.add(use)
 		return nil
 	}
 	err := t.usesDir.count(ctx, k.uses, known.Spec.Uses, use)
-	if invalid := (*token.InvalidError)(nil); err == nil || errors.As(err, &invalid) {
+	if invalid := (*join.InvalidError)(nil); err == nil || errors.As(err, &invalid) {
 		return err
 	}
 	return fmt.Errorf("counting a use of token %s: %w", id, err)

@@ -22,7 +22,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs/files"
-	"github.com/bunsen-os/bunsen/mcs/token"
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 // noon is the time of every test.
@@ -97,8 +97,8 @@ func onDisk(t *testing.T, dir, id string) int32 {
 	return page.Status.Used
 }
 
-func reason(err error) token.Reason {
-	var r *token.InvalidError
+func reason(err error) join.TokenReason {
+	var r *join.InvalidError
 	if errors.As(err, &r) {
 		return r.Reason
 	}
@@ -121,7 +121,7 @@ func TestALimitedTokenIsNeverGivenOnceTooOften(t *testing.T) {
 					if kept := onDisk(t, d.dir, limited); kept < told {
 						t.Errorf("%d uses were granted, %d are on disk", told, kept)
 					}
-				case reason(err) == token.UsedUp:
+				case reason(err) == join.UsedUp:
 					refused.Add(1)
 				default:
 					t.Error(err)
@@ -155,7 +155,7 @@ func TestAHistoryOfUsesCrashesAndReloads(t *testing.T) {
 			case 0, 1:
 				if err := tokens.Use(t.Context(), limited, from("192.0.2.1")); err == nil {
 					granted++
-				} else if reason(err) != token.UsedUp {
+				} else if reason(err) != join.UsedUp {
 					t.Error(err)
 				}
 			case 2: // a crash, which leaves half a page
@@ -234,7 +234,7 @@ func TestWhoDoesNotWaitIsNotAnswered(t *testing.T) {
 	for range 10 {
 		if err := tokens.Use(ctx, limited, from("192.0.2.1")); err == nil {
 			granted++
-		} else if !errors.Is(err, context.Canceled) && reason(err) != token.UsedUp {
+		} else if !errors.Is(err, context.Canceled) && reason(err) != join.UsedUp {
 			t.Error(err)
 		}
 	}
@@ -310,7 +310,7 @@ func TestWhatWasNotedIsWrittenThoughNothingIsGranted(t *testing.T) {
 	_ = tokens.Use(t.Context(), limited, from("192.0.2.1"))
 	write(t, d.file, object(limited, "  uses: 5\n"))
 	_ = tokens.Reload()
-	if err := tokens.Use(t.Context(), limited, from("192.0.2.1")); reason(err) != token.UsedUp {
+	if err := tokens.Use(t.Context(), limited, from("192.0.2.1")); reason(err) != join.UsedUp {
 		t.Errorf("got %v", err)
 	}
 	tokens.Write()
@@ -323,12 +323,12 @@ func TestWhatWasNotedIsWrittenThoughNothingIsGranted(t *testing.T) {
 func TestTheFileIsFollowed(t *testing.T) {
 	d := newDesk(t, both)
 	tokens := d.open(t)
-	use := func(id string) token.Reason { return reason(tokens.Use(t.Context(), id, from("192.0.2.1"))) }
-	if tokens.Token("cccccccccc") != nil || use("cccccccccc") != token.Unknown || use(limited) != "" {
+	use := func(id string) join.TokenReason { return reason(tokens.Use(t.Context(), id, from("192.0.2.1"))) }
+	if tokens.Token("cccccccccc") != nil || use("cccccccccc") != join.Unknown || use(limited) != "" {
 		t.Error("an unknown token, or a good one, is not what it is")
 	}
 	write(t, d.file, object(free, "  revoked: true\n")+object(limited, "  uses: 3\n"))
-	if err := tokens.Reload(); err != nil || use(free) != token.Revoked || !tokens.Token(free).Spec.Revoked ||
+	if err := tokens.Reload(); err != nil || use(free) != join.Revoked || !tokens.Token(free).Spec.Revoked ||
 		tokens.Token(limited).Status.Used != 1 {
 		t.Errorf("a revoked token: %v", err)
 	}
@@ -354,7 +354,7 @@ func TestTheFileIsFollowed(t *testing.T) {
 		t.Errorf("another token of the same id begins with the other's uses: %v", err)
 	}
 	write(t, d.file, strings.ReplaceAll(both, "2026-01-02T13", "2026-01-02T11"))
-	if err := tokens.Reload(); err != nil || use(free) != token.Expired {
+	if err := tokens.Reload(); err != nil || use(free) != join.Expired {
 		t.Errorf("a token whose time is over: %v", err)
 	}
 }

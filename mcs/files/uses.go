@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcs/token"
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 // tokenUses counts the uses of one token.
@@ -46,7 +46,7 @@ func (c *tokenUses) raise(s v1alpha1.ProvisioningTokenStatus) {
 func (c *tokenUses) add(use v1alpha1.TokenUse) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.status, c.dirty = token.AddUse(c.status, use), true
+	c.status, c.dirty = join.AddUse(c.status, use), true
 }
 
 // hasUnwritten reports whether flush has uses to write. hasUnwritten returns false if the count on disk cannot be read,
@@ -67,9 +67,9 @@ func (c *tokenUses) with(batch []newUse) (s v1alpha1.ProvisioningTokenStatus, re
 		switch {
 		case n.use == nil:
 		case s.Used >= n.max:
-			results[i] = &token.InvalidError{ID: c.key.ID, Reason: token.UsedUp}
+			results[i] = &join.InvalidError{ID: c.key.ID, Reason: join.UsedUp}
 		default:
-			s, isNew = token.AddUse(s, *n.use), true
+			s, isNew = join.AddUse(s, *n.use), true
 		}
 	}
 	c.dirty = false
@@ -92,7 +92,7 @@ func (d *usesDir) writeBatch(_ context.Context, c *tokenUses, batch []newUse) (*
 	for i, n := range batch {
 		if n.use != nil && results[i] == nil {
 			// This line starts from c.status and not from s, because add may have been called during the write.
-			c.status = token.AddUse(c.status, *n.use)
+			c.status = join.AddUse(c.status, *n.use)
 		}
 	}
 	return c, results, nil

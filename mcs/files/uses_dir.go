@@ -13,7 +13,7 @@ import (
 	"syscall"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcs/batch"
+	"github.com/bunsen-os/bunsen/mcs"
 )
 
 // usesDir is a directory with one file for the uses of each token. Only one process at a time may have the directory
@@ -22,7 +22,7 @@ type usesDir struct {
 	dir  string
 	lock *os.File
 
-	batches batch.Writer[*tokenUses, newUse] // A write continues after its client has disconnected.
+	batches mcs.BatchWriter[*tokenUses, newUse] // A write continues after its client has disconnected.
 
 	mu   sync.Mutex
 	uses map[usesKey]*tokenUses

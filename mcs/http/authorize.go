@@ -11,10 +11,8 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcs/http/address"
-	"github.com/bunsen-os/bunsen/mcs/http/clientca"
-	"github.com/bunsen-os/bunsen/mcs/http/limit"
-	"github.com/bunsen-os/bunsen/mcs/token"
+
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 // Access configures who may read a config without a valid token or client certificate. With the zero value, a client
@@ -78,14 +76,14 @@ func (c client) usedToken() bool { return c.token != "" && c.certificate == "" &
 // authorizer decides which requests the server serves.
 type authorizer struct {
 	tokens  Tokens
-	clients *clientca.File // If clients is nil, no certificate authorizes a request.
+	clients *ClientCAFile // If clients is nil, no certificate authorizes a request.
 	access  Access
-	limits  *limit.Limiter
+	limits  *Limiter
 }
 
 // checkAddress refuses a request from an address that is not allowed, or from a source that sends too many requests.
 func (a authorizer) checkAddress(from netip.Addr, now time.Time) error {
-	if !address.IsAllowed(a.access.AllowFrom, from) {
+	if !IsAllowedAddress(a.access.AllowFrom, from) {
 		return errAddressNotAllowed
 	}
 	if !a.limits.Request(from, now) {
@@ -141,7 +139,7 @@ func (a authorizer) admit(r *http.Request, to *response, isSynced bool, now time
 }
 
 func (a authorizer) tokenClient(r *http.Request, pool string, now time.Time) (client, error) {
-	t, err := token.FromHeader(r.Header.Get("Authorization"))
+	t, err := join.FromHeader(r.Header.Get("Authorization"))
 	if err != nil {
 		return client{}, err
 	}
@@ -149,15 +147,15 @@ func (a authorizer) tokenClient(r *http.Request, pool string, now time.Time) (cl
 	if a.tokens != nil {
 		known = a.tokens.Token(t.ID)
 	}
-	if err := token.Check(t, known, pool, now); err != nil {
+	if err := join.CheckToken(t, known, pool, now); err != nil {
 		return client{token: t.ID}, err
 	}
 	return client{token: t.ID, node: known.Spec.Node}, nil
 }
 
 func isMissing(err error) bool {
-	var invalid *token.InvalidError
-	return errors.As(err, &invalid) && invalid.Reason == token.Missing
+	var invalid *join.InvalidError
+	return errors.As(err, &invalid) && invalid.Reason == join.Missing
 }
 
 // clientCertificate returns the client certificate of a request. clientCertificate returns nil if none of the machines'

@@ -21,7 +21,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
-	"github.com/bunsen-os/bunsen/mcs/token"
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 // closed is a server that serves those with tokens, with all that a cluster has.
@@ -48,8 +48,8 @@ func TestWhoGetsAConfig(t *testing.T) {
 	if r := ask(h, "GET", "/config/worker", "Authorization", bearer(once)); r.StatusCode != 200 {
 		t.Fatalf("the first use is answered %d", r.StatusCode)
 	}
-	wrong := token.Token{ID: good.ID, Secret: bound.Secret}
-	unknown := token.Token{ID: "aaaaaaaaaa", Secret: good.Secret}
+	wrong := join.Token{ID: good.ID, Secret: bound.Secret}
+	unknown := join.Token{ID: "aaaaaaaaaa", Secret: good.Secret}
 	for _, c := range []struct {
 		because, pool, authorization string
 		status                       int
@@ -101,7 +101,7 @@ func TestUnknownAndWrongReadTheSame(t *testing.T) {
 	h, _ := Routes(o)
 	answer := func(id, pool string) string {
 		r := ask(h, "GET", "/config/"+pool, "Authorization",
-			bearer(token.Token{ID: id, Secret: strings.Repeat("A", 43)}))
+			bearer(join.Token{ID: id, Secret: strings.Repeat("A", 43)}))
 		return fmt.Sprint(r.StatusCode, r.Header, text(t, r))
 	}
 	want := answer("aaaaaaaaaa", "worker")
@@ -334,7 +334,7 @@ func TestATokenThatIsNotYetKnownIsAskedForAgain(t *testing.T) {
 	o, known, _ := closed(t)
 	o.Source = notReady{o.Source}
 	h, _ := Routes(o)
-	soon := token.Token{ID: "aaaaaaaaaa", Secret: strings.Repeat("A", 43)}
+	soon := join.Token{ID: "aaaaaaaaaa", Secret: strings.Repeat("A", 43)}
 	good := known.make(t, v1alpha1.ProvisioningTokenSpec{Pool: "worker"})
 	for _, header := range []string{"", bearer(soon), bearer(good)} {
 		if r := ask(h, "GET", "/config/worker", "Authorization", header); r.StatusCode != 503 {

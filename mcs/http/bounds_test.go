@@ -10,12 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bunsen-os/bunsen/mcs/http/limit"
-	"github.com/bunsen-os/bunsen/mcs/served"
+	"github.com/bunsen-os/bunsen/mcs"
 )
 
 // tight are bounds that a test reaches soon, and an honest client not even on a busy machine.
-var tight = limit.Bounds{Header: time.Second, Read: time.Second, Send: time.Second, Stop: 2 * time.Second}
+var tight = Bounds{Header: time.Second, Read: time.Second, Send: time.Second, Stop: 2 * time.Second}
 
 // ends tells whether a server ends a connection, as it must, long before a client would give up.
 func ends(t *testing.T, c net.Conn) (said string, after time.Duration) {
@@ -92,7 +91,7 @@ func TestHeadersAByteAtATimeGainNoTime(t *testing.T) {
 }
 
 func TestHugeHeadersAreRefused(t *testing.T) {
-	server := start(t, Server{Handler: openRoutes(filled(t)), Bounds: limit.Bounds{HeaderBytes: 1 << 10}})
+	server := start(t, Server{Handler: openRoutes(filled(t)), Bounds: Bounds{HeaderBytes: 1 << 10}})
 	for because, header := range map[string]string{
 		"one header":   "X: " + strings.Repeat("a", 64<<10),
 		"many headers": strings.Repeat("X: a\r\n", 10000),
@@ -126,9 +125,9 @@ func (n narrow) Accept() (net.Conn, error) {
 }
 
 // large is a pool whose body no small buffer takes.
-func large(t testing.TB) *served.Pools {
+func large(t testing.TB) *mcs.Pools {
 	t.Helper()
-	s := served.NewPools()
+	s := mcs.NewPools()
 	if err := s.Set("worker", rendered("rendered-worker-1", strings.Repeat("x", 1<<20))); err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +165,7 @@ func TestWhoReadsTooSlowlyIsLeftAndRecorded(t *testing.T) {
 }
 
 func TestABodyUnderWayEndsBeforeTheServerDoes(t *testing.T) {
-	server := start(t, Server{Handler: openRoutes(large(t)), Bounds: limit.Bounds{Stop: 20 * time.Second}},
+	server := start(t, Server{Handler: openRoutes(large(t)), Bounds: Bounds{Stop: 20 * time.Second}},
 		func(l net.Listener) net.Listener { return narrow{l} })
 	r, err := server.client("127.0.0.1").Get(server.url("/config/worker"))
 	if err != nil {

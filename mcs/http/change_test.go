@@ -14,9 +14,8 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
-	"github.com/bunsen-os/bunsen/mcs/http/limit"
-	"github.com/bunsen-os/bunsen/mcs/served"
-	"github.com/bunsen-os/bunsen/mcs/token"
+
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 // extraPath is a file that the server adds; its contents change.
@@ -34,10 +33,10 @@ func addition(i int) mcs.Extra {
 
 // changing is a server whose configs, additions and tokens all change while machines ask.
 type changing struct {
-	shelf  *served.Pools
+	shelf  *mcs.Pools
 	tokens *tokens
 	mu     sync.Mutex
-	good   token.Token // one that is good now, or was a moment ago
+	good   join.Token // one that is good now, or was a moment ago
 }
 
 func (c *changing) renew(t *testing.T) {
@@ -55,14 +54,14 @@ func (c *changing) renew(t *testing.T) {
 	}
 }
 
-func (c *changing) now() token.Token {
+func (c *changing) now() join.Token {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.good
 }
 
 func TestMachinesNeverSeeHalfOfAChange(t *testing.T) {
-	c := &changing{shelf: served.NewPools(), tokens: &tokens{}}
+	c := &changing{shelf: mcs.NewPools(), tokens: &tokens{}}
 	if err := c.shelf.Set("worker", rendered("rendered-worker-0", "0")); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +71,7 @@ func TestMachinesNeverSeeHalfOfAChange(t *testing.T) {
 	c.shelf.SetSynced()
 	c.renew(t)
 	h, counts := Routes(Options{
-		Source: c.shelf, Tokens: c.tokens, BootstrapTokens: &minter{}, Limits: limit.Default(),
+		Source: c.shelf, Tokens: c.tokens, BootstrapTokens: &minter{}, Limits: DefaultLimits(),
 		Audit: io.Discard, Log: quiet, Now: atNoon,
 	})
 	server := httptest.NewServer(lifted(h))

@@ -14,9 +14,8 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
-	"github.com/bunsen-os/bunsen/mcs/http/address"
-	"github.com/bunsen-os/bunsen/mcs/served"
-	"github.com/bunsen-os/bunsen/mcs/token"
+
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 // vary lists the request headers that a response depends on. A cache between the server and the machine must store a
@@ -47,9 +46,9 @@ type response struct {
 	known  bool // known is true if the pool exists, and the client may know that it exists.
 	from   netip.Addr
 	client client
-	config *served.Config // config is nil if the pool serves no config.
-	format served.Format
-	body   served.Body
+	config *mcs.ServedConfig // config is nil if the pool serves no config.
+	format mcs.ServedFormat
+	body   mcs.ServedBody
 	// withoutBody is true if no body was created for the response.
 	withoutBody bool
 
@@ -74,7 +73,7 @@ type subject struct {
 // ServeHTTP serves one request.
 func (h *configHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	now := h.now()
-	a := response{pool: poolOf(r.URL.Path), from: address.Client(r.RemoteAddr)}
+	a := response{pool: poolOf(r.URL.Path), from: ClientAddress(r.RemoteAddr)}
 	defer h.recover(w, r, &a, now)
 	w.Header().Set("Vary", vary)
 	if a.err = h.serve(w, r, &a, now); a.status == 0 {
@@ -170,10 +169,10 @@ func (h *configHandler) selectBody(r *http.Request, a *response) error {
 // body returns the body in the format of a response. A machine whose token or certificate names its node gets the
 // secrets that the config refers to. A machine without these secrets boots too, and gets the secrets after it has
 // joined.
-func (h *configHandler) body(r *http.Request, a *response) (served.Body, error) {
+func (h *configHandler) body(r *http.Request, a *response) (mcs.ServedBody, error) {
 	access, err := h.access(r, a)
 	if err != nil {
-		return served.Body{}, err
+		return mcs.ServedBody{}, err
 	}
 	if a.client.node != "" && !a.format.Withhold && h.secrets != nil {
 		if resolved, ok := h.secrets.Resolved(a.config.Name()); ok {
@@ -209,7 +208,7 @@ func (h *configHandler) prepare(ctx context.Context, a *response, now time.Time)
 		Commit: a.config.Commit(),
 	}
 	err = h.tokens.Use(ctx, a.client.token, use)
-	var invalid *token.InvalidError
+	var invalid *join.InvalidError
 	switch {
 	case err == nil:
 		return bootstrapToken, nil

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcs/http/limit"
 )
 
 // BenchmarkServe compares what a machine waits for with a static file server's answer of the same bytes: over the same
@@ -23,7 +22,7 @@ func BenchmarkServe(b *testing.B) {
 	known := &tokens{}
 	good := known.make(b, v1alpha1.ProvisioningTokenSpec{Pool: "worker"})
 	log := slog.New(slog.NewJSONHandler(io.Discard, nil))
-	limits := limit.Default()
+	limits := DefaultLimits()
 	limits.Requests.PerSecond, limits.Requests.Burst = 1e9, 1e9
 	ours, _ := Routes(Options{
 		Source: s, Tokens: forgetful{known}, Limits: limits, Audit: io.Discard, Log: log,

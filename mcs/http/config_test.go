@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bunsen-os/bunsen/mcs/served"
+	"github.com/bunsen-os/bunsen/mcs"
 )
 
 func TestAnswers(t *testing.T) {
@@ -62,7 +62,7 @@ func TestAnswers(t *testing.T) {
 
 // What is wrong with a config may quote it, and who asks may be one who gets no secrets.
 func TestWhatIsWrongWithAConfigIsNotToldToWhoAsks(t *testing.T) {
-	s := served.NewPools()
+	s := mcs.NewPools()
 	s.SetSynced()
 	unit := `{"name":"db.service","contents":"[Service] Environment=DB_PASSWORD=` + hush + `\n"}`
 	if err := s.Set("worker", withIgnition("rendered-worker-1", `"systemd":{"units":[`+unit+`]}`)); err == nil {
@@ -162,7 +162,7 @@ func inflate(body string) (string, error) {
 }
 
 func TestBeforeThePoolsAreKnownNoMachineIsTurnedAwayForGood(t *testing.T) {
-	h := openRoutes(served.NewPools())
+	h := openRoutes(mcs.NewPools())
 	for path, want := range map[string]int{"/config/worker": 503, "/readyz": 503, "/healthz": 200} {
 		if r := ask(h, "GET", path); r.StatusCode != want {
 			t.Errorf("%s: %d, want %d", path, r.StatusCode, want)

@@ -4,8 +4,6 @@ import (
 	"container/heap"
 	"container/list"
 	"net/netip"
-
-	"github.com/bunsen-os/bunsen/mcs/http/limit"
 )
 
 // connTable divides a limited number of connections among sources. A connection is silent until the server has read a
@@ -44,7 +42,7 @@ const (
 	allActive
 )
 
-func newConnTable(b limit.Bounds) *connTable {
+func newConnTable(b Bounds) *connTable {
 	return &connTable{total: b.Connections, perSource: b.PerSource, sources: map[netip.Prefix]*connSource{}}
 }
 

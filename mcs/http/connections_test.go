@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/bunsen-os/bunsen/mcs/http/limit"
 )
 
 // play plays a story against a table and returns what the last step did. Steps: "+a" is a new connection of source a,
@@ -66,7 +64,7 @@ func TestWhichConnectionIsClosedForANewOne(t *testing.T) {
 		"a connection is removed once":                                {4, 4, "+a -a1 -a1", "false"},
 		"a connection that was closed for another one is not removed": {2, 2, "+a +a +b -a1", "false"},
 	} {
-		if got := play(newConnTable(limit.Bounds{Connections: c.total, PerSource: c.perSource}),
+		if got := play(newConnTable(Bounds{Connections: c.total, PerSource: c.perSource}),
 			c.story); got != c.want {
 			t.Errorf("%s: %q is %q, want %q", because, c.story, got, c.want)
 		}
@@ -77,7 +75,7 @@ func TestWhichConnectionIsClosedForANewOne(t *testing.T) {
 func TestRandomConnectionsAgainstAPlainModel(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 1))
-		bounds := limit.Bounds{Connections: 1 + random.IntN(20), PerSource: 1 + random.IntN(8)}
+		bounds := Bounds{Connections: 1 + random.IntN(20), PerSource: 1 + random.IntN(8)}
 		m := model{table: newConnTable(bounds), Bounds: bounds}
 		for step := range 300 {
 			if err := m.step(random); err != nil {
@@ -90,7 +88,7 @@ func TestRandomConnectionsAgainstAPlainModel(t *testing.T) {
 
 // model has the connections of a table, the oldest first.
 type model struct {
-	limit.Bounds
+	Bounds
 	table *connTable
 	all   []*modelConn
 }

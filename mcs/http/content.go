@@ -13,9 +13,6 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
 	"github.com/bunsen-os/bunsen/mcs/content"
-	"github.com/bunsen-os/bunsen/mcs/http/address"
-	"github.com/bunsen-os/bunsen/mcs/http/limit"
-	"github.com/bunsen-os/bunsen/mcs/http/transfer"
 )
 
 // maxStreams is how many files of the content store and of registries the server sends at a time, so that most
@@ -35,14 +32,14 @@ type Content struct {
 // /content/<hash> and /content/oci/<artifact> to new machines, whose config has a grant for the file.
 type contentHandler struct {
 	nodes   *nodeConfigHandler // nodes is nil for new machines.
-	streams *limit.Streams
+	streams *Streams
 	*configHandler
 }
 
 // ServeHTTP serves one request.
 func (h *contentHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	now := h.now()
-	a := response{from: address.Client(r.RemoteAddr), subject: subject{isContent: true}}
+	a := response{from: ClientAddress(r.RemoteAddr), subject: subject{isContent: true}}
 	a.content = h.name(r.URL.Path)
 	w.Header().Set("Cache-Control", "no-store")
 	if a.err = h.serve(w, r, &a, now); a.status == 0 {
@@ -77,7 +74,7 @@ func (h *contentHandler) serve(w http.ResponseWriter, r *http.Request, a *respon
 		return err
 	}
 	defer file.Close() //nolint:errcheck // only read
-	a.status, a.sent, err = transfer.Send(w, r, a.content, transfer.File{Content: file, Size: size})
+	a.status, a.sent, err = SendFile(w, r, a.content, TransferFile{Content: file, Size: size})
 	if err == nil && a.status == http.StatusRequestedRangeNotSatisfiable {
 		err = errNoRange
 	}

@@ -26,9 +26,6 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
 	"github.com/bunsen-os/bunsen/mcs/content"
-	"github.com/bunsen-os/bunsen/mcs/http/clientca"
-	"github.com/bunsen-os/bunsen/mcs/http/limit"
-	"github.com/bunsen-os/bunsen/mcs/served"
 )
 
 // stored is a file of the content store, and unread the hash of one that the server cannot read.
@@ -72,8 +69,8 @@ func withFile(name, hash string) *mcfgv1.MachineConfig {
 // storing are options of a server with a content store, whose pool `large` has a file of it.
 func storing(t testing.TB) (Options, *tokens) {
 	t.Helper()
-	pools := served.NewPools()
-	served.SetContentStore(pools)
+	pools := mcs.NewPools()
+	mcs.SetContentStore(pools)
 	for pool, mc := range map[string]*mcfgv1.MachineConfig{
 		"large":    withFile("rendered-large-1", storedHash),
 		"registry": withArtifact("rendered-registry-1"), "worker": rendered("rendered-worker-1", "a"),
@@ -266,7 +263,7 @@ func TestWithoutAGrantThereIsNoFile(t *testing.T) {
 
 func TestGuessesOfGrantsAreLimited(t *testing.T) {
 	o, _ := storing(t)
-	o.Limits = limit.Limits{Failures: limit.Rate{PerSecond: 0.001, Burst: 2}}
+	o.Limits = Limits{Failures: Rate{PerSecond: 0.001, Burst: 2}}
 	h, _ := Routes(o)
 	var got []int
 	for range 4 {
@@ -333,7 +330,7 @@ func contentOf(_ context.Context, node, hash string) error {
 func TestANodeReadsTheFilesOfItsConfigs(t *testing.T) {
 	audit := make(audits, 100)
 	kubelets, machines := newAuthority(t, "kubelets"), newAuthority(t, "machines")
-	cas, clients := &clientca.Set{}, believing(t, machines)
+	cas, clients := &ClientCASet{}, believing(t, machines)
 	if err := cas.Replace(kubelets.pem()); err != nil {
 		t.Fatal(err)
 	}
@@ -389,7 +386,7 @@ func TestTheAddressInAConfigIsNotTheClientsChoice(t *testing.T) {
 }
 
 func TestAServerWithoutAContentStoreAnswersSo(t *testing.T) {
-	pools := served.NewPools()
+	pools := mcs.NewPools()
 	if err := pools.Set("large", withFile("rendered-large-1", storedHash)); err == nil {
 		t.Error("it can be served")
 	}
@@ -412,7 +409,7 @@ func TestASlowClientGetsAllOfAFile(t *testing.T) {
 	is := o.Content.Identity()
 	o.Content.Identity = func() content.Identity { is.Covers = func(string) bool { return true }; return is }
 	h, _ := Routes(o)
-	server := start(t, Server{Handler: h, Bounds: limit.Bounds{
+	server := start(t, Server{Handler: h, Bounds: Bounds{
 		Header: time.Second, Read: time.Second,
 		Send: time.Second,
 	}}, func(l net.Listener) net.Listener { return narrow{l} })

@@ -8,15 +8,14 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/mcs"
-	"github.com/bunsen-os/bunsen/mcs/daemon"
-	"github.com/bunsen-os/bunsen/mcs/http/address"
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 // daemonHandler serves /daemon/<arch>/<pool>: the Ignition config that installs the daemon. daemonHandler authorizes a
 // request in the same way as configHandler. daemonHandler counts no use of the token, because the same machine also
 // requests the config of its pool.
 type daemonHandler struct {
-	binaries   daemon.Binaries
+	binaries   join.Binaries
 	authorizer authorizer
 	synced     func() bool
 	log        *requestLog
@@ -27,7 +26,7 @@ type daemonHandler struct {
 func (h *daemonHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	now := h.now()
 	a := response{
-		from: address.Client(r.RemoteAddr), pool: r.PathValue("pool"),
+		from: ClientAddress(r.RemoteAddr), pool: r.PathValue("pool"),
 		subject: subject{daemon: r.PathValue("arch")},
 	}
 	w.Header().Set("Vary", vary)
@@ -69,13 +68,13 @@ func (h *daemonHandler) serve(w http.ResponseWriter, r *http.Request, a *respons
 }
 
 // config returns the config that installs the daemon, for the requested version, architecture and path.
-func (h *daemonHandler) config(r *http.Request, a *response) (daemon.Config, error) {
+func (h *daemonHandler) config(r *http.Request, a *response) (join.DaemonConfig, error) {
 	var err error
 	if a.format.Version, err = mcs.Negotiate(headerList(r, "Accept")); err != nil {
-		return daemon.Config{}, err
+		return join.DaemonConfig{}, err
 	}
 	config, err := h.binaries.Config(a.format.Version, a.daemon, r.URL.Query().Get("path"))
-	if errors.Is(err, daemon.ErrPath) {
+	if errors.Is(err, join.ErrPath) {
 		err = &httpError{status: http.StatusBadRequest, reason: "Unsupported", message: err.Error()}
 	}
 	return config, err

@@ -15,11 +15,11 @@ import (
 	"testing"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcs/daemon"
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 // someDaemon is a small static program for amd64.
-func someDaemon(t *testing.T) (*daemon.Binary, []byte) {
+func someDaemon(t *testing.T) (*join.Binary, []byte) {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte("package main\nfunc main() {}\n"), 0o600); err != nil {
@@ -34,7 +34,7 @@ func someDaemon(t *testing.T) (*daemon.Binary, []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := daemon.NewBinary(content)
+	b, err := join.NewBinary(content)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestTheDaemonIsServedToWhoMayReadTheConfig(t *testing.T) {
 	binary, content := someDaemon(t)
 	var audit bytes.Buffer
 	h, metrics := Routes(Options{
-		Source: filled(t), Tokens: k, Daemons: daemon.Binaries{binary}, Audit: &audit,
+		Source: filled(t), Tokens: k, Daemons: join.Binaries{binary}, Audit: &audit,
 		Log: quiet, Now: atNoon,
 	})
 	bearer := "Bearer " + good.String()

@@ -8,7 +8,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
-	"github.com/bunsen-os/bunsen/mcs/token"
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 // retryAfter is the value of the header Retry-After, in seconds. Ignition retries even without this header.
@@ -99,9 +99,9 @@ func unavailable(reason, message string, cause error) error {
 // retryUntilSynced turns the error for an unknown token into a response after which Ignition retries, while the server
 // has not read all tokens. Ignition would give up after a 401. A token with a wrong secret gets the same response.
 func retryUntilSynced(err error) error {
-	var invalid *token.InvalidError
-	if isRateLimited(err) || !errors.As(err, &invalid) || invalid.Reason != token.Unknown &&
-		invalid.Reason != token.Wrong {
+	var invalid *join.InvalidError
+	if isRateLimited(err) || !errors.As(err, &invalid) || invalid.Reason != join.Unknown &&
+		invalid.Reason != join.Wrong {
 		return err
 	}
 	return unavailable("NotSynced", "the server has not read the provisioning tokens yet", err)
@@ -110,7 +110,7 @@ func retryUntilSynced(err error) error {
 // httpErrorOf returns the response for an error. Ignition retries on 5xx and gives up on 4xx.
 func httpErrorOf(err error) httpError {
 	var own *httpError
-	var invalid *token.InvalidError
+	var invalid *join.InvalidError
 	var needed *mcs.FirstBootSecretsError
 	var version *mcs.UnsupportedVersionError
 	var fields *mcs.UnsupportedFieldsError

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcs/token"
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 func FuzzConfigPath(f *testing.F) {
@@ -72,7 +72,7 @@ func FuzzNobodyComesInWithoutAGoodToken(f *testing.F) {
 	h, _ := Routes(o)
 	o.Access.Open = true
 	opened, _ := Routes(o)
-	for _, t := range []token.Token{
+	for _, t := range []join.Token{
 		good, once,
 		{ID: good.ID, Secret: once.Secret},
 		{ID: "aaaaaaaaaa", Secret: good.Secret},
@@ -100,7 +100,7 @@ func FuzzNobodyComesInWithoutAGoodToken(f *testing.F) {
 		r.Header.Set("Authorization", authorization)
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
-		shown, err := token.FromHeader(authorization)
+		shown, err := join.FromHeader(authorization)
 		admitted := err == nil && shown == good && poolOf(r.URL.Path) == "secret"
 		redirected := w.Code == http.StatusMovedPermanently || w.Code == http.StatusTemporaryRedirect
 		switch {

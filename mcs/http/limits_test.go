@@ -6,14 +6,13 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcs/http/limit"
 )
 
 func TestEachSourceHasItsOwnBudget(t *testing.T) {
 	now := noon
 	o, known, _ := closed(t)
 	o.Now = func() time.Time { return now }
-	o.Limits = limit.Limits{Requests: limit.Rate{PerSecond: 1, Burst: 4}, Failures: limit.Rate{
+	o.Limits = Limits{Requests: Rate{PerSecond: 1, Burst: 4}, Failures: Rate{
 		PerSecond: 0.1,
 		Burst:     1,
 	}}

@@ -10,9 +10,6 @@ import (
 	"net/netip"
 	"sync"
 	"time"
-
-	"github.com/bunsen-os/bunsen/mcs/http/address"
-	"github.com/bunsen-os/bunsen/mcs/http/limit"
 )
 
 // The reasons to close a connection, or to refuse its request, for metrics and the log.
@@ -38,10 +35,10 @@ var errClosed = errors.New("the connection was closed to make room for another o
 type listener struct {
 	net.Listener
 	allowFrom []netip.Prefix
-	limits    *limit.Limiter
+	limits    *Limiter
 	log       *slog.Logger
 	metrics   *Metrics
-	throttles map[string]*limit.Throttle // throttles limits the log lines, by reason.
+	throttles map[string]*Throttle // throttles limits the log lines, by reason.
 
 	mu     sync.Mutex
 	room   sync.Cond // room signals that a connection was removed, or that the listener is closed.
@@ -60,14 +57,14 @@ type conn struct {
 	silent  *list.Element // silent is nil while a request runs.
 }
 
-func newListener(l net.Listener, b limit.Bounds, s Server) *listener {
+func newListener(l net.Listener, b Bounds, s Server) *listener {
 	s.Limits.Requests.PerSecond *= connectionsPerRequest
 	s.Limits.Requests.Burst *= connectionsPerRequest
 	bounded := &listener{
-		Listener: l, allowFrom: s.AllowFrom, limits: limit.New(s.Limits), log: s.Log,
+		Listener: l, allowFrom: s.AllowFrom, limits: NewLimiter(s.Limits), log: s.Log,
 		metrics: s.Metrics, table: newConnTable(b),
 	}
-	bounded.throttles = map[string]*limit.Throttle{
+	bounded.throttles = map[string]*Throttle{
 		closedForeign: {}, closedTooMany: {}, closedSilent: {},
 		closedShare: {}, closedOverloaded: {},
 	}
@@ -82,14 +79,14 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		from := address.Of(raw.RemoteAddr())
+		from := AddressOf(raw.RemoteAddr())
 		switch {
-		case !address.IsAllowed(l.allowFrom, from) && !address.IsLocal(from, raw.LocalAddr()):
-			l.report(closedForeign, address.Source(from))
+		case !IsAllowedAddress(l.allowFrom, from) && !IsLocalAddress(from, raw.LocalAddr()):
+			l.report(closedForeign, SourceAddress(from))
 		case !l.limits.Request(from, time.Now()):
-			l.report(closedTooMany, address.Source(from))
+			l.report(closedTooMany, SourceAddress(from))
 		default:
-			if c := l.admit(raw, address.Source(from)); c != nil {
+			if c := l.admit(raw, SourceAddress(from)); c != nil {
 				return c, nil
 			}
 		}
@@ -110,7 +107,7 @@ func (l *listener) admit(raw net.Conn, from netip.Prefix) *conn {
 	}
 	var loser netip.Prefix
 	if removed != nil {
-		loser = address.Source(address.Of(removed.RemoteAddr()))
+		loser = SourceAddress(AddressOf(removed.RemoteAddr()))
 	}
 	l.mu.Unlock()
 	switch {

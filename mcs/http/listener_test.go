@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/bunsen-os/bunsen/mcs/http/limit"
 )
 
 func TestAForeignAddressIsClosedBeforeTLS(t *testing.T) {
@@ -26,7 +24,7 @@ func TestAForeignAddressIsClosedBeforeTLS(t *testing.T) {
 	h, counts := Routes(o)
 	server := start(t, Server{
 		Handler: h, AllowFrom: networks, Metrics: counts, Log: slog.New(slog.NewTextHandler(&log, nil)),
-		Bounds: limit.Bounds{Connections: 8, PerSource: 8, Header: time.Minute}, // foreign ones cost none of them
+		Bounds: Bounds{Connections: 8, PerSource: 8, Header: time.Minute}, // foreign ones cost none of them
 	})
 	const foreign = 20
 	for range foreign {
@@ -95,7 +93,7 @@ func (b *syncBuffer) String() string {
 }
 
 // patient are bounds in which nothing ends by itself while a test runs.
-var patient = limit.Bounds{Header: time.Minute, Read: time.Minute, Stop: 20 * time.Second}
+var patient = Bounds{Header: time.Minute, Read: time.Minute, Stop: 20 * time.Second}
 
 func TestASourceOverItsShareLosesItsOldestSilentConnection(t *testing.T) {
 	b := patient
@@ -132,7 +130,7 @@ func TestASourceMayNotOpenConnectionsWithoutEnd(t *testing.T) {
 	h, counts := Routes(open(filled(t)))
 	server := start(t, Server{
 		Handler: h, Metrics: counts, Bounds: patient,
-		Limits: limit.Limits{Requests: limit.Rate{PerSecond: 0.001, Burst: 1}},
+		Limits: Limits{Requests: Rate{PerSecond: 0.001, Burst: 1}},
 	})
 	for i := range 7 {
 		_, err := server.client("127.0.0.2").Get(server.url("/config/worker"))
@@ -238,7 +236,7 @@ func TestConnectionsWaitWhileEachHasARequestUnderWay(t *testing.T) {
 }
 
 func TestAServerStopsWhileAConnectionWaits(t *testing.T) {
-	table := limit.Bounds{Connections: 1, PerSource: 2}
+	table := Bounds{Connections: 1, PerSource: 2}
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

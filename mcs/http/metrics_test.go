@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcs/served"
+	"github.com/bunsen-os/bunsen/mcs"
 )
 
 // exposed is what Prometheus reads, without its comments.
@@ -83,7 +83,7 @@ func TestCountsNameOnlyPoolsThatThereAre(t *testing.T) {
 // fragile panics where it is asked for a config.
 type fragile struct{}
 
-func (fragile) NodeConfig(string, string) (*served.Config, error) {
+func (fragile) NodeConfig(string, string) (*mcs.ServedConfig, error) {
 	panic("out of luck")
 }
 func (fragile) Ready() bool  { return true }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
-	"github.com/bunsen-os/bunsen/mcs/http/address"
 )
 
 // nodesOrganization is the organization in the certificate of every kubelet, as Kubernetes' Node authorization
@@ -41,7 +40,7 @@ func (h *nodeConfigHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	now := h.now()
 	name := strings.TrimPrefix(r.URL.Path, h.prefix)
 	a := response{
-		from: address.Client(r.RemoteAddr), pool: v1alpha1.RenderedPool(name),
+		from: ClientAddress(r.RemoteAddr), pool: v1alpha1.RenderedPool(name),
 		subject: subject{nodeConfig: name},
 	}
 	switch h.prefix {

@@ -12,11 +12,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bunsen-os/bunsen/api/secretref"
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
-	"github.com/bunsen-os/bunsen/mcs/http/clientca"
-	"github.com/bunsen-os/bunsen/mcs/token"
+
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 // fleet answers for nodes by their pools; the config of pool infra has a secret.
@@ -177,7 +177,7 @@ func TestANodeThatKnowsWhatItTrustsGetsNoBody(t *testing.T) {
 func nodes(t *testing.T, log io.Writer) (kubelets, machines authority, server running) {
 	t.Helper()
 	kubelets, machines = newAuthority(t, "kubelets"), newAuthority(t, "machines")
-	cas, clients := &clientca.Set{}, believing(t, machines)
+	cas, clients := &ClientCASet{}, believing(t, machines)
 	if err := cas.Replace(kubelets.pem()); err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +270,7 @@ func TestTheCertificateOfAKubeletIsGoodForNoPool(t *testing.T) {
 
 func TestAnAuthorityOfKubeletsThatIsGoneIsBelievedNoMore(t *testing.T) {
 	old, young := newAuthority(t, "old"), newAuthority(t, "young")
-	cas := &clientca.Set{}
+	cas := &ClientCASet{}
 	h, _ := Routes(Options{Source: filled(t), Log: quiet, Nodes: Nodes{CAs: cas, Configs: fleet{"a": {"worker"}}}})
 	server := start(t, Server{Handler: h, NodeCAs: cas})
 	client := server.client("127.0.0.1", old.issue(t, pkix.Name{CommonName: "system:node:a", Organization: kubelet}))
@@ -312,12 +312,12 @@ func TestWhichMachineBootsWithResolvedSecrets(t *testing.T) {
 	o, known, _ := closed(t)
 	pools := filled(t)
 	if err := pools.Set("referring", withIgnition("rendered-referring-1",
-		`"storage":{"files":[{"path":"/etc/a","contents":{"source":"`+secretref.TemplateURL("${secret:a/b}")+
+		`"storage":{"files":[{"path":"/etc/a","contents":{"source":"`+machineconfig.TemplateURL("${secret:a/b}")+
 			`"}}]}`)); err != nil {
 		t.Fatal(err)
 	}
 	if err := pools.Set("unresolved", withIgnition("rendered-unresolved-1",
-		`"storage":{"files":[{"path":"/etc/a","contents":{"source":"`+secretref.TemplateURL("${secret:a/b}")+
+		`"storage":{"files":[{"path":"/etc/a","contents":{"source":"`+machineconfig.TemplateURL("${secret:a/b}")+
 			`"}}]}`)); err != nil {
 		t.Fatal(err)
 	}
@@ -328,7 +328,7 @@ func TestWhichMachineBootsWithResolvedSecrets(t *testing.T) {
 	for _, c := range []struct {
 		because, pool string
 		options       Options
-		token         token.Token
+		token         join.Token
 		gets          bool
 	}{
 		{"a token of a node", "referring", o, known.make(t, v1alpha1.ProvisioningTokenSpec{Pool: "referring", Node: "a"}), true},

@@ -6,15 +6,15 @@ import (
 	"testing"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcs/served"
-	"github.com/bunsen-os/bunsen/mcs/token"
+	"github.com/bunsen-os/bunsen/mcs"
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 // A server that started with what it kept, because the API server is away, does not know what was made meanwhile:
 // whoever asks for that shall ask again, for Ignition gives up after a 4xx. What cannot become good is told as ever.
 func TestWhatMayComeToBeKnownIsWorthAnotherTry(t *testing.T) {
 	known := &tokens{}
-	kept := served.NewPools()
+	kept := mcs.NewPools()
 	if err := kept.Set("worker", rendered("rendered-worker-1", "a")); err != nil {
 		t.Fatal(err)
 	}
@@ -25,8 +25,8 @@ func TestWhatMayComeToBeKnownIsWorthAnotherTry(t *testing.T) {
 	good := known.make(t, v1alpha1.ProvisioningTokenSpec{Pool: "worker"})
 	late := known.make(t, v1alpha1.ProvisioningTokenSpec{Pool: "late"})
 	revoked := known.make(t, v1alpha1.ProvisioningTokenSpec{Pool: "worker", Revoked: true})
-	made := token.Token{ID: "aaaaaaaaaa", Secret: strings.Repeat("A", 43)}
-	again := token.Token{ID: good.ID, Secret: made.Secret} // reads as one that is not known, as ever
+	made := join.Token{ID: "aaaaaaaaaa", Secret: strings.Repeat("A", 43)}
+	again := join.Token{ID: good.ID, Secret: made.Secret} // reads as one that is not known, as ever
 	asked := []struct {
 		what, path, header string
 		partly, wholly     int
@@ -56,7 +56,7 @@ func TestWhatMayComeToBeKnownIsWorthAnotherTry(t *testing.T) {
 
 // A source that asks whoever floods it to ask again does not lose that it is a flood.
 func TestAFloodOfUnknownTokensIsAFloodBeforeAllIsKnown(t *testing.T) {
-	err := retryUntilSynced(errors.Join(errTooManyFailures, &token.InvalidError{Reason: token.Unknown}))
+	err := retryUntilSynced(errors.Join(errTooManyFailures, &join.InvalidError{Reason: join.Unknown}))
 	if !isRateLimited(err) {
 		t.Errorf("got %v", err)
 	}

@@ -4,9 +4,6 @@ import (
 	"net"
 	"net/http"
 	"time"
-
-	"github.com/bunsen-os/bunsen/mcs/http/address"
-	"github.com/bunsen-os/bunsen/mcs/http/limit"
 )
 
 // probe responds to health probes with 200 or 503 and no body. Addresses that are not allowed get 403. The addresses of
@@ -15,18 +12,18 @@ import (
 // thousands of machines boot.
 type probe struct {
 	access Access
-	limits *limit.Limiter
+	limits *Limiter
 	ready  func() bool
 	now    func() time.Time
 }
 
 // ServeHTTP responds to one probe.
 func (h probe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	from := address.Client(r.RemoteAddr)
+	from := ClientAddress(r.RemoteAddr)
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	status := http.StatusOK
 	switch {
-	case !address.IsAllowed(h.access.AllowFrom, from) && !address.IsLocal(from, local):
+	case !IsAllowedAddress(h.access.AllowFrom, from) && !IsLocalAddress(from, local):
 		status = http.StatusForbidden
 	case !h.limits.Request(from, h.now()), !h.ready():
 		status = http.StatusServiceUnavailable

@@ -11,12 +11,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/bunsen-os/bunsen/mcs/http/limit"
-	"github.com/bunsen-os/bunsen/mcs/served"
+	"github.com/bunsen-os/bunsen/mcs"
 )
 
 func TestWhatAProbeIsAnswered(t *testing.T) {
-	ready, starting := filled(t), served.NewPools()
+	ready, starting := filled(t), mcs.NewPools()
 	for because, c := range map[string]struct {
 		source        Source
 		path          string
@@ -68,7 +67,7 @@ func TestProbesHaveALimitOfTheirOwn(t *testing.T) {
 	now := noon
 	o := open(filled(t))
 	o.Now = func() time.Time { return now }
-	o.Limits.Requests = limit.Rate{PerSecond: 1, Burst: 2}
+	o.Limits.Requests = Rate{PerSecond: 1, Burst: 2}
 	h, _ := Routes(o)
 	statuses := func(path string) (all [4]int) {
 		for i := range all {

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/bunsen-os/bunsen/mcs"
-	"github.com/bunsen-os/bunsen/mcs/http/limit"
 )
 
 // The actions in the audit log.
@@ -26,7 +25,7 @@ const byNode = "node"
 
 // errorLines limits the log lines for error responses of all sources together, because a client with many addresses
 // stays within the limits of each address.
-var errorLines = limit.Rate{PerSecond: 50, Burst: 1000}
+var errorLines = Rate{PerSecond: 50, Burst: 1000}
 
 // requestLog records each response: a line of the log, a line of the audit log, metrics. Of errors that clients can
 // cause at will, requestLog logs one per second, with their number, so that clients cannot fill the disk.
@@ -36,7 +35,7 @@ type requestLog struct {
 	metrics *Metrics
 
 	errors      *rate.Limiter
-	rateLimited limit.Throttle
+	rateLimited Throttle
 	mu          sync.Mutex // mu allows one write at a time to audit.
 }
 

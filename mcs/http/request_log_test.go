@@ -17,8 +17,8 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
-	"github.com/bunsen-os/bunsen/mcs/http/limit"
-	"github.com/bunsen-os/bunsen/mcs/token"
+
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 func TestTheAuditLogSaysWhatBecameOfEachRequest(t *testing.T) {
@@ -68,7 +68,7 @@ func TestTheAuditLogSaysWhatBecameOfEachRequest(t *testing.T) {
 			"complete": true, "bytes": 0.0,
 		}}},
 		{"another secret", func() {
-			ask(h, "GET", "/config/secret", "Authorization", bearer(token.Token{ID: bound.ID, Secret: loose.Secret}))
+			ask(h, "GET", "/config/secret", "Authorization", bearer(join.Token{ID: bound.ID, Secret: loose.Secret}))
 		}, []map[string]any{always, {
 			"action": "refuse", "status": 401.0, "token": bound.ID, "reason": "provisioning token " + bound.ID +
 				": wrong secret", "pool": "secret", "complete": false, "bytes": 0.0,
@@ -164,7 +164,7 @@ func TestAFloodIsOneLinePerSecond(t *testing.T) {
 		Source: filled(t), Audit: &audit, Log: slog.New(slog.NewJSONHandler(&log, nil)),
 		Now: func() time.Time { return now },
 	}
-	o.Limits = limit.Limits{Failures: limit.Rate{PerSecond: 0.001, Burst: 2}}
+	o.Limits = Limits{Failures: Rate{PerSecond: 0.001, Burst: 2}}
 	h, counts := Routes(o)
 	ask1000 := func() {
 		for range 1000 {
@@ -195,7 +195,7 @@ func TestAFloodIsOneLinePerSecond(t *testing.T) {
 func TestRefusalsOfManySourcesAreNotALineEachWithoutEnd(t *testing.T) {
 	var audit, log bytes.Buffer
 	o := Options{
-		Source: filled(t), Limits: limit.Default(), Audit: &audit,
+		Source: filled(t), Limits: DefaultLimits(), Audit: &audit,
 		Log: slog.New(slog.NewJSONHandler(&log, nil)), Now: atNoon,
 	}
 	h, counts := Routes(o)

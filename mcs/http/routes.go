@@ -9,17 +9,14 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
-	"github.com/bunsen-os/bunsen/mcs/daemon"
-	"github.com/bunsen-os/bunsen/mcs/http/clientca"
-	"github.com/bunsen-os/bunsen/mcs/http/limit"
-	"github.com/bunsen-os/bunsen/mcs/served"
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 // Source has the config that each pool serves.
 type Source interface {
 	// NodeConfig returns the config that a pool serves to the machine of a node, which may be empty. The error is or
 	// wraps mcs.ErrUnknownPool, mcs.ErrNothingRendered or mcs.ErrNotSynced.
-	NodeConfig(pool, node string) (*served.Config, error)
+	NodeConfig(pool, node string) (*mcs.ServedConfig, error)
 	// Ready reports whether the server knows any pools. Before the server knows a pool, it serves no config.
 	Ready() bool
 	// Synced reports whether the server knows all pools and tokens. Before that, an unknown pool or token may still
@@ -31,7 +28,7 @@ type Source interface {
 type Tokens interface {
 	// Token returns the token with the given id, or nil. The handler does not change the returned token.
 	Token(id string) *v1alpha1.ProvisioningToken
-	// Use counts a use of a token before the response is sent. A *token.InvalidError says that the token is no longer
+	// Use counts a use of a token before the response is sent. A *join.InvalidError says that the token is no longer
 	// valid. Any other error says that the use cannot be counted now, so the machine has to retry.
 	Use(ctx context.Context, id string, use v1alpha1.TokenUse) error
 }
@@ -56,13 +53,13 @@ type Options struct {
 	// Content has the files of the content store; the zero value has none.
 	Content Content
 	// Daemons are the daemon's binaries that new machines can get, at most one for each architecture.
-	Daemons daemon.Binaries
+	Daemons join.Binaries
 	// ClientCAs are the CAs that sign the client certificates that authorize machines. Server needs the same ClientCAs.
-	ClientCAs *clientca.File
+	ClientCAs *ClientCAFile
 	// Access configures access without a token or certificate.
 	Access Access
-	// Limits are the limits of each source. The zero value sets no limit; limit.Default returns reasonable limits.
-	Limits limit.Limits
+	// Limits are the limits of each source. The zero value sets no limit; DefaultLimits returns reasonable limits.
+	Limits Limits
 	// Audit gets one line of JSON for each response, with one Write at a time; nil: there is no audit log.
 	Audit io.Writer
 	// Log gets one line for each response.
@@ -74,7 +71,7 @@ type Options struct {
 // Nodes has the data that nodes read with the certificates of their kubelets.
 type Nodes struct {
 	// CAs are the CAs that sign the certificates of kubelets. Server needs the same CAs.
-	CAs *clientca.Set
+	CAs *ClientCASet
 	// Configs is nil if the server does not serve nodes.
 	Configs NodeConfigs
 	// Trust is nil if nodes get no certificates besides their configs.
@@ -123,7 +120,7 @@ func Routes(o Options) (http.Handler, *Metrics) {
 	}
 	metrics := newMetrics()
 	log := newRequestLog(o.Log, o.Audit, metrics)
-	authorizer := authorizer{tokens: o.Tokens, clients: o.ClientCAs, access: o.Access, limits: limit.New(o.Limits)}
+	authorizer := authorizer{tokens: o.Tokens, clients: o.ClientCAs, access: o.Access, limits: NewLimiter(o.Limits)}
 	mux := http.NewServeMux()
 	configs := &configHandler{
 		source:          o.Source,
@@ -137,7 +134,7 @@ func Routes(o Options) (http.Handler, *Metrics) {
 	}
 	mux.Handle("GET /config/", configs)
 	if o.Content.Open != nil {
-		streams := &limit.Streams{Total: maxStreams}
+		streams := &Streams{Total: maxStreams}
 		node := &nodeConfigHandler{nodes: o.Nodes}
 		mux.Handle("GET "+v1alpha1.ContentPath, &contentHandler{streams: streams, configHandler: configs})
 		mux.Handle("GET "+v1alpha1.NodeContentPath, &contentHandler{
@@ -169,7 +166,7 @@ func Routes(o Options) (http.Handler, *Metrics) {
 			authorizer: authorizer, log: log, now: o.Now,
 		})
 	}
-	probes := limit.New(o.Limits)
+	probes := NewLimiter(o.Limits)
 	mux.Handle("GET /healthz", probe{o.Access, probes, func() bool { return true }, o.Now})
 	mux.Handle("GET /readyz", probe{o.Access, probes, o.Source.Ready, o.Now})
 	return mux, metrics

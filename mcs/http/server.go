@@ -11,9 +11,6 @@ import (
 	"net/http"
 	"net/netip"
 	"sync/atomic"
-
-	"github.com/bunsen-os/bunsen/mcs/http/clientca"
-	"github.com/bunsen-os/bunsen/mcs/http/limit"
 )
 
 // Server serves machines over HTTPS, within limits.
@@ -25,16 +22,16 @@ type Server struct {
 	TLS *tls.Config
 	// ClientCAs and NodeCAs sign the trusted client certificates of machines and of nodes; nil trusts none. If both are
 	// nil, the server requests no client certificate.
-	ClientCAs *clientca.File
-	NodeCAs   *clientca.Set
+	ClientCAs *ClientCAFile
+	NodeCAs   *ClientCASet
 	// AllowFrom are the only addresses from which the server accepts connections, in addition to this host's own; empty
 	// allows all. The server closes other connections before TLS.
 	AllowFrom []netip.Prefix
 	// Limits are the limits of each source. A source may open four times as many connections as Limits.Requests allows
 	// requests. The server closes more connections than that before TLS.
-	Limits limit.Limits
+	Limits Limits
 	// Bounds are the limits for the resources of each client.
-	Bounds limit.Bounds
+	Bounds Bounds
 	// Metrics counts closed connections; nil does not.
 	Metrics *Metrics
 	// Log receives errors below HTTP.
@@ -136,12 +133,12 @@ func (s Server) roots() (now clientRoots) {
 
 // clientRoots are the CAs that verify client certificates in a handshake. What a certificate authorizes depends on its
 // CA.
-type clientRoots struct{ machines, nodes *clientca.Certificates }
+type clientRoots struct{ machines, nodes *ClientCertificates }
 
 // pool returns all CAs.
 func (b clientRoots) pool() *x509.CertPool {
 	pool := x509.NewCertPool()
-	for _, r := range []*clientca.Certificates{b.machines, b.nodes} {
+	for _, r := range []*ClientCertificates{b.machines, b.nodes} {
 		if r == nil {
 			continue
 		}

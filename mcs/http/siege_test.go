@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcs/http/limit"
-	"github.com/bunsen-os/bunsen/mcs/token"
+
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 // besieger opens one connection of a kind and leaves it as it is.
@@ -198,44 +198,44 @@ func needFiles(t *testing.T, n uint64) {
 }
 
 func TestAnHonestMachineIsServedDuringASiege(t *testing.T) {
-	needFiles(t, 2*uint64(limit.DefaultBounds().Connections)+2000)
-	few := limit.DefaultBounds() // of which each costs a TLS handshake of ours, too
+	needFiles(t, 2*uint64(DefaultBounds().Connections)+2000)
+	few := DefaultBounds() // of which each costs a TLS handshake of ours, too
 	few.Connections, few.PerSource = 512, 64
 	for because, c := range map[string]struct {
-		bounds  limit.Bounds
+		bounds  Bounds
 		sources int
-		attack  func(s *siege, b limit.Bounds, good, wrong string)
+		attack  func(s *siege, b Bounds, good, wrong string)
 	}{
 		"more silent connections than there may be, of few addresses": {
-			limit.DefaultBounds(), 8,
-			func(s *siege, b limit.Bounds, _, _ string) {
+			DefaultBounds(), 8,
+			func(s *siege, b Bounds, _, _ string) {
 				s.hold(b.Connections+500, besiegers[0])
 			},
 		},
 		"more silent connections than there may be, of many addresses": {
-			limit.DefaultBounds(), 4000,
-			func(s *siege, b limit.Bounds, _, _ string) {
+			DefaultBounds(), 4000,
+			func(s *siege, b Bounds, _, _ string) {
 				s.hold(b.Connections+500, besiegers[0])
 			},
 		},
-		"handshakes that do not end": {limit.DefaultBounds(), 64, func(s *siege, b limit.Bounds, _, _ string) {
+		"handshakes that do not end": {DefaultBounds(), 64, func(s *siege, b Bounds, _, _ string) {
 			s.hold(b.Connections+500, besiegers[1])
 		}},
-		"headers that do not end": {few, 64, func(s *siege, b limit.Bounds, _, _ string) {
+		"headers that do not end": {few, 64, func(s *siege, b Bounds, _, _ string) {
 			s.hold(b.Connections+100, besiegers[2])
 		}},
-		"answers that are read slowly": {few, 16, func(s *siege, b limit.Bounds, good, _ string) {
+		"answers that are read slowly": {few, 16, func(s *siege, b Bounds, good, _ string) {
 			s.hold(b.Connections+100, func(server running, from string) (net.Conn, error) {
 				return server.readSlowly(from, good)
 			})
 		}},
-		"wrong tokens": {limit.DefaultBounds(), 64, func(s *siege, _ limit.Bounds, _, wrong string) {
+		"wrong tokens": {DefaultBounds(), 64, func(s *siege, _ Bounds, _, wrong string) {
 			s.flood(func(int) string { return wrong })
 		}},
-		"requests with a good token": {limit.DefaultBounds(), 64, func(s *siege, _ limit.Bounds, good, _ string) {
+		"requests with a good token": {DefaultBounds(), 64, func(s *siege, _ Bounds, good, _ string) {
 			s.flood(func(int) string { return good })
 		}},
-		"all of it": {few, 64, func(s *siege, b limit.Bounds, good, wrong string) {
+		"all of it": {few, 64, func(s *siege, b Bounds, good, wrong string) {
 			s.hold(b.Connections, besiegers[0])
 			s.hold(b.Connections/2, func(server running, from string) (net.Conn, error) {
 				return server.readSlowly(from, good)
@@ -245,13 +245,13 @@ func TestAnHonestMachineIsServedDuringASiege(t *testing.T) {
 	} {
 		t.Run(because, func(t *testing.T) {
 			o, known, _ := closed(t)
-			o.Source, o.Limits = large(t), limit.Default()
+			o.Source, o.Limits = large(t), DefaultLimits()
 			good := known.make(t, v1alpha1.ProvisioningTokenSpec{Pool: "worker"})
 			honest := bearer(known.make(t, v1alpha1.ProvisioningTokenSpec{Pool: "worker"}))
-			wrong := bearer(token.Token{ID: good.ID, Secret: strings.Repeat("A", 43)})
+			wrong := bearer(join.Token{ID: good.ID, Secret: strings.Repeat("A", 43)})
 			h, counts := Routes(o)
 			c.bounds.Stop = time.Second
-			server := start(t, Server{Handler: h, Bounds: c.bounds, Limits: limit.Default(), Metrics: counts},
+			server := start(t, Server{Handler: h, Bounds: c.bounds, Limits: DefaultLimits(), Metrics: counts},
 				func(l net.Listener) net.Listener { return narrow{l} })
 			ctx, stop := context.WithCancel(t.Context())
 			s := &siege{t: t, server: server, sources: c.sources, connections: c.bounds.Connections, ctx: ctx}

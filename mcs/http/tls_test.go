@@ -18,7 +18,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bunsen-os/bunsen/mcs"
-	"github.com/bunsen-os/bunsen/mcs/http/clientca"
 )
 
 func TestOnlyModernTLSIsSpoken(t *testing.T) {
@@ -91,14 +90,14 @@ func fetch(t *testing.T, client *http.Client, url string) *http.Response {
 }
 
 // believing are the authorities of a file.
-func believing(t *testing.T, all ...authority) *clientca.File {
+func believing(t *testing.T, all ...authority) *ClientCAFile {
 	t.Helper()
 	return opened(t, clientsFile(t, all...), quiet)
 }
 
-func opened(t *testing.T, file string, log *slog.Logger) *clientca.File {
+func opened(t *testing.T, file string, log *slog.Logger) *ClientCAFile {
 	t.Helper()
-	cas, err := clientca.Open(file, log)
+	cas, err := OpenClientCA(file, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +239,7 @@ func TestACertificateAdmitsOneRequestOfAConnection(t *testing.T) {
 
 func TestNoAuthoritiesAreNamedWithTheirFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "missing.crt")
-	if _, err := clientca.Open(file, quiet); err == nil || !strings.Contains(err.Error(), file) {
+	if _, err := OpenClientCA(file, quiet); err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("a missing file: %v", err)
 	}
 	var log bytes.Buffer

@@ -20,8 +20,8 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
-	"github.com/bunsen-os/bunsen/mcs/served"
-	"github.com/bunsen-os/bunsen/mcs/token"
+
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 var (
@@ -61,9 +61,9 @@ const hush = "hush-hush-hush"
 // filled has pools that serve (worker, infra), one with a secret file (secret), one whose secret cannot come later
 // (locked), one with nothing rendered (new), one that is held (halted), one with a bad config, and one that old
 // versions cannot say.
-func filled(t testing.TB) *served.Pools {
+func filled(t testing.TB) *mcs.Pools {
 	t.Helper()
-	s := served.NewPools()
+	s := mcs.NewPools()
 	for pool, mc := range map[string]*mcfgv1.MachineConfig{
 		"worker": rendered("rendered-worker-1", "a"),
 		"infra":  rendered("rendered-infra-1", "a"),
@@ -122,9 +122,9 @@ func (k *tokens) Use(_ context.Context, id string, use v1alpha1.TokenUse) error 
 	}
 	now := k.known[id].DeepCopy()
 	if now.Spec.Uses > 0 && now.Status.Used >= now.Spec.Uses {
-		return &token.InvalidError{ID: id, Reason: token.UsedUp}
+		return &join.InvalidError{ID: id, Reason: join.UsedUp}
 	}
-	now.Status = token.AddUse(now.Status, use)
+	now.Status = join.AddUse(now.Status, use)
 	k.known[id] = now
 	k.used = append(k.used, use)
 	return nil
@@ -137,13 +137,13 @@ func (k *tokens) uses() []v1alpha1.TokenUse {
 }
 
 // make makes a token that is good at noon.
-func (k *tokens) make(t testing.TB, spec v1alpha1.ProvisioningTokenSpec) token.Token {
+func (k *tokens) make(t testing.TB, spec v1alpha1.ProvisioningTokenSpec) join.Token {
 	t.Helper()
 	random := k.random
 	if random == nil {
 		random = rand.Reader
 	}
-	made, err := token.New(random)
+	made, err := join.NewToken(random)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func (m *minter) count() int {
 }
 
 // joining makes a shelf serve bootstrap kubeconfigs.
-func joining(t testing.TB, s *served.Pools) *served.Pools {
+func joining(t testing.TB, s *mcs.Pools) *mcs.Pools {
 	t.Helper()
 	// Of the pool whose config is bad the error is known already.
 	_ = s.SetExtra(mcs.Extra{Join: &mcs.Join{Server: "https://api.example.com:6443", CA: []byte("a CA")}})
@@ -206,7 +206,7 @@ func ask(h http.Handler, method, path string, header ...string) *http.Response {
 	return w.Result()
 }
 
-func bearer(t token.Token) string { return "Bearer " + t.String() }
+func bearer(t join.Token) string { return "Bearer " + t.String() }
 
 func text(t testing.TB, r *http.Response) string {
 	t.Helper()

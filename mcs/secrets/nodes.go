@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bunsen-os/bunsen/api/secretref"
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
@@ -183,7 +183,7 @@ func (s *set) resolve(have State, of Config, from Source) []v1alpha1.SecretProbl
 		}
 	}
 	for line := range strings.SplitSeq(s.id, "\n") { // The references are sorted in it.
-		if r, err := secretref.Parse(line); err == nil {
+		if r, err := machineconfig.ParseSecret(line); err == nil {
 			d.add(s.objects[id(r)].Data[r.Key])
 		}
 	}

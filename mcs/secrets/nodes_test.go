@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bunsen-os/bunsen/api/secretref"
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
@@ -38,12 +38,12 @@ func ofNodes(t *testing.T, files map[string][]string) Config {
 func valuesOf(of map[string]string) Objects {
 	out := Objects{}
 	for name, value := range of {
-		out[ID(secretref.Secret, name)] = Object{Pools: "worker", Data: map[string][]byte{"x": []byte(value)}}
+		out[ID(machineconfig.Secret, name)] = Object{Pools: "worker", Data: map[string][]byte{"x": []byte(value)}}
 	}
 	return out
 }
 
-func to(name string) string { return secretref.TemplateURL("${secret:" + name + "/x}") }
+func to(name string) string { return machineconfig.TemplateURL("${secret:" + name + "/x}") }
 
 // revisionsOf returns the revisions of the nodes a to d and of the base, in a state.
 func revisionsOf(c Config, own v1alpha1.OwnSecrets) map[string]string {
@@ -60,7 +60,7 @@ func TestASecretIsForTheNodesWhoseConfigRefersToIt(t *testing.T) {
 	c := ofNodes(t, map[string][]string{
 		"": {"/etc/base", to("base")}, "a": {
 			"/etc/a", to("one"), "/etc/s",
-			secretref.SOPSURL("binary", []byte(hush+"-s")),
+			machineconfig.SOPSURL("binary", []byte(hush+"-s")),
 		}, "b": {"/etc/b", to("one")}, "c": {"/etc/c", to("two")},
 		"d": nil,
 	})
@@ -116,7 +116,7 @@ func contentsOf(r Resolved) string {
 func TestANodeWithoutItsSecretHoldsThePool(t *testing.T) {
 	c := ofNodes(t, map[string][]string{
 		"a": {"/etc/a", to("one")}, "b": {"/etc/b", to("one")},
-		"c": {"/etc/c", to("two")}, "d": {"/etc/d", secretref.SOPSURL("yaml", []byte("damaged"))},
+		"c": {"/etc/c", to("two")}, "d": {"/etc/d", machineconfig.SOPSURL("yaml", []byte("damaged"))},
 	})
 	from := Source{Objects: valuesOf(map[string]string{"one": hush}), Decrypt: decrypt, Key: key}
 	published := Next(nil, []Config{c}, from)[target].Published
@@ -134,8 +134,8 @@ func TestANodeWithoutItsSecretHoldsThePool(t *testing.T) {
 	for because, objects := range map[string]Objects{
 		"gone": valuesOf(map[string]string{"one": hush}),
 		"for no pool": {
-			ID(secretref.Secret, "one"): from.Objects[ID(secretref.Secret, "one")],
-			ID(secretref.Secret, "two"): {Data: map[string][]byte{"x": []byte(hush)}},
+			ID(machineconfig.Secret, "one"): from.Objects[ID(machineconfig.Secret, "one")],
+			ID(machineconfig.Secret, "two"): {Data: map[string][]byte{"x": []byte(hush)}},
 		},
 	} {
 		from.Objects = objects

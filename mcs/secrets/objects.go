@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bunsen-os/bunsen/api/secretref"
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 )
 
 // Object is a Secret or ConfigMap that configs may refer to.
@@ -19,15 +19,15 @@ type Object struct {
 }
 
 // Objects are the objects by their kind and name.
-type Objects map[secretref.Reference]Object
+type Objects map[machineconfig.SecretReference]Object
 
 // ID is the key of an object in Objects: a reference without a key.
-func ID(kind secretref.Kind, name string) secretref.Reference {
-	return secretref.Reference{Kind: kind, Name: name}
+func ID(kind machineconfig.SecretKind, name string) machineconfig.SecretReference {
+	return machineconfig.SecretReference{Kind: kind, Name: name}
 }
 
 // id returns the key in Objects of the object that a reference names.
-func id(r secretref.Reference) secretref.Reference { return ID(r.Kind, r.Name) }
+func id(r machineconfig.SecretReference) machineconfig.SecretReference { return ID(r.Kind, r.Name) }
 
 // isFor reports whether nodes of a pool may get the object's values. Without the annotation, no pool may.
 func (o Object) isFor(pool string) bool {

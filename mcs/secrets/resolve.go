@@ -13,11 +13,11 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/safetext"
-	"github.com/bunsen-os/bunsen/api/secretref"
+
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// Decrypt decrypts a file of a format, one of secretref.Formats. The error wraps ErrNoKey if no key fits, and
+// Decrypt decrypts a file of a format, one of machineconfig.SecretFormats. The error wraps ErrNoKey if no key fits, and
 // ErrKeyService if the key service may decrypt the file later. It contains nothing of the file's values.
 type Decrypt func(format string, body []byte) ([]byte, error)
 
@@ -36,7 +36,7 @@ type Config struct {
 	// Name of the rendered config.
 	Name string
 	// Files are its unresolved files.
-	Files []secretref.File
+	Files []machineconfig.SecretFile
 	// invalid is why the config's references cannot be read; nil if they can.
 	invalid error
 	// Nodes are the configs of single nodes, if this is the config of a pool with such nodes. Files are those of their
@@ -60,7 +60,7 @@ func Read(rendered *mcfgv1.MachineConfig) (out Config, has bool) {
 	if err != nil {
 		return Config{}, false // Compose reports the error
 	}
-	files, err := secretref.Files(config)
+	files, err := machineconfig.SecretFiles(config)
 	out = Config{Name: rendered.Name, Files: files, invalid: err}
 	if nodes, err := v1alpha1.ParseNodeConfigs(rendered.Annotations[v1alpha1.NodeConfigsAnnotation]); err == nil &&
 		nodes.Secrets && !nodes.IsZero() {
@@ -98,7 +98,9 @@ func (c Config) resolve(objects Objects, decrypt Decrypt) ([]v1alpha1.SecretFile
 }
 
 // contents resolves one file.
-func (c Config) contents(f secretref.File, objects Objects, decrypt Decrypt) ([]byte, []v1alpha1.SecretProblem) {
+func (c Config) contents(f machineconfig.SecretFile, objects Objects, decrypt Decrypt) ([]byte,
+	[]v1alpha1.SecretProblem,
+) {
 	if f.Content.Format != "" {
 		plain, err := decrypt(f.Content.Format, f.Content.Body)
 		if err == nil {
@@ -118,7 +120,7 @@ func (c Config) contents(f secretref.File, objects Objects, decrypt Decrypt) ([]
 	}
 	var bad []v1alpha1.SecretProblem
 	pool := v1alpha1.RenderedPool(c.Name)
-	out, err := f.Content.Expand(func(r secretref.Reference) ([]byte, error) {
+	out, err := f.Content.Expand(func(r machineconfig.SecretReference) ([]byte, error) {
 		value, problem := objects.value(r, pool)
 		if problem.Reason == "" {
 			return value, nil
@@ -134,8 +136,11 @@ func (c Config) contents(f secretref.File, objects Objects, decrypt Decrypt) ([]
 }
 
 // value returns the value of a reference for a pool. The problem has no reason if there is none.
-func (o Objects) value(r secretref.Reference, pool string) ([]byte, v1alpha1.SecretProblem) {
-	kind := map[secretref.Kind]string{secretref.Secret: "Secret", secretref.ConfigMap: "ConfigMap"}[r.Kind]
+func (o Objects) value(r machineconfig.SecretReference, pool string) ([]byte, v1alpha1.SecretProblem) {
+	kind := map[machineconfig.SecretKind]string{
+		machineconfig.Secret:    "Secret",
+		machineconfig.ConfigMap: "ConfigMap",
+	}[r.Kind]
 	place := fmt.Sprintf("%s %s/%s", kind, v1alpha1.SecretsNamespace, r.Name)
 	object, ok := o[id(r)]
 	if !ok {
@@ -174,9 +179,9 @@ func (o Object) withPool(pool string) string {
 
 // objects returns the objects that the files of the config, and those of the configs of single nodes, refer to, each
 // once.
-func (c Config) objects() []secretref.Reference {
-	var out []secretref.Reference
-	had := map[secretref.Reference]bool{}
+func (c Config) objects() []machineconfig.SecretReference {
+	var out []machineconfig.SecretReference
+	had := map[machineconfig.SecretReference]bool{}
 	add := func(c Config) {
 		for _, f := range c.Files {
 			for _, r := range f.Content.References() {

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/bunsen-os/bunsen/api/secretref"
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
@@ -65,20 +65,20 @@ func decrypt(_ string, body []byte) ([]byte, error) {
 var (
 	noon    = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	objects = Objects{
-		ID(secretref.Secret, "registry"): {
+		ID(machineconfig.Secret, "registry"): {
 			Pools: "worker, infra", Data: map[string][]byte{"pull": []byte(hush)},
 			Changed: noon, Manager: "kubectl",
 		},
-		ID(secretref.ConfigMap, "site"): {
+		ID(machineconfig.ConfigMap, "site"): {
 			Pools: "*", Data: map[string][]byte{"ntp": []byte("ntp1")},
 			Changed: noon.Add(time.Hour), Manager: "flux",
 		},
-		ID(secretref.Secret, "hostile"): {
+		ID(machineconfig.Secret, "hostile"): {
 			Pools: "infra,x;touch /tmp/x,$(id)",
 			Data:  map[string][]byte{"x": []byte(hush)},
 		},
-		ID(secretref.Secret, "unlabeled"): {Data: map[string][]byte{"pull": []byte(hush)}},
-		ID(secretref.Secret, "big"): {
+		ID(machineconfig.Secret, "unlabeled"): {Data: map[string][]byte{"pull": []byte(hush)}},
+		ID(machineconfig.Secret, "big"): {
 			Pools: "*",
 			Data:  map[string][]byte{"x": bytes.Repeat([]byte("x"), v1alpha1.MaxSecretBytes)},
 		},
@@ -88,21 +88,21 @@ var (
 // TestWhatCannotBeResolved has a problem in each row. No problem contains a value.
 func TestWhatCannotBeResolved(t *testing.T) {
 	for because, c := range map[string]struct{ name, url, reason, message string }{
-		"an object that does not exist":      {"rendered-worker-1", secretref.TemplateURL("${secret:nothing/x}"), v1alpha1.SecretNotFound, "Secret bunsen-secrets/nothing does not exist"},
-		"a key that does not exist":          {"rendered-worker-1", secretref.TemplateURL("${secret:registry/x}"), v1alpha1.SecretNotFound, "has no key x"},
-		"another kind":                       {"rendered-worker-1", secretref.TemplateURL("${configmap:registry/pull}"), v1alpha1.SecretNotFound, "ConfigMap bunsen-secrets/registry does not exist"},
-		"an object for other pools":          {"rendered-master-1", secretref.TemplateURL("${secret:registry/pull}"), v1alpha1.SecretNotForPool, "annotate --overwrite secret registry bunsen.dev/pools=worker,infra,master"},
-		"an object for no pool":              {"rendered-worker-1", secretref.TemplateURL("${secret:unlabeled/pull}"), v1alpha1.SecretNotForPool, "bunsen.dev/pools=worker"},
-		"a list of pools with shell code":    {"rendered-worker-1", secretref.TemplateURL("${secret:hostile/x}"), v1alpha1.SecretNotForPool, "hostile bunsen.dev/pools=infra,worker"},
-		"an unknown key of a foreign object": {"rendered-master-1", secretref.TemplateURL("${secret:registry/x}"), v1alpha1.SecretNotForPool, "is not for pool master"},
-		"a file for another key":             {"rendered-worker-1", secretref.SOPSURL("yaml", []byte("other key")), v1alpha1.SecretNoKey, "age1other"},
-		"a key service that is away":         {"rendered-worker-1", secretref.SOPSURL("yaml", []byte("key service")), v1alpha1.SecretKeyService, "asked again later: it does not answer"},
-		"a file for very many keys":          {"rendered-worker-1", secretref.SOPSURL("yaml", []byte("many keys")), v1alpha1.SecretNoKey, "age1other"},
-		"a damaged file":                     {"rendered-worker-1", secretref.SOPSURL("yaml", []byte("damaged")), v1alpha1.SecretNotDecrypted, "MAC"},
-		"too much":                           {"rendered-worker-1", secretref.TemplateURL("${secret:big/x}!"), v1alpha1.SecretTooLarge, "more than"},
+		"an object that does not exist":      {"rendered-worker-1", machineconfig.TemplateURL("${secret:nothing/x}"), v1alpha1.SecretNotFound, "Secret bunsen-secrets/nothing does not exist"},
+		"a key that does not exist":          {"rendered-worker-1", machineconfig.TemplateURL("${secret:registry/x}"), v1alpha1.SecretNotFound, "has no key x"},
+		"another kind":                       {"rendered-worker-1", machineconfig.TemplateURL("${configmap:registry/pull}"), v1alpha1.SecretNotFound, "ConfigMap bunsen-secrets/registry does not exist"},
+		"an object for other pools":          {"rendered-master-1", machineconfig.TemplateURL("${secret:registry/pull}"), v1alpha1.SecretNotForPool, "annotate --overwrite secret registry bunsen.dev/pools=worker,infra,master"},
+		"an object for no pool":              {"rendered-worker-1", machineconfig.TemplateURL("${secret:unlabeled/pull}"), v1alpha1.SecretNotForPool, "bunsen.dev/pools=worker"},
+		"a list of pools with shell code":    {"rendered-worker-1", machineconfig.TemplateURL("${secret:hostile/x}"), v1alpha1.SecretNotForPool, "hostile bunsen.dev/pools=infra,worker"},
+		"an unknown key of a foreign object": {"rendered-master-1", machineconfig.TemplateURL("${secret:registry/x}"), v1alpha1.SecretNotForPool, "is not for pool master"},
+		"a file for another key":             {"rendered-worker-1", machineconfig.SOPSURL("yaml", []byte("other key")), v1alpha1.SecretNoKey, "age1other"},
+		"a key service that is away":         {"rendered-worker-1", machineconfig.SOPSURL("yaml", []byte("key service")), v1alpha1.SecretKeyService, "asked again later: it does not answer"},
+		"a file for very many keys":          {"rendered-worker-1", machineconfig.SOPSURL("yaml", []byte("many keys")), v1alpha1.SecretNoKey, "age1other"},
+		"a damaged file":                     {"rendered-worker-1", machineconfig.SOPSURL("yaml", []byte("damaged")), v1alpha1.SecretNotDecrypted, "MAC"},
+		"too much":                           {"rendered-worker-1", machineconfig.TemplateURL("${secret:big/x}!"), v1alpha1.SecretTooLarge, "more than"},
 		"an unknown media type":              {"rendered-worker-1", "data:application/vnd.bunsen.x,", v1alpha1.SecretInvalid, "media type"},
 	} {
-		config := rendered(t, c.name, "/etc/a", c.url, "/etc/b", secretref.TemplateURL("${configmap:site/ntp}"))
+		config := rendered(t, c.name, "/etc/a", c.url, "/etc/b", machineconfig.TemplateURL("${configmap:site/ntp}"))
 		entry := Next(nil, []Config{config}, Source{Objects: objects, Decrypt: decrypt, Key: key})[c.name]
 		problems := entry.Published.Problems
 		if len(problems) != 1 || problems[0].Reason != c.reason || !strings.Contains(problems[0].Message, c.message) {
@@ -120,7 +120,7 @@ func TestWhatCannotBeResolved(t *testing.T) {
 // TestAKeyServiceThatIsAwayChangesNothing: the values in force stay, and a server that was restarted publishes the
 // revision before.
 func TestAKeyServiceThatIsAwayChangesNothing(t *testing.T) {
-	config := rendered(t, "rendered-worker-1", "/etc/a", secretref.SOPSURL("binary", []byte(hush)))
+	config := rendered(t, "rendered-worker-1", "/etc/a", machineconfig.SOPSURL("binary", []byte(hush)))
 	source := Source{Decrypt: decrypt, Key: key}
 	good := Next(nil, []Config{config}, source)
 	source.Published = map[string]v1alpha1.SecretsRevision{config.Name: good[config.Name].Published}
@@ -137,8 +137,8 @@ func TestAKeyServiceThatIsAwayChangesNothing(t *testing.T) {
 
 // TestResolvedFiles has a reference, a template and an encrypted file.
 func TestResolvedFiles(t *testing.T) {
-	config := rendered(t, "rendered-worker-1", "/etc/a", secretref.TemplateURL("${secret:registry/pull}"), "/etc/b",
-		secretref.TemplateURL("server ${configmap:site/ntp}\n"), "/etc/c", secretref.SOPSURL("binary", []byte("c")))
+	config := rendered(t, "rendered-worker-1", "/etc/a", machineconfig.TemplateURL("${secret:registry/pull}"), "/etc/b",
+		machineconfig.TemplateURL("server ${configmap:site/ntp}\n"), "/etc/c", machineconfig.SOPSURL("binary", []byte("c")))
 	entry := Next(nil, []Config{config}, Source{Objects: objects, Decrypt: decrypt, Key: key})["rendered-worker-1"]
 	var got []string
 	for _, f := range entry.Files {
@@ -160,7 +160,7 @@ func TestResolvedFiles(t *testing.T) {
 // TestRevisionsFollowContents compares revisions: equal for equal contents, and different for another value, key or
 // config.
 func TestRevisionsFollowContents(t *testing.T) {
-	files := []string{"/etc/a", secretref.TemplateURL("${secret:registry/pull}")}
+	files := []string{"/etc/a", machineconfig.TemplateURL("${secret:registry/pull}")}
 	of := func(name string, o Objects, key []byte) string {
 		return Next(nil, []Config{rendered(t, name, files...)}, Source{
 			Objects: o, Decrypt: decrypt,
@@ -168,7 +168,7 @@ func TestRevisionsFollowContents(t *testing.T) {
 		})[name].Published.Revision
 	}
 	with := func(value string) Objects {
-		return Objects{ID(secretref.Secret, "registry"): {Pools: "*", Data: map[string][]byte{
+		return Objects{ID(machineconfig.Secret, "registry"): {Pools: "*", Data: map[string][]byte{
 			"pull":  []byte(value),
 			"other": []byte(value + "x"),
 		}}}
@@ -191,7 +191,7 @@ func TestRevisionsFollowContents(t *testing.T) {
 // TestTheLastGoodContentsStay has each way in which an object can become invalid, with a server that knows the contents
 // and one that was restarted.
 func TestTheLastGoodContentsStay(t *testing.T) {
-	config := rendered(t, "rendered-worker-1", "/etc/a", secretref.TemplateURL("${secret:registry/pull}"))
+	config := rendered(t, "rendered-worker-1", "/etc/a", machineconfig.TemplateURL("${secret:registry/pull}"))
 	source := Source{Objects: objects, Decrypt: decrypt, Key: key}
 	good := Next(nil, []Config{config}, source)
 	published := map[string]v1alpha1.SecretsRevision{config.Name: good[config.Name].Published}
@@ -200,8 +200,8 @@ func TestTheLastGoodContentsStay(t *testing.T) {
 		serves  bool
 	}{
 		"the object is gone":     {Objects{}, true},
-		"its key is gone":        {Objects{ID(secretref.Secret, "registry"): {Pools: "worker"}}, true},
-		"the pool may no longer": {Objects{ID(secretref.Secret, "registry"): {Pools: "infra", Data: map[string][]byte{"pull": []byte(hush)}}}, false},
+		"its key is gone":        {Objects{ID(machineconfig.Secret, "registry"): {Pools: "worker"}}, true},
+		"the pool may no longer": {Objects{ID(machineconfig.Secret, "registry"): {Pools: "infra", Data: map[string][]byte{"pull": []byte(hush)}}}, false},
 	} {
 		source.Objects, source.Published = c.objects, published
 		for server, have := range map[string]State{"running": good, "restarted": nil} {
@@ -222,9 +222,9 @@ func TestTheLastGoodContentsStay(t *testing.T) {
 // TestAConfigThatPanicsHarmsItselfOnly: a mistake in a library is the problem of the config that has the file, with
 // what was in force before.
 func TestAConfigThatPanicsHarmsItselfOnly(t *testing.T) {
-	file := secretref.SOPSURL("yaml", []byte("password: "+hush))
+	file := machineconfig.SOPSURL("yaml", []byte("password: "+hush))
 	hostile, other := rendered(t, "rendered-infra-1", "/etc/a", file),
-		rendered(t, "rendered-worker-1", "/etc/a", secretref.TemplateURL("${secret:registry/pull}"))
+		rendered(t, "rendered-worker-1", "/etc/a", machineconfig.TemplateURL("${secret:registry/pull}"))
 	source := Source{Objects: objects, Decrypt: decrypt, Key: key}
 	good := Next(nil, []Config{hostile}, source)
 	source.Decrypt = func(string, []byte) ([]byte, error) { panic(hush) }

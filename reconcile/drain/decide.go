@@ -10,7 +10,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy/pace"
+	"github.com/bunsen-os/bunsen/internal/schedule"
 )
 
 // Facts are the input of Decide, besides the time.
@@ -22,7 +22,7 @@ type Facts struct {
 	// Pods are the pods of the node, in any order.
 	Pods []Pod
 	// Pace says when the drain deletes pods despite their budgets. With the zero value, the drain waits for ever.
-	Pace pace.Drain
+	Pace schedule.Drain
 	// Last is the last report on the node. Decide copies the start times of unchanged states from the last report.
 	Last v1alpha1.DrainReport
 	// NotReadySince is since when the node is not Ready; zero while it is.

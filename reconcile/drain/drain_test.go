@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy/pace"
+	"github.com/bunsen-os/bunsen/internal/schedule"
 	"github.com/bunsen-os/bunsen/reconcile/drain"
 )
 
@@ -158,7 +158,7 @@ func TestTheOrderOfPodsDoesNotMatter(t *testing.T) {
 			f.NotReadySince = noon.Add(-time.Duration(r.Intn(200)) * time.Second)
 		}
 		if r.Intn(3) == 0 {
-			f.Pace = pace.Drain{WhenBlocked: v1alpha1.DrainDelete, After: time.Hour}
+			f.Pace = schedule.Drain{WhenBlocked: v1alpha1.DrainDelete, After: time.Hour}
 		}
 		first := drain.Decide(f, noon)
 		skipped := 0

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy/pace"
+	"github.com/bunsen-os/bunsen/internal/schedule"
 	"github.com/bunsen-os/bunsen/reconcile/drain"
 )
 
@@ -229,7 +229,7 @@ func TestQueues(t *testing.T) {
 		"new-1, new-2, broken, all-1, sick-1 then sick-2, web-2 then web-1, two-1 then two-2"; got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)
 	}
-	f.Started, f.Pace = noon.Add(-2*time.Hour), pace.Drain{WhenBlocked: v1alpha1.DrainDelete, After: time.Hour}
+	f.Started, f.Pace = noon.Add(-2*time.Hour), schedule.Drain{WhenBlocked: v1alpha1.DrainDelete, After: time.Hour}
 	if got, want := show(f),
 		"new-1, new-2, broken, all-1, sick-1, sick-2, web-2, two-1, two-2, web-1, fresh"; got != want {
 		t.Errorf("what is deleted needs no turns:\n got %s\nwant %s", got, want)

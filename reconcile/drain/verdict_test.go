@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy/pace"
+	"github.com/bunsen-os/bunsen/internal/schedule"
 	"github.com/bunsen-os/bunsen/reconcile/drain"
 )
 
@@ -218,7 +218,7 @@ func elsewhere() *policyv1.PodDisruptionBudget {
 // TestDeletePastBudgets: where the pool's policy says so, and only then.
 func TestDeletePastBudgets(t *testing.T) {
 	after := func(what v1alpha1.DrainAction, age time.Duration) drain.Facts {
-		return drain.Facts{Started: noon.Add(-age), Pace: pace.Drain{WhenBlocked: what, After: 30 * time.Minute}}
+		return drain.Facts{Started: noon.Add(-age), Pace: schedule.Drain{WhenBlocked: what, After: 30 * time.Minute}}
 	}
 	blocked := asked(1, refusal(needsTwo))
 	past := asked(1, nil)
@@ -238,7 +238,7 @@ func TestDeletePastBudgets(t *testing.T) {
 	})
 	p := drain.Decide(drain.Facts{
 		Started: noon.Add(-30*time.Minute + 7*time.Second), Pods: []drain.Pod{web(blocked)},
-		Pace: pace.Drain{WhenBlocked: v1alpha1.DrainDelete, After: 30 * time.Minute},
+		Pace: schedule.Drain{WhenBlocked: v1alpha1.DrainDelete, After: 30 * time.Minute},
 	}, noon)
 	if p.Next != 7*time.Second {
 		t.Errorf("it looks again after %s, not when the time is over, in 7 s", p.Next)

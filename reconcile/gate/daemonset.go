@@ -4,10 +4,15 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 	"github.com/go-logr/logr"
+
 	appsv1 "k8s.io/api/apps/v1"
+
 	corev1 "k8s.io/api/core/v1"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	schedulingv1 "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
@@ -145,7 +150,7 @@ func notReady(p *corev1.Pod) string {
 		for _, c := range list {
 			switch {
 			case c.State.Waiting != nil && c.State.Waiting.Reason != "" && c.State.Waiting.Reason != "PodInitializing":
-				return Line("container " + c.Name + ": " + c.State.Waiting.Reason +
+				return poolstate.ShortLine("container " + c.Name + ": " + c.State.Waiting.Reason +
 					prefixed(": ", c.State.Waiting.Message))
 			case c.State.Terminated != nil && c.State.Terminated.ExitCode != 0:
 				return fmt.Sprintf("container %s ended with code %d", c.Name, c.State.Terminated.ExitCode)
@@ -153,12 +158,12 @@ func notReady(p *corev1.Pod) string {
 		}
 	}
 	if c := conditions[corev1.PodScheduled]; c.Status == corev1.ConditionFalse {
-		return Line(c.Reason + prefixed(": ", c.Message))
+		return poolstate.ShortLine(c.Reason + prefixed(": ", c.Message))
 	}
 	for _, c := range p.Status.ContainerStatuses {
 		if !c.Ready {
 			return "container " + c.Name + " is not ready yet"
 		}
 	}
-	return Line(string(p.Status.Phase) + prefixed(": ", p.Status.Message))
+	return poolstate.ShortLine(string(p.Status.Phase) + prefixed(": ", p.Status.Message))
 }

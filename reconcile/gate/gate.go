@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/bunsen-os/bunsen/internal/policy/pace"
+	"github.com/bunsen-os/bunsen/internal/schedule"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
@@ -20,7 +20,7 @@ type Question struct {
 	// RetryAt is when a user requested a retry; zero for none. A job that failed before this time runs once more.
 	RetryAt time.Time
 	// Pace has the gates.
-	Pace pace.Pace
+	Pace schedule.Pace
 	// Now is the time of the evaluation.
 	Now time.Time
 }

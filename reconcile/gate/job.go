@@ -83,7 +83,7 @@ func Job(job *batchv1.Job) (answer poolstate.Gate, failedAt time.Time) {
 		case batchv1.JobComplete:
 			return Open(), time.Time{}
 		case batchv1.JobFailed:
-			why := Line(fmt.Sprintf("job %s failed: %s", name, cmp.Or(c.Reason, "no reason given")+
+			why := poolstate.ShortLine(fmt.Sprintf("job %s failed: %s", name, cmp.Or(c.Reason, "no reason given")+
 				prefixed(": ", c.Message)))
 			return poolstate.Gate{Verdict: poolstate.GateFailed, Why: why}, c.LastTransitionTime.Time
 		case batchv1.JobSuspended:

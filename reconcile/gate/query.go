@@ -44,9 +44,10 @@ func vector(v model.Vector, server string) poolstate.Gate {
 	case 0:
 		return Open()
 	case 1:
-		return Waits("%s", Line(against[0]+", says "+server))
+		return Waits("%s", poolstate.ShortLine(against[0]+", says "+server))
 	}
-	return Waits("%s", Line(fmt.Sprintf("%s and %d more like it, says %s", against[0], len(against)-1, server)))
+	return Waits("%s", poolstate.ShortLine(fmt.Sprintf("%s and %d more like it, says %s", against[0], len(against)-1,
+		server)))
 }
 
 // isFalse reports whether a value is 0 or not a number.

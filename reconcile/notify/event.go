@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy/window"
+	"github.com/bunsen-os/bunsen/internal/schedule"
 	"github.com/bunsen-os/bunsen/source"
 )
 
@@ -195,7 +195,8 @@ func (e Event) line() string {
 		v1alpha1.EventRefused:         "refused" + commit + why,
 		v1alpha1.EventRolloutStarted:  "rollout of" + cmp.Or(commit, " "+e.Config) + " started (" + nodes + ")",
 		v1alpha1.EventRolloutFinished: "rollout of" + cmp.Or(commit, " "+e.Config) + " finished (" + nodes + ")",
-		v1alpha1.EventRolloutBlocked:  "rollout of" + cmp.Or(commit, " "+e.Config) + " is blocked (" + nodes + ")" + why,
+		v1alpha1.EventRolloutBlocked: "rollout of" + cmp.Or(commit, " "+e.Config) + " is blocked (" + nodes + ")" +
+			why,
 		v1alpha1.EventRolloutDegraded: "degraded (" + nodes + ", " + itoa(e.Degraded) + " degraded)" + why,
 	}[e.Event]
 	return e.Cluster + " " + e.Name() + ": " + text
@@ -252,11 +253,11 @@ func Decide(n *v1alpha1.Notification, f Facts, now time.Time) (Decision, error) 
 
 // Quiet reports whether a time is in quiet hours, and when quiet hours begin or end next (zero: not within a year).
 func Quiet(hours []v1alpha1.QuietHours, now time.Time) (quiet bool, until time.Time, err error) {
-	windows := make([]window.Window, len(hours))
+	windows := make([]schedule.Window, len(hours))
 	for i, h := range hours {
-		windows[i] = window.Window{Deny: true, Schedule: h.Schedule, Duration: h.Duration.Duration, Zone: h.TimeZone}
+		windows[i] = schedule.Window{Deny: true, Schedule: h.Schedule, Duration: h.Duration.Duration, Zone: h.TimeZone}
 	}
-	set, err := window.Parse(windows)
+	set, err := schedule.ParseWindow(windows)
 	if err != nil {
 		return false, time.Time{}, fmt.Errorf("reading spec.quietHours: %w", err)
 	}

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // MaxPulling is how many nodes of a pool pull images at a time, so that registries do not get the requests of all nodes
@@ -23,8 +23,8 @@ type Write struct {
 
 // Next returns the writes for the nodes of a pool, in the order of names. The parameter want names the sets of the
 // pool; its Since is not used. The result again is when the next node gets a place without an event; zero for never.
-func Next(nodes []nodestate.Node, want v1alpha1.PinRequest, now time.Time) (writes []Write, again time.Time) {
-	nodes = slices.SortedFunc(slices.Values(nodes), func(a, b nodestate.Node) int {
+func Next(nodes []poolstate.Node, want v1alpha1.PinRequest, now time.Time) (writes []Write, again time.Time) {
+	nodes = slices.SortedFunc(slices.Values(nodes), func(a, b poolstate.Node) int {
 		return strings.Compare(a.Name, b.Name)
 	})
 	left := MaxPulling

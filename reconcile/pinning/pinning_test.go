@@ -9,52 +9,52 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/pinning"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 func TestHowManyNodesPull(t *testing.T) {
-	told := func(n *nodestate.Node, digest string, ago time.Duration, report v1alpha1.PinReport) {
+	told := func(n *poolstate.Node, digest string, ago time.Duration, report v1alpha1.PinReport) {
 		at := metav1.NewTime(noon.Add(-ago))
 		n.Pin, n.Pinned = v1alpha1.PinRequest{Digest: digest, Since: &at}, report
 	}
 	for sentence, c := range map[string]struct {
 		digest string
-		node   func(n *nodestate.Node, i int)
+		node   func(n *poolstate.Node, i int)
 		want   int
 		again  time.Duration
 	}{
-		"nobody pulls yet": {"d", func(*nodestate.Node, int) {}, 20, 0},
-		"five pull": {"d", func(n *nodestate.Node, i int) {
+		"nobody pulls yet": {"d", func(*poolstate.Node, int) {}, 20, 0},
+		"five pull": {"d", func(n *poolstate.Node, i int) {
 			if i < 5 {
 				told(n, "d", time.Minute, v1alpha1.PinReport{})
 			}
 		}, 15, 9 * time.Minute},
-		"five have the images": {"d", func(n *nodestate.Node, i int) {
+		"five have the images": {"d", func(n *poolstate.Node, i int) {
 			if i < 5 {
 				told(n, "d", time.Minute, v1alpha1.PinReport{Digest: "d"})
 			}
 		}, 20, 0},
-		"five cannot": {"d", func(n *nodestate.Node, i int) {
+		"five cannot": {"d", func(n *poolstate.Node, i int) {
 			if i < 5 {
 				told(n, "d", time.Minute, v1alpha1.PinReport{Digest: "d", Problem: "401"})
 			}
 		}, 20, 0},
-		"five do not answer": {"d", func(n *nodestate.Node, i int) {
+		"five do not answer": {"d", func(n *poolstate.Node, i int) {
 			if i < 5 {
 				told(n, "d", time.Hour, v1alpha1.PinReport{})
 			}
 		}, 20, 0},
-		"all have the images":   {"d", func(n *nodestate.Node, _ int) { told(n, "d", time.Hour, v1alpha1.PinReport{Digest: "d"}) }, 0, 0},
-		"all have earlier ones": {"d", func(n *nodestate.Node, _ int) { told(n, "c", time.Hour, v1alpha1.PinReport{Digest: "c"}) }, 20, 0},
-		"the sets are gone":     {"", func(n *nodestate.Node, _ int) { told(n, "c", time.Hour, v1alpha1.PinReport{Digest: "c"}) }, 50, 0},
-		"there never were any":  {"", func(*nodestate.Node, int) {}, 0, 0},
+		"all have the images":   {"d", func(n *poolstate.Node, _ int) { told(n, "d", time.Hour, v1alpha1.PinReport{Digest: "d"}) }, 0, 0},
+		"all have earlier ones": {"d", func(n *poolstate.Node, _ int) { told(n, "c", time.Hour, v1alpha1.PinReport{Digest: "c"}) }, 20, 0},
+		"the sets are gone":     {"", func(n *poolstate.Node, _ int) { told(n, "c", time.Hour, v1alpha1.PinReport{Digest: "c"}) }, 50, 0},
+		"there never were any":  {"", func(*poolstate.Node, int) {}, 0, 0},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			var nodes []nodestate.Node
+			var nodes []poolstate.Node
 			for i := range 50 {
-				n := nodestate.Node{Name: fmt.Sprintf("n%02d", i)}
+				n := poolstate.Node{Name: fmt.Sprintf("n%02d", i)}
 				c.node(&n, i)
 				nodes = append(nodes, n)
 			}

@@ -10,13 +10,13 @@ import (
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/transpile/message"
 )
 
 // entry is one item that a config sets.
 type entry struct {
-	kind policy.ChangeKind
+	kind disruption.ChangeKind
 	name string
 }
 
@@ -74,9 +74,9 @@ func (b *book) nested() {
 }
 
 // beside are the kinds of entries that a MachineConfig has outside its Ignition config.
-var beside = []policy.ChangeKind{
-	policy.KindKargs, policy.KindExtensions, policy.KindFIPS, policy.KindKernelType,
-	policy.KindOSImage, policy.KindIgnition,
+var beside = []disruption.ChangeKind{
+	disruption.KindKargs, disruption.KindExtensions, disruption.KindFIPS, disruption.KindKernelType,
+	disruption.KindOSImage, disruption.KindIgnition,
 }
 
 // last returns the input that last set an entry, or "".
@@ -100,7 +100,7 @@ func (b *book) lastOf(e entry) string {
 	return ""
 }
 
-func (b *book) set(input string, kind policy.ChangeKind, name string) {
+func (b *book) set(input string, kind disruption.ChangeKind, name string) {
 	e := entry{kind, name}
 	b.all[e] = append(b.all[e], input)
 }
@@ -108,34 +108,34 @@ func (b *book) set(input string, kind policy.ChangeKind, name string) {
 // plain records the entries outside lists: the MachineConfig's own fields, and the Ignition section of its Ignition
 // config.
 func (b *book) plain(in Input) {
-	for _, name := range policy.IgnitionParts(in.Config.Ignition.Ignition) {
-		b.set(in.Name, policy.KindIgnition, name)
+	for _, name := range disruption.IgnitionParts(in.Config.Ignition.Ignition) {
+		b.set(in.Name, disruption.KindIgnition, name)
 	}
 	for _, k := range machineconfig.SplitKargs(in.Config.KernelArguments) {
-		b.set(in.Name, policy.KindKargs, k)
+		b.set(in.Name, disruption.KindKargs, k)
 	}
 	for _, e := range in.Config.Extensions {
-		b.set(in.Name, policy.KindExtensions, e)
+		b.set(in.Name, disruption.KindExtensions, e)
 	}
 	if in.Config.FIPS {
-		b.set(in.Name, policy.KindFIPS, "")
+		b.set(in.Name, disruption.KindFIPS, "")
 	}
 	if !defaultKernel(in.Config.KernelType) {
-		b.set(in.Name, policy.KindKernelType, "")
+		b.set(in.Name, disruption.KindKernelType, "")
 	}
 	if !in.Generated && in.Config.OSImageURL != "" {
-		b.set(in.Name, policy.KindOSImage, "")
+		b.set(in.Name, disruption.KindOSImage, "")
 	}
 }
 
 // defaultKernels records the inputs that set the default kernel, if no input sets another kernel.
 func (b *book) defaultKernels() {
-	if len(b.all[entry{policy.KindKernelType, ""}]) > 0 {
+	if len(b.all[entry{disruption.KindKernelType, ""}]) > 0 {
 		return
 	}
 	for _, in := range b.inputs {
 		if in.Config.KernelType != "" {
-			b.set(in.Name, policy.KindKernelType, "")
+			b.set(in.Name, disruption.KindKernelType, "")
 		}
 	}
 }
@@ -143,40 +143,40 @@ func (b *book) defaultKernels() {
 // ignition records an Ignition config.
 func (b *book) ignition(input string, c ign.Config) {
 	for _, f := range c.Storage.Files {
-		b.node(input, policy.KindFile, f.Path)
+		b.node(input, disruption.KindFile, f.Path)
 	}
 	for _, d := range c.Storage.Directories {
-		b.node(input, policy.KindDirectory, d.Path)
+		b.node(input, disruption.KindDirectory, d.Path)
 	}
 	for _, l := range c.Storage.Links {
-		b.node(input, policy.KindLink, l.Path)
+		b.node(input, disruption.KindLink, l.Path)
 	}
 	for _, u := range c.Systemd.Units {
-		b.set(input, policy.KindUnit, u.Name)
+		b.set(input, disruption.KindUnit, u.Name)
 	}
 	for _, u := range c.Passwd.Users {
-		b.set(input, policy.KindUser, u.Name)
+		b.set(input, disruption.KindUser, u.Name)
 	}
 	for _, g := range c.Passwd.Groups {
-		b.set(input, policy.KindGroup, g.Name)
+		b.set(input, disruption.KindGroup, g.Name)
 	}
 	for _, list := range [][]string{
 		keys(nil, c.Storage.Disks), keys(nil, c.Storage.Filesystems),
 		keys(nil, c.Storage.Raid), keys(nil, c.Storage.Luks),
 	} {
 		for _, name := range list {
-			b.set(input, policy.KindStorage, name)
+			b.set(input, disruption.KindStorage, name)
 		}
 	}
 	if len(c.KernelArguments.ShouldExist)+len(c.KernelArguments.ShouldNotExist) > 0 {
-		b.set(input, policy.KindFirstBootKargs, "")
+		b.set(input, disruption.KindFirstBootKargs, "")
 	}
 }
 
 // node records a path. Only the last kind of a path counts: for example, a link at the path of an earlier file removes
 // the file.
-func (b *book) node(input string, kind policy.ChangeKind, path string) {
-	for _, other := range []policy.ChangeKind{policy.KindFile, policy.KindDirectory, policy.KindLink} {
+func (b *book) node(input string, kind disruption.ChangeKind, path string) {
+	for _, other := range []disruption.ChangeKind{disruption.KindFile, disruption.KindDirectory, disruption.KindLink} {
 		if other != kind {
 			delete(b.all, entry{other, path})
 		}
@@ -209,15 +209,15 @@ func (b *book) explain(err error) string {
 }
 
 // isIn reports whether entries of a kind belong to a list, by the list's name in problems.
-func isIn(kind policy.ChangeKind, list string) bool {
-	if kind == policy.KindStorage {
+func isIn(kind disruption.ChangeKind, list string) bool {
+	if kind == disruption.KindStorage {
 		return slices.Contains([]string{"disks", "filesystems", "raid", "luks"}, list)
 	}
 	return listOf(kind) == list
 }
 
 // refused describes a part of the merged config that every node refuses, with the input that set it.
-func (b *book) refused(r policy.Refusal) string {
+func (b *book) refused(r disruption.Refusal) string {
 	return r.Field + ": every node refuses it: " + r.Why + b.setBy(entry{r.Kind, r.Name})
 }
 
@@ -231,7 +231,7 @@ func (b *book) setBy(e entry) string {
 }
 
 // listOf returns the list of a kind, by its name in problems.
-func listOf(kind policy.ChangeKind) string {
+func listOf(kind disruption.ChangeKind) string {
 	for _, l := range listTable {
 		if l.kind == kind {
 			return l.name

@@ -10,9 +10,8 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
-	"github.com/bunsen-os/bunsen/api/contentstore"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/api/secretref"
+
 	"github.com/bunsen-os/bunsen/reconcile/render"
 )
 
@@ -60,7 +59,7 @@ func TestFilesThatMayNotMove(t *testing.T) {
 	big := strings.Repeat("x", 1_600_000)
 	for name, f := range map[string]string{
 		"a fact":   file("/opt/a", `,"contents":{"source":"data:,$%7Bnode.name%7D`+big+`"}`),
-		"a secret": file("/opt/a", `,"contents":{"source":"`+secretref.TemplateURL("${secret:a/b}"+big)+`"}`),
+		"a secret": file("/opt/a", `,"contents":{"source":"`+machineconfig.TemplateURL("${secret:a/b}"+big)+`"}`),
 		"a part":   file("/opt/a", `,"append":[{"source":"data:,`+big+`"}]`),
 		"a unit":   file("/etc/systemd/system/a.service", `,"contents":{"source":"data:,`+big+`"}`),
 		"a preset": file("/etc/systemd/system-preset/a.preset", `,"contents":{"source":"data:,`+big+`"}`),
@@ -94,7 +93,7 @@ func TestWithoutAContentStoreAConfigThatDoesNotFitIsAnError(t *testing.T) {
 	}
 	mcs := []*mcfgv1.MachineConfig{large("a"), large("b")}
 	_, err := render.Merge("worker", mcs, render.Defaults{})
-	if !errors.Is(err, contentstore.ErrNoStore) || !strings.Contains(err.Error(), "file /opt/a") {
+	if !errors.Is(err, machineconfig.ErrNoContentStore) || !strings.Contains(err.Error(), "file /opt/a") {
 		t.Error(err)
 	}
 	if r := merged(t, mcs...); len(r.Contents) == 0 {

@@ -4,7 +4,6 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/api/nodetable"
 )
 
 // Identity has the metadata of a MachineConfig that a merge uses.
@@ -27,7 +26,7 @@ func Identify(mc *mcfgv1.MachineConfig) Identity {
 	_, generated := mc.Annotations[generatedBy]
 	return Identity{
 		Name: mc.Name, Worker: isWorker(mc), Generated: generated, Labelled: len(mc.Labels) > 0,
-		Table: nodetable.PoolOf(mc),
+		Table: machineconfig.PoolOf(mc),
 	}
 }
 
@@ -38,7 +37,7 @@ type Input struct {
 	// Config is the parsed spec.
 	Config machineconfig.Config
 	// Nodes is the table of a MachineConfig that is about single nodes.
-	Nodes nodetable.Table
+	Nodes machineconfig.NodeTable
 	// Problems are the problems of the spec itself; empty if it is valid.
 	Problems []error
 }
@@ -49,7 +48,7 @@ func Read(mc *mcfgv1.MachineConfig) Input {
 	in.Config, in.Problems = judge(mc.Spec)
 	if in.Table != "" && len(in.Problems) == 0 {
 		var err error
-		if in.Nodes, err = nodetable.Read(in.Table, in.Config); err != nil {
+		if in.Nodes, err = machineconfig.ReadNodeTable(in.Table, in.Config); err != nil {
 			in.Problems = append(in.Problems, err)
 		}
 	}

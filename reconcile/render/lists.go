@@ -4,7 +4,7 @@ import (
 	"github.com/coreos/ignition/v2/config/util"
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 )
 
 // lists are the lists of an Ignition config that are merged item by item. Nearly all content of a config is in these
@@ -33,15 +33,15 @@ const (
 // path is a file, a directory or a link.
 var listTable = [listCount]struct {
 	section, name, key string
-	kind               policy.ChangeKind
+	kind               disruption.ChangeKind
 	space              int
 }{
-	listFiles:       {"storage", "files", "path", policy.KindFile, listFiles},
-	listDirectories: {"storage", "directories", "path", policy.KindDirectory, listFiles},
-	listLinks:       {"storage", "links", "path", policy.KindLink, listFiles},
-	listUnits:       {"systemd", "units", "name", policy.KindUnit, listUnits},
-	listUsers:       {"passwd", "users", "name", policy.KindUser, listUsers},
-	listGroups:      {"passwd", "groups", "name", policy.KindGroup, listGroups},
+	listFiles:       {"storage", "files", "path", disruption.KindFile, listFiles},
+	listDirectories: {"storage", "directories", "path", disruption.KindDirectory, listFiles},
+	listLinks:       {"storage", "links", "path", disruption.KindLink, listFiles},
+	listUnits:       {"systemd", "units", "name", disruption.KindUnit, listUnits},
+	listUsers:       {"passwd", "users", "name", disruption.KindUser, listUsers},
+	listGroups:      {"passwd", "groups", "name", disruption.KindGroup, listGroups},
 }
 
 // take returns the lists of a config. The lists and the config share their items.

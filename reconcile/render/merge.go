@@ -8,11 +8,11 @@ import (
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
-	"github.com/bunsen-os/bunsen/api/contentstore"
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 )
 
 // Defaults are what a cluster has for its pools: images, if their MachineConfigs set none, and a content store.
@@ -60,7 +60,7 @@ type Rendered struct {
 	Config machineconfig.Config
 	// Contents are the files that this merge moved to the content store, because the config would not fit into an
 	// object. Files that the inputs have there are not in the list.
-	Contents []contentstore.File
+	Contents []machineconfig.LargeFile
 	// Inputs are the names of the MachineConfigs in the order of merging. Later inputs override earlier inputs.
 	Inputs []string
 	// Warnings are texts for users about problems that do not prevent the render.
@@ -75,7 +75,7 @@ type Rendered struct {
 
 // Winner returns the name of the MachineConfig that set an entry last, or "" if the config has no such entry. The name
 // of a kernel argument or an extension is its text. Kinds with only one entry have the name "".
-func (r Rendered) Winner(kind policy.ChangeKind, name string) string {
+func (r Rendered) Winner(kind disruption.ChangeKind, name string) string {
 	if r.book == nil {
 		return ""
 	}

@@ -5,7 +5,7 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
-	"github.com/bunsen-os/bunsen/api/contentstore"
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 )
 
 // NamedContents returns the hashes of the files of the content store that a cluster needs: those in MachineConfigs that
@@ -21,7 +21,7 @@ func NamedContents(h Holders, now time.Time) map[string]bool {
 		if isRendered(mc) && !used && now.Sub(mc.CreationTimestamp.Time) >= keepYounger {
 			continue
 		}
-		contentstore.AddHashes(named, mc)
+		machineconfig.AddContentHashes(named, mc)
 	}
 	return named
 }

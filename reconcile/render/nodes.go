@@ -10,10 +10,8 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
-	"github.com/bunsen-os/bunsen/api/contentstore"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/api/nodetable"
-	"github.com/bunsen-os/bunsen/api/secretref"
+
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
@@ -33,7 +31,7 @@ const (
 // because a cluster of thousands of nodes has as many.
 type ownConfigs struct {
 	base  Input
-	table nodetable.Table
+	table machineconfig.NodeTable
 	// largeFiles is that of Defaults.
 	largeFiles bool
 	// shared is the digest of the documents that use facts.
@@ -113,7 +111,7 @@ func withNodes(r, earlier Rendered, table Input, largeFiles bool) (Rendered, err
 		r.Nodes = v1alpha1.NodeConfigs{}
 		return r, nil
 	}
-	files, wrong := secretref.Files(r.Config)
+	files, wrong := machineconfig.SecretFiles(r.Config)
 	r.Nodes.Secrets = wrong != nil || len(files) > 0 || table.Nodes.RefersToSecrets()
 	if err := refuseNodes(r); err != nil {
 		return Rendered{}, err
@@ -127,13 +125,13 @@ func tooManyBytes(r Rendered, count, bytes int) error {
 	return fmt.Errorf("the configs of %d single nodes of pool %s have up to %s together, and a cluster stores at most "+
 		"%s of them: each has all of the pool's config. Keep large files in a registry or on a web server, with a "+
 		"hash (`bunsen hash`), or split the pool. The largest parts are %s", count, r.Pool,
-		contentstore.SizeText(int64(bytes)), contentstore.SizeText(MaxNodeBytes), largest(r))
+		machineconfig.SizeText(int64(bytes)), machineconfig.SizeText(MaxNodeBytes), largest(r))
 }
 
 // guardNodes refuses a table whose configs the cluster could not store, before any of them is merged: each config has
 // everything of the base and of its documents. It also warns about what the cluster has to store.
-func guardNodes(r Rendered, table nodetable.Table) (warnings []string, err error) {
-	sizeOf := func(documents []nodetable.Document) (bytes int) {
+func guardNodes(r Rendered, table machineconfig.NodeTable) (warnings []string, err error) {
+	sizeOf := func(documents []machineconfig.NodeDocument) (bytes int) {
 		for _, d := range documents {
 			bytes += len(d.Spec.Config.Raw)
 		}
@@ -165,7 +163,7 @@ func guardNodes(r Rendered, table nodetable.Table) (warnings []string, err error
 	if bytes > warnNodeBytes {
 		warnings = append(warnings, fmt.Sprintf("the configs of %d single nodes of pool %s write up to %s to the API "+
 			"server, as one object for each node, and the most is %s", count, r.Pool,
-			contentstore.SizeText(int64(bytes)), contentstore.SizeText(MaxNodeBytes)))
+			machineconfig.SizeText(int64(bytes)), machineconfig.SizeText(MaxNodeBytes)))
 	}
 	return warnings, nil
 }
@@ -206,7 +204,7 @@ func (o ownConfigs) key(name string) (nodeKey, error) {
 	node := o.table.Nodes[name]
 	about := struct {
 		Base, Name string
-		Node       nodetable.Node
+		Node       machineconfig.NodeFacts
 		Shared     nodeKey
 		Unreviewed string
 	}{Base: o.base.Name, Name: name, Node: node, Unreviewed: o.unreviewed}
@@ -235,7 +233,7 @@ func (o ownConfigs) merge(pool, node string) (Rendered, error) {
 }
 
 // mergeDocuments merges documents into the config of the pool.
-func (o ownConfigs) mergeDocuments(pool, node string, documents []nodetable.Document) (Rendered, error) {
+func (o ownConfigs) mergeDocuments(pool, node string, documents []machineconfig.NodeDocument) (Rendered, error) {
 	inputs, bad := []Input{o.base}, []error{}
 	for _, d := range documents {
 		in := Input{Identity: Identity{Name: d.Name, Labelled: true}}
@@ -296,7 +294,7 @@ func (r Rendered) NodeSizes() map[string]int {
 }
 
 // Table returns the facts and the documents of the nodes of the pool, from which their configs are merged.
-func (r Rendered) Table() nodetable.Table { return r.own.table }
+func (r Rendered) Table() machineconfig.NodeTable { return r.own.table }
 
 // References returns the config of a node with the references to facts in place of the values. It shows what nodes with
 // the same documents have in common.

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/api/nodetable"
 )
 
 func fileSpec(path, text string) mcfgv1.MachineConfigSpec {
@@ -30,9 +29,9 @@ func ofPool(name, pool string, spec mcfgv1.MachineConfigSpec) *mcfgv1.MachineCon
 	}
 }
 
-func tableOf(t *testing.T, pool string, nodes map[string]nodetable.Node) *mcfgv1.MachineConfig {
+func tableOf(t *testing.T, pool string, nodes map[string]machineconfig.NodeFacts) *mcfgv1.MachineConfig {
 	t.Helper()
-	mc, err := nodetable.Table{Pool: pool, Nodes: nodes, Shared: []nodetable.Document{
+	mc, err := machineconfig.NodeTable{Pool: pool, Nodes: nodes, Shared: []machineconfig.NodeDocument{
 		{Name: "50-worker-address", Spec: fileSpec("/etc/address", "%24%7Bnode.address%7D")},
 	}}.MachineConfig()
 	if err != nil {
@@ -41,8 +40,8 @@ func tableOf(t *testing.T, pool string, nodes map[string]nodetable.Node) *mcfgv1
 	return mc
 }
 
-func rowOf(address string) nodetable.Node {
-	return nodetable.Node{Facts: map[string]string{"address": address}}
+func rowOf(address string) machineconfig.NodeFacts {
+	return machineconfig.NodeFacts{Facts: map[string]string{"address": address}}
 }
 
 func merged(t *testing.T, pool string, mcs ...*mcfgv1.MachineConfig) Rendered {
@@ -57,7 +56,7 @@ func merged(t *testing.T, pool string, mcs ...*mcfgv1.MachineConfig) Rendered {
 func TestNodesWithoutRowsKeepTheConfigOfThePool(t *testing.T) {
 	chrony := ofPool("50-worker-chrony", "worker", fileSpec("/etc/chrony.conf", "a"))
 	plain := merged(t, "worker", chrony)
-	r := merged(t, "worker", chrony, tableOf(t, "worker", map[string]nodetable.Node{
+	r := merged(t, "worker", chrony, tableOf(t, "worker", map[string]machineconfig.NodeFacts{
 		"a": rowOf("192.0.2.1"),
 		"b": rowOf("192.0.2.2"), "c": rowOf("192.0.2.1"),
 	}))
@@ -87,7 +86,7 @@ func TestNodesWithoutRowsKeepTheConfigOfThePool(t *testing.T) {
 func TestATableOfAnotherPoolHasNoEffect(t *testing.T) {
 	chrony := ofPool("50-worker-chrony", "worker", fileSpec("/etc/chrony.conf", "a"))
 	plain := merged(t, "infra", chrony)
-	r := merged(t, "infra", chrony, tableOf(t, "worker", map[string]nodetable.Node{"a": rowOf("192.0.2.1")}))
+	r := merged(t, "infra", chrony, tableOf(t, "worker", map[string]machineconfig.NodeFacts{"a": rowOf("192.0.2.1")}))
 	if r.Name != plain.Name || !r.Nodes.IsZero() {
 		t.Errorf("infra has %s with %v, want %s", r.Name, r.Nodes, plain.Name)
 	}
@@ -107,7 +106,7 @@ func TestTheOrderOfRowsDoesNotMatter(t *testing.T) {
 	var want string
 	for range 10 {
 		rand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-		nodes := map[string]nodetable.Node{}
+		nodes := map[string]machineconfig.NodeFacts{}
 		for _, n := range names {
 			nodes[n] = rowOf("192.0.2." + fmt.Sprint(n[0]))
 		}
@@ -123,8 +122,8 @@ func TestADocumentOfANodeOverridesThePoolAndIsThatNodesAlone(t *testing.T) {
 	chrony := ofPool("50-worker-chrony", "worker", fileSpec("/etc/chrony.conf", "pool"))
 	r := merged(t, "worker", chrony,
 		tableOf(t, "worker",
-			map[string]nodetable.Node{
-				"a": {Documents: []nodetable.Document{{Name: "10-worker-chrony", Spec: fileSpec("/etc/chrony.conf",
+			map[string]machineconfig.NodeFacts{
+				"a": {Documents: []machineconfig.NodeDocument{{Name: "10-worker-chrony", Spec: fileSpec("/etc/chrony.conf",
 					"node")}}},
 			}))
 	own, err := r.Node("a")
@@ -136,7 +135,7 @@ func TestADocumentOfANodeOverridesThePoolAndIsThatNodesAlone(t *testing.T) {
 
 func TestOneChangedRowMergesOneConfig(t *testing.T) {
 	chrony := Read(ofPool("50-worker-chrony", "worker", fileSpec("/etc/chrony.conf", "a")))
-	nodes := map[string]nodetable.Node{}
+	nodes := map[string]machineconfig.NodeFacts{}
 	for i := range 50 {
 		nodes[fmt.Sprintf("worker-%d", i)] = rowOf(fmt.Sprintf("192.0.2.%d", i))
 	}
@@ -187,10 +186,10 @@ func TestATargetSaysThatItsConfigsReferToSecrets(t *testing.T) {
 		"nowhere":                         {plain, plain, false},
 	} {
 		row := rowOf("192.0.2.1")
-		row.Documents = []nodetable.Document{{Name: "50-own", Spec: c.own}}
+		row.Documents = []machineconfig.NodeDocument{{Name: "50-own", Spec: c.own}}
 		r, err := Merge("worker", []*mcfgv1.MachineConfig{
 			ofPool("50-worker-base", "worker", c.base),
-			tableOf(t, "worker", map[string]nodetable.Node{"a": row}),
+			tableOf(t, "worker", map[string]machineconfig.NodeFacts{"a": row}),
 		}, Defaults{})
 		if err != nil || r.Nodes.Secrets != c.want || strings.Contains(r.Nodes.String(), "secrets") != c.want {
 			t.Errorf("%s: %s, %v", says, r.Nodes, err)
@@ -231,7 +230,7 @@ func TestValuesCannotChangeTheStructure(t *testing.T) {
 		`"}},{"path":"/etc/passwd"`, "%0Aroot:x:0:0", "a\nb: c", "{{x}}", "\u202e",
 		"$${node.value}", `\u0022`, "data:,x", ",",
 	} {
-		out, err := nodetable.Expand(spec, map[string]string{"value": value})
+		out, err := machineconfig.ExpandFacts(spec, map[string]string{"value": value})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -252,8 +251,8 @@ func TestValuesCannotChangeTheStructure(t *testing.T) {
 // TestTheConfigsOfNodesHaveABudget: 700 KiB and 2,500 rows are 1.7 GiB in etcd, from a commit of less than 1 MiB. No
 // config is merged to find that out.
 func TestTheConfigsOfNodesHaveABudget(t *testing.T) {
-	rows := func(n int) map[string]nodetable.Node {
-		all := map[string]nodetable.Node{}
+	rows := func(n int) map[string]machineconfig.NodeFacts {
+		all := map[string]machineconfig.NodeFacts{}
 		for i := range n {
 			all[fmt.Sprintf("node-%04d", i)] = rowOf(fmt.Sprint(i))
 		}

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 )
 
 // The rules of notices. There is no notice if inputs agree, or if each input sets a different attribute of an item,
@@ -44,7 +44,7 @@ const (
 type Notice struct {
 	// Rule is the rule of the notice, such as RuleSameFile.
 	Rule string
-	// Kind and Name identify the item, as in policy.Change. For a path, Kind is its final kind.
+	// Kind and Name identify the item, as in disruption.Change. For a path, Kind is its final kind.
 	Kind, Name string
 	// Message says for each attribute which input overrides which other inputs: `mode: 20-b wins over 10-a`.
 	Message string
@@ -122,7 +122,7 @@ func (c clash) message(inputs []Input) string {
 }
 
 // notice returns one notice for the clashes of an item under one rule. The indexes in the clashes count all inputs.
-func notice(inputs []Input, kind policy.ChangeKind, name string, clashes []clash) Notice {
+func notice(inputs []Input, kind disruption.ChangeKind, name string, clashes []clash) Notice {
 	n := Notice{Rule: RuleOverridesWorker, Kind: string(kind), Name: name}
 	var messages []string
 	var by []int
@@ -153,16 +153,16 @@ func notices(inputs []Input, set setBy, merged lists) (out []Notice) {
 		}
 	}
 	for _, c := range kargClashes(inputs) {
-		out = append(out, alone(inputs, policy.KindKargs, c.attribute, c))
+		out = append(out, alone(inputs, disruption.KindKargs, c.attribute, c))
 	}
 	for _, c := range settingClashes(inputs) {
-		out = append(out, alone(inputs, policy.ChangeKind(c.attribute), "", c))
+		out = append(out, alone(inputs, disruption.ChangeKind(c.attribute), "", c))
 	}
 	return out
 }
 
 // alone returns the notice for a clash of an item without attributes, which has only a value.
-func alone(inputs []Input, kind policy.ChangeKind, name string, c clash) Notice {
+func alone(inputs []Input, kind disruption.ChangeKind, name string, c clash) Notice {
 	c.attribute = "value"
 	return notice(inputs, kind, name, []clash{c})
 }
@@ -181,7 +181,7 @@ func amongInputs(setters []int, clashes []clash) []clash {
 }
 
 // itemNotices returns the notices about one item, one for each rule.
-func itemNotices(inputs []Input, kind policy.ChangeKind, name string, clashes []clash) (out []Notice) {
+func itemNotices(inputs []Input, kind disruption.ChangeKind, name string, clashes []clash) (out []Notice) {
 	byRule := map[string][]clash{}
 	for _, c := range clashes {
 		byRule[c.rule] = append(byRule[c.rule], c)
@@ -223,10 +223,10 @@ func settingClashes(inputs []Input) []clash {
 	all := make([]said, len(inputs))
 	for i, in := range inputs {
 		if c := &in.Config; c.OSImageURL != "" && !in.Generated {
-			all[i].add(RuleSameSetting, string(policy.KindOSImage), c.OSImageURL)
+			all[i].add(RuleSameSetting, string(disruption.KindOSImage), c.OSImageURL)
 		}
 		if c := &in.Config; !defaultKernel(c.KernelType) {
-			all[i].add(RuleSameSetting, string(policy.KindKernelType), c.KernelType)
+			all[i].add(RuleSameSetting, string(disruption.KindKernelType), c.KernelType)
 		}
 	}
 	return clashesOf(all)

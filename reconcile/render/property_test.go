@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 )
 
 var edited = flag.Int("lists", 80, "how many lists of MachineConfigs are edited at random")
@@ -96,7 +96,7 @@ func wholly(pool string, mcs []*mcfgv1.MachineConfig, d Defaults) (Rendered, err
 	if bad := append(machineconfig.Validate(c), machineconfig.Check(c)...); len(bad) > 0 {
 		return Rendered{}, errors.Join(bad...)
 	}
-	if bad := policy.Invalid(c); len(bad) > 0 {
+	if bad := disruption.Invalid(c); len(bad) > 0 {
 		return Rendered{}, fmt.Errorf("every node refuses %v", bad)
 	}
 	if kernelDevel(c.Extensions) && !defaultKernel(c.KernelType) {
@@ -239,12 +239,12 @@ func TestTheWinnerIsTheLastOfTheBook(t *testing.T) {
 		if got := r.Winner(at.kind, at.name); got != names[len(names)-1] {
 			t.Errorf("%v: %s, want the last of %v", at, got, names)
 		}
-		if list := listOf(at.kind); list != "" && at.kind != policy.KindStorage &&
+		if list := listOf(at.kind); list != "" && at.kind != disruption.KindStorage &&
 			r.book.lastOf(at) != r.Winner(at.kind, at.name) {
 			t.Errorf("%v: %s when looked for, %s by the book", at, r.book.lastOf(at), r.Winner(at.kind, at.name))
 		}
 	}
-	if (Rendered{}).Winner(policy.KindFile, "/a") != "" {
+	if (Rendered{}).Winner(disruption.KindFile, "/a") != "" {
 		t.Error("nothing has a winner")
 	}
 }

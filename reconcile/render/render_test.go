@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 )
 
@@ -27,14 +27,6 @@ func mc(name, role, body string) *mcfgv1.MachineConfig {
 			Config: runtime.RawExtension{Raw: []byte(`{"ignition":{"version":"3.5.0"}` + body + `}`)},
 		},
 	}
-}
-
-func file(path, rest string) string {
-	return fmt.Sprintf(`"storage":{"files":[{"path":%q%s}]}`, path, rest)
-}
-
-func plain(path, text string) string {
-	return file(path, `,"contents":{"source":"data:,`+text+`"}`)
 }
 
 func merged(t *testing.T, mcs ...*mcfgv1.MachineConfig) render.Rendered {
@@ -108,8 +100,8 @@ func TestImagesComeFromPeopleThenFromTheCluster(t *testing.T) {
 	}
 	ours.Spec.OSImageURL = "mine"
 	r, err = render.Merge("worker", []*mcfgv1.MachineConfig{generated, ours}, d)
-	if err != nil || r.Spec.OSImageURL != "mine" || r.Winner(policy.KindOSImage, "") != "10" {
-		t.Errorf("got %q from %q, %v", r.Spec.OSImageURL, r.Winner(policy.KindOSImage, ""), err)
+	if err != nil || r.Spec.OSImageURL != "mine" || r.Winner(disruption.KindOSImage, "") != "10" {
+		t.Errorf("got %q from %q, %v", r.Spec.OSImageURL, r.Winner(disruption.KindOSImage, ""), err)
 	}
 }
 
@@ -202,16 +194,16 @@ func TestWinnerIsWhoSetItLast(t *testing.T) {
 		mc("40-d", "worker", plain("/etc/l", "1")),
 		mc("50-e", "worker", `"storage":{"links":[{"path":"/etc/l","target":"/x"}]}`))
 	for _, c := range []struct {
-		kind       policy.ChangeKind
+		kind       disruption.ChangeKind
 		name, want string
 	}{
-		{policy.KindFile, "/etc/a", "20-b"},
-		{policy.KindUnit, "a.service", "30-c"},
-		{policy.KindUser, "core", "30-c"},
-		{policy.KindKargs, "b", "30-c"},
-		{policy.KindFile, "/etc/l", ""},
-		{policy.KindLink, "/etc/l", "50-e"},
-		{policy.KindFile, "/etc/nothing", ""},
+		{disruption.KindFile, "/etc/a", "20-b"},
+		{disruption.KindUnit, "a.service", "30-c"},
+		{disruption.KindUser, "core", "30-c"},
+		{disruption.KindKargs, "b", "30-c"},
+		{disruption.KindFile, "/etc/l", ""},
+		{disruption.KindLink, "/etc/l", "50-e"},
+		{disruption.KindFile, "/etc/nothing", ""},
 	} {
 		if got := r.Winner(c.kind, c.name); got != c.want {
 			t.Errorf("%s %s: %q, want %q", c.kind, c.name, got, c.want)

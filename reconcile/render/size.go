@@ -7,15 +7,15 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bunsen-os/bunsen/api/contentstore"
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 )
 
 // The limits of a cluster for one object, in bytes. etcd accepts no request larger than MaxSize, and the API server
 // accepts no object with annotations larger than maxAnnotations.
 const (
 	// MaxSize is the maximum size of a rendered config as an object, including its metadata.
-	MaxSize = contentstore.MaxObject
+	MaxSize = machineconfig.MaxContentObject
 	// WarnSize is the size from which Rendered.Warnings contains a warning, because each node, the server and the
 	// controller store the whole config.
 	WarnSize = 512 << 10
@@ -34,7 +34,7 @@ func fit(r Rendered) (Rendered, error) {
 	if err != nil {
 		return r, err
 	}
-	config, moved, err := contentstore.Move(r.Config, size)
+	config, moved, err := machineconfig.MoveLargeFiles(r.Config, size)
 	if err != nil {
 		return r, fmt.Errorf("rendering pool %s: %w", r.Pool, err)
 	}
@@ -78,7 +78,7 @@ func guardSize(r Rendered, largeFiles bool) (warnings []string, err error) {
 			"%d. Units, and files with secrets or facts, cannot go to the content store. Make these parts smaller: %s",
 			r.Pool, size, MaxSize, largest(r))
 		if !largeFiles {
-			err = fmt.Errorf("%w. For other files: %w", err, contentstore.ErrNoStore)
+			err = fmt.Errorf("%w. For other files: %w", err, machineconfig.ErrNoContentStore)
 		}
 		return nil, err
 	case size > WarnSize:
@@ -107,11 +107,11 @@ func largest(r Rendered) string {
 	}
 	for _, f := range r.Config.Ignition.Storage.Files {
 		if f.Contents.Source != nil {
-			keep(sized{entry{policy.KindFile, f.Path}, len(*f.Contents.Source)})
+			keep(sized{entry{disruption.KindFile, f.Path}, len(*f.Contents.Source)})
 		}
 	}
 	for _, u := range r.Config.Ignition.Systemd.Units {
-		s := sized{entry{policy.KindUnit, u.Name}, 0}
+		s := sized{entry{disruption.KindUnit, u.Name}, 0}
 		if u.Contents != nil {
 			s.bytes = len(*u.Contents)
 		}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy"
-	"github.com/bunsen-os/bunsen/internal/policy/secret"
+	"github.com/bunsen-os/bunsen/internal/disruption"
+	"github.com/bunsen-os/bunsen/internal/secretmask"
 )
 
 // allUnreviewed allows all contents that nobody can review. It is for configs that exist already.
@@ -29,7 +29,7 @@ func (d Defaults) ForExisting() Defaults {
 
 // checkReviewed refuses contents that no reviewer can read in places where they are code, unless the pool allows them.
 func checkReviewed(r Rendered, allowed string) error {
-	patterns, err := secret.ParsePaths(allowed)
+	patterns, err := secretmask.ParsePaths(allowed)
 	bad := []error{}
 	if err != nil {
 		bad = append(bad, fmt.Errorf("reading annotation %s of MachineConfigPool %s: %w",
@@ -45,8 +45,8 @@ func checkReviewed(r Rendered, allowed string) error {
 }
 
 // notReviewed returns the contents that no reviewer can read and that the patterns do not allow.
-func notReviewed(r Rendered, allowed secret.Paths) []policy.Refusal {
-	return slices.DeleteFunc(policy.Unreviewed(machineconfig.Flattened(r.Config)), func(p policy.Refusal) bool {
+func notReviewed(r Rendered, allowed secretmask.Paths) []disruption.Refusal {
+	return slices.DeleteFunc(disruption.Unreviewed(machineconfig.Flattened(r.Config)), func(p disruption.Refusal) bool {
 		return allowed.Match(p.Name)
 	})
 }
@@ -55,7 +55,7 @@ func notReviewed(r Rendered, allowed secret.Paths) []policy.Refusal {
 // places where they are code, in the config of the pool and in those of its nodes. A text that several nodes share is
 // in the result once.
 func (r Rendered) NotAllowed(annotation string) (out []string) {
-	allowed, _ := secret.ParsePaths(annotation) // Patterns that are wrong allow nothing.
+	allowed, _ := secretmask.ParsePaths(annotation) // Patterns that are wrong allow nothing.
 	add := func(of Rendered) {
 		for _, refused := range notReviewed(of, allowed) {
 			if text := refused.Field + ": " + refused.Why; !slices.Contains(out, text) {

@@ -7,8 +7,8 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/bunsen-os/bunsen/api/nodetable"
-	"github.com/bunsen-os/bunsen/api/secretref"
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
@@ -18,7 +18,7 @@ func TestContentsThatNobodyReviewsAreRefused(t *testing.T) {
 		return mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: []byte(
 			`{"ignition":{"version":"3.5.0"},"storage":{"files":[` + file + `]}}`)}}
 	}
-	sealed := `"contents":{"source":"` + secretref.SOPSURL("binary", []byte("x")) + `"}`
+	sealed := `"contents":{"source":"` + machineconfig.SOPSURL("binary", []byte("x")) + `"}`
 	content := ofPool("50-a", "worker", spec(`{"path":"/opt/run",`+sealed+`}`))
 	mode := ofPool("60-b", "worker", spec(`{"path":"/opt/run","mode":493,`+sealed+`}`))
 	if _, err := Merge("worker", []*mcfgv1.MachineConfig{content}, Defaults{}); err != nil {
@@ -41,10 +41,10 @@ func TestContentsThatNobodyReviewsAreRefused(t *testing.T) {
 	if _, err := Merge("worker", []*mcfgv1.MachineConfig{content}, invalid); err == nil {
 		t.Error("an invalid pattern is accepted")
 	}
-	own := nodetable.Node{Documents: []nodetable.Document{
+	own := machineconfig.NodeFacts{Documents: []machineconfig.NodeDocument{
 		{Name: "50-own", Spec: spec(`{"path":"/etc/cron.d/x",` + sealed + `}`)},
 	}}
-	all := []*mcfgv1.MachineConfig{content, tableOf(t, "worker", map[string]nodetable.Node{"w1": own})}
+	all := []*mcfgv1.MachineConfig{content, tableOf(t, "worker", map[string]machineconfig.NodeFacts{"w1": own})}
 	if _, err := Merge("worker", all, Defaults{}); err == nil || !strings.Contains(err.Error(), "/etc/cron.d/x: its") {
 		t.Errorf("the config of a node: got %v", err)
 	}

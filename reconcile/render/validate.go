@@ -9,14 +9,14 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/policy"
-	"github.com/bunsen-os/bunsen/transpile/ignition"
+	"github.com/bunsen-os/bunsen/internal/disruption"
+	"github.com/bunsen-os/bunsen/transpile/kinds"
 )
 
 // judge parses and validates the spec of a MachineConfig.
 func judge(spec mcfgv1.MachineConfigSpec) (machineconfig.Config, []error) {
 	var bad []error
-	spec, err := ignition.UpgradeSpec(spec)
+	spec, err := kinds.UpgradeSpec(spec)
 	if err != nil {
 		return machineconfig.Config{}, flatten(err)
 	}
@@ -60,7 +60,7 @@ func validateMerged(c machineconfig.Config, set setBy, b *book) (bad []error) {
 		found[b.explain(err)] = true // found is a set, because several checks may return the same error.
 	}
 	if len(found) == 0 {
-		for _, r := range policy.Invalid(c) {
+		for _, r := range disruption.Invalid(c) {
 			found[b.refused(r)] = true
 		}
 	}
@@ -70,8 +70,8 @@ func validateMerged(c machineconfig.Config, set setBy, b *book) (bad []error) {
 	if kernelDevel(c.Extensions) && !defaultKernel(c.KernelType) {
 		bad = append(bad, fmt.Errorf("extension kernel-devel (of MachineConfig %s) needs the default kernel, not %s "+
 			"(of MachineConfig %s): remove one of them",
-			b.last(entry{policy.KindExtensions, "kernel-devel"}), c.KernelType,
-			b.last(entry{policy.KindKernelType, ""})))
+			b.last(entry{disruption.KindExtensions, "kernel-devel"}), c.KernelType,
+			b.last(entry{disruption.KindKernelType, ""})))
 	}
 	return bad
 }

@@ -5,13 +5,12 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // assignments are the nodes to which a decision assigns the target, in order.
 type assignments struct {
-	members []*nodestate.Member
+	members []*poolstate.Member
 	// inService is how many of the nodes take a new place in the budget. zones has the number of these nodes in each
 	// zone.
 	inService int
@@ -19,11 +18,11 @@ type assignments struct {
 	again     time.Time
 }
 
-func (a assignments) has(m *nodestate.Member) bool { return slices.Contains(a.members, m) }
+func (a assignments) has(m *poolstate.Member) bool { return slices.Contains(a.members, m) }
 
 // set returns the assigned nodes as a set.
-func (a assignments) set() map[*nodestate.Member]bool {
-	set := make(map[*nodestate.Member]bool, len(a.members))
+func (a assignments) set() map[*poolstate.Member]bool {
+	set := make(map[*poolstate.Member]bool, len(a.members))
 	for _, m := range a.members {
 		set[m] = true
 	}
@@ -37,15 +36,15 @@ func admit(e evaluation, b blockers) evaluation {
 		return e
 	}
 	late := e.again
-	e.nodes = e.nodes.Only(func(m *nodestate.Member) bool {
+	e.nodes = e.nodes.Only(func(m *poolstate.Member) bool {
 		switch {
 		case len(b.stops) > 0:
 			return false
-		case m.Candidate == nodestate.CandidateCurrent:
+		case m.Candidate == poolstate.CandidateCurrent:
 			return true
 		case keepsQuorum(e, m):
 			return false
-		case len(b.holds) == 0, m.Candidate == nodestate.CandidateFailed:
+		case len(b.holds) == 0, m.Candidate == poolstate.CandidateFailed:
 			return true
 		}
 		lost, again := isLost(e, m)
@@ -58,24 +57,24 @@ func admit(e evaluation, b blockers) evaluation {
 
 // keepsQuorum reports whether a candidate has to stay in service for a quorum. A node that runs the target does not
 // wait, because its assignment disrupts nothing.
-func keepsQuorum(e evaluation, m *nodestate.Member) bool {
-	return e.Care.Around.Quorum != "" && m.CountsForQuorum() && m.Candidate > nodestate.CandidateCurrent
+func keepsQuorum(e evaluation, m *poolstate.Member) bool {
+	return e.Care.Around.Quorum != "" && m.CountsForQuorum() && m.Candidate > poolstate.CandidateCurrent
 }
 
 // assign picks candidates up to the free capacity. Candidates that take no new place in the budget come first. The
 // evaluation has only the candidates that need not wait; see admit.
 func assign(e evaluation, c capacity, s step) assignments {
 	var a assignments
-	a.members = append(a.members, e.nodes.Candidates[nodestate.CandidateCurrent]...)
+	a.members = append(a.members, e.nodes.Candidates[poolstate.CandidateCurrent]...)
 	a, starts := assignFailed(e, c, a)
-	for _, m := range e.nodes.Candidates[nodestate.CandidateChanging] {
+	for _, m := range e.nodes.Candidates[poolstate.CandidateChanging] {
 		if !a.has(m) && s.lets(m, len(a.members)) {
 			a.members = append(a.members, m)
 		}
 	}
 	a, starts = assignNotReady(e, s, a, starts)
 	degraded := min(starts, c.degraded)
-	for _, m := range e.nodes.Candidates[nodestate.CandidateDegraded] {
+	for _, m := range e.nodes.Candidates[poolstate.CandidateDegraded] {
 		if degraded > 0 && s.lets(m, len(a.members)) {
 			a.members = append(a.members, m)
 			degraded--
@@ -108,7 +107,7 @@ func assignNotReady(e evaluation, s step, a assignments, starts int) (assignment
 // assignFailed picks nodes that are out of service, independently of windows and steps. It returns how many more nodes
 // may start an update.
 func assignFailed(e evaluation, c capacity, a assignments) (_ assignments, starts int) {
-	failed := e.nodes.Candidates[nodestate.CandidateFailed]
+	failed := e.nodes.Candidates[poolstate.CandidateFailed]
 	failed = failed[:min(len(failed), c.starts)]
 	a.members, starts = append(a.members, failed...), c.starts-len(failed)
 	for _, m := range e.nodes.NotReady {
@@ -128,7 +127,7 @@ func assignFailed(e evaluation, c capacity, a assignments) (_ assignments, start
 
 // isLost reports whether a node has been not Ready for too long, and its config may be the cause. The config with which
 // the whole pool was healthy is not the cause.
-func isLost(e evaluation, m *nodestate.Member) (lost bool, again time.Time) {
+func isLost(e evaluation, m *poolstate.Member) (lost bool, again time.Time) {
 	if m.Health.Trouble == "" || !m.Changing() && m.Config.Current == e.record.LastHealthy() {
 		return false, again
 	}
@@ -137,7 +136,7 @@ func isLost(e evaluation, m *nodestate.Member) (lost bool, again time.Time) {
 
 // isGone reports whether a node has been not Ready for longer than a reboot takes. If not, again is when the node will
 // have been. In a reverted pool, a node that is not Ready is gone at once, because the cause is known.
-func isGone(e evaluation, m *nodestate.Member) (gone bool, again time.Time) {
+func isGone(e evaluation, m *poolstate.Member) (gone bool, again time.Time) {
 	since := m.Health.Since
 	if e.record.Verdict == v1alpha1.RolloutReverted || since.IsZero() || age(e.now, since) > slow {
 		return true, again
@@ -149,7 +148,7 @@ func isGone(e evaluation, m *nodestate.Member) (gone bool, again time.Time) {
 func assignInService(e evaluation, c capacity, s step, a assignments) assignments {
 	a.zones = map[string]int{}
 	others := 0 // others counts candidates that could be assigned instead of the node on which the controller runs.
-	for _, m := range e.nodes.Candidates[nodestate.CandidateInService] {
+	for _, m := range e.nodes.Candidates[poolstate.CandidateInService] {
 		if a.inService >= c.inService {
 			return a
 		}

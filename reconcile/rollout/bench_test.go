@@ -11,10 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy/pace"
-	"github.com/bunsen-os/bunsen/internal/policy/window"
+	"github.com/bunsen-os/bunsen/internal/schedule"
+
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
@@ -54,18 +53,18 @@ func fleet(size, updated, atWork int) []*corev1.Node {
 }
 
 // careful is a pace with a word on everything.
-func careful() pace.Pace {
-	windows, err := window.Parse([]window.Window{{
+func careful() schedule.Pace {
+	windows, err := schedule.ParseWindow([]schedule.Window{{
 		Name: "day", Schedule: "0 8 * * *", Duration: 10 * time.Hour,
 		Zone: "Europe/Berlin",
 	}})
 	if err != nil {
 		panic(err)
 	}
-	return pace.Pace{
+	return schedule.Pace{
 		Policies: []string{"careful"},
 		PerZone:  new(intstr.FromString("10%")),
-		Steps: []pace.Step{
+		Steps: []schedule.Step{
 			{Canary: true, Selector: labels.SelectorFromSet(labels.Set{"canary": "true"}), Soak: time.Minute},
 			{UpTo: intstr.FromString("100%"), Soak: time.Minute},
 		},
@@ -73,9 +72,9 @@ func careful() pace.Pace {
 			Name:  "ready",
 			Ready: &v1alpha1.ReadyGate{For: metav1.Duration{Duration: time.Minute}},
 		}},
-		Failures: pace.Failures{After: 1, Action: v1alpha1.FailureRevert, NodeDeadline: time.Hour},
+		Failures: schedule.Failures{After: 1, Action: v1alpha1.FailureRevert, NodeDeadline: time.Hour},
 		Windows:  windows,
-		Drain:    pace.Drain{WhenBlocked: v1alpha1.DrainMoveOn, After: time.Hour},
+		Drain:    schedule.Drain{WhenBlocked: v1alpha1.DrainMoveOn, After: time.Hour},
 	}
 }
 
@@ -86,7 +85,7 @@ func rolling(size int, nodes []*corev1.Node) poolstate.Facts {
 		Began:  metav1.NewTime(noon.Add(-time.Hour)), Steps: 1,
 	}}
 	for _, n := range nodes {
-		f.Nodes = append(f.Nodes, nodestate.Read(n))
+		f.Nodes = append(f.Nodes, poolstate.ReadNode(n))
 	}
 	return f
 }

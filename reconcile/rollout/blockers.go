@@ -7,8 +7,7 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy/membership"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/internal/membership"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
@@ -16,7 +15,7 @@ import (
 type blockers struct {
 	// stops are reasons that apply to every node. holds are reasons that apply only to nodes that the target would
 	// disrupt.
-	stops, holds []Block
+	stops, holds []poolstate.Block
 	again        time.Time
 }
 
@@ -29,8 +28,8 @@ func findBlockers(e evaluation, c capacity) blockers {
 	reverting := e.record.Verdict == v1alpha1.RolloutReverted
 	if names := retriedNodes(e.record); len(names) > 0 {
 		until := patientUntil(e)
-		b.holds = append(b.holds, Block{
-			Cause: CauseFailed, Reason: retryText(e.nodes.Target, names, until),
+		b.holds = append(b.holds, poolstate.Block{
+			Cause: poolstate.CauseFailed, Reason: retryText(e.nodes.Target, names, until),
 			Until: until,
 		})
 	}
@@ -45,67 +44,86 @@ func findBlockers(e evaluation, c capacity) blockers {
 }
 
 // findStops finds the reasons that apply to every node.
-func findStops(e evaluation, c capacity) []Block {
+func findStops(e evaluation, c capacity) []poolstate.Block {
 	stops := slices.Clone(c.invalid)
 	if e.Care.Invalid != "" {
-		stops = append(stops, Block{Cause: CauseInvalid, Reason: e.Care.Invalid, Policies: e.Care.InvalidPolicies})
+		stops = append(stops, poolstate.Block{
+			Cause: poolstate.CauseInvalid, Reason: e.Care.Invalid,
+			Policies: e.Care.InvalidPolicies,
+		})
 	}
 	if e.Paused {
-		stops = append(stops, Block{Cause: CausePaused, Reason: pausedText(e.Facts)})
+		stops = append(stops, poolstate.Block{Cause: poolstate.CausePaused, Reason: pausedText(e.Facts)})
 	}
 	if e.record.Verdict == v1alpha1.RolloutHalted {
 		stops = append(stops, verdictBlock(e.Pool, e.record))
 	}
 	if c.max < 1 {
-		stops = append(stops, Block{Cause: CauseBudget, Reason: noBudgetText(e.Pool, c.max)})
+		stops = append(stops, poolstate.Block{Cause: poolstate.CauseBudget, Reason: noBudgetText(e.Pool, c.max)})
 	}
 	return stops
 }
 
 // invalidBlocks returns the blocks that name invalid settings, which a user has to correct.
-func invalidBlocks(c poolstate.Care) []Block {
-	var blocks []Block
+func invalidBlocks(c poolstate.Care) []poolstate.Block {
+	var blocks []poolstate.Block
 	if c.Invalid != "" {
-		blocks = append(blocks, Block{Cause: CauseInvalid, Reason: c.Invalid, Policies: c.InvalidPolicies})
+		blocks = append(blocks, poolstate.Block{
+			Cause: poolstate.CauseInvalid, Reason: c.Invalid,
+			Policies: c.InvalidPolicies,
+		})
 	}
 	if c.Lost != "" {
-		blocks = append(blocks, Block{Cause: CauseInvalid, Reason: c.Lost})
+		blocks = append(blocks, poolstate.Block{Cause: poolstate.CauseInvalid, Reason: c.Lost})
 	}
 	return blocks
 }
 
 // verdictBlock returns the block of a halted or reverted rollout.
-func verdictBlock(pool string, r v1alpha1.RolloutRecord) Block {
+func verdictBlock(pool string, r v1alpha1.RolloutRecord) poolstate.Block {
 	if r.Verdict == v1alpha1.RolloutReverted {
-		return Block{Cause: CauseReverted, Reason: fmt.Sprintf("pool %s was reverted from %s to %s: %s", pool,
-			r.Target(), r.ReturnsTo(), r.Why)}
+		return poolstate.Block{
+			Cause: poolstate.CauseReverted,
+			Reason: fmt.Sprintf("pool %s was reverted from %s to %s: %s", pool,
+				r.Target(), r.ReturnsTo(), r.Why),
+		}
 	}
-	return Block{Cause: CauseHalted, Reason: fmt.Sprintf("the rollout of %s is halted: %s", r.Target(), r.Why)}
+	return poolstate.Block{
+		Cause:  poolstate.CauseHalted,
+		Reason: fmt.Sprintf("the rollout of %s is halted: %s", r.Target(), r.Why),
+	}
 }
 
 // cycleBlocks returns the block that names pools that wait for each other in a cycle.
-func cycleBlocks(c poolstate.Care) []Block {
+func cycleBlocks(c poolstate.Care) []poolstate.Block {
 	if len(c.Around.Cycle) == 0 {
 		return nil
 	}
-	return []Block{{Cause: CauseInvalid, Reason: fmt.Sprintf("pools %s wait for each other; remove one of them from "+
-		"`after` of its RolloutPolicy",
-		strings.Join(slices.Concat(c.Around.Cycle, c.Around.Cycle[:1]), ", ")), Policies: c.Pace.Policies}}
+	return []poolstate.Block{{
+		Cause: poolstate.CauseInvalid,
+		Reason: fmt.Sprintf("pools %s wait for each other; remove one of them from "+
+			"`after` of its RolloutPolicy",
+			strings.Join(slices.Concat(c.Around.Cycle, c.Around.Cycle[:1]), ", ")), Policies: c.Pace.Policies,
+	}}
 }
 
 // poolsBefore returns a block for each pool that is updated before this pool and has not finished.
-func poolsBefore(e evaluation, reverting bool) []Block {
-	var blocks []Block
+func poolsBefore(e evaluation, reverting bool) []poolstate.Block {
+	var blocks []poolstate.Block
 	for _, a := range e.Care.Around.Ahead {
 		switch {
 		case a.Done, reverting, a.Pool == membership.Master && arbiterIsOut(e):
 		case a.Missing: // The pool does not exist, so only a user can end this wait.
 			blocks = append(blocks,
-				Block{Cause: CauseInvalid, Reason: fmt.Sprintf("`after` of RolloutPolicy %s names pool %s, which "+
-					"does not exist",
-					strings.Join(e.Care.Pace.Policies, ", "), a.Pool), Policies: e.Care.Pace.Policies})
+				poolstate.Block{
+					Cause: poolstate.CauseInvalid,
+					Reason: fmt.Sprintf("`after` of RolloutPolicy %s names pool %s, which "+
+						"does not exist",
+						strings.Join(e.Care.Pace.Policies, ", "), a.Pool), Policies: e.Care.Pace.Policies,
+				})
 		default:
-			blocks = append(blocks, Block{Cause: CauseAfterPool, Reason: "pool " + a.Pool + " is updated first: " +
+			blocks = append(blocks, poolstate.Block{Cause: poolstate.CauseAfterPool, Reason: "pool " + a.Pool +
+				" is updated first: " +
 				a.Why})
 		}
 	}
@@ -115,8 +133,8 @@ func poolsBefore(e evaluation, reverting bool) []Block {
 // arbiterIsOut reports whether the arbiter is out of service with its current config. In this case, the masters wait
 // for the arbiter, because they need it for their quorum, and the arbiter does not wait for the masters.
 func arbiterIsOut(e evaluation) bool {
-	return e.Pool == poolstate.ArbiterPool && (len(e.nodes.Candidates[nodestate.CandidateDegraded]) > 0 ||
-		slices.ContainsFunc(e.nodes.NotReady, func(m *nodestate.Member) bool { return !m.Changing() }))
+	return e.Pool == poolstate.ArbiterPool && (len(e.nodes.Candidates[poolstate.CandidateDegraded]) > 0 ||
+		slices.ContainsFunc(e.nodes.NotReady, func(m *poolstate.Member) bool { return !m.Changing() }))
 }
 
 // checkWindow blocks the pool outside its maintenance windows.
@@ -136,8 +154,8 @@ func checkWindow(e evaluation) (b blockers) {
 	if w.Until.IsZero() {
 		text += ", and none opens within a year"
 	} else {
-		text += "; the next opening is " + nodestate.FormatTime(w.Until)
+		text += "; the next opening is " + poolstate.FormatTime(w.Until)
 	}
-	b.holds = []Block{{Cause: CauseWindow, Reason: text, Until: w.Until}}
+	b.holds = []poolstate.Block{{Cause: poolstate.CauseWindow, Reason: text, Until: w.Until}}
 	return b
 }

@@ -7,7 +7,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
@@ -25,7 +24,7 @@ type capacity struct {
 	zones    map[string]int
 	settling settling
 	// invalid has the limits that cannot be parsed.
-	invalid []Block
+	invalid []poolstate.Block
 	again   time.Time
 }
 
@@ -37,15 +36,18 @@ func measure(e evaluation) capacity {
 	if pace.MaxUnavailable != nil {
 		own, err := poolstate.MaxUnavailable(e.Pool, pace.MaxUnavailable, nodes)
 		if err != nil {
-			c.invalid = append(c.invalid, Block{Cause: CauseInvalid, Reason: err.Error()})
+			c.invalid = append(c.invalid, poolstate.Block{Cause: poolstate.CauseInvalid, Reason: err.Error()})
 		}
 		c.max = own
 	}
 	if pace.PerZone != nil {
 		if _, err := poolstate.ScaleLimit(pace.PerZone, nodes); err != nil {
 			c.invalid = append(c.invalid,
-				Block{Cause: CauseInvalid, Reason: fmt.Sprintf("reading maxUnavailablePerZone %q for pool %s: %v",
-					pace.PerZone, e.Pool, err)})
+				poolstate.Block{
+					Cause: poolstate.CauseInvalid,
+					Reason: fmt.Sprintf("reading maxUnavailablePerZone %q for pool %s: %v",
+						pace.PerZone, e.Pool, err),
+				})
 		}
 	}
 	c.used = counts(e, c.settling).Places
@@ -53,7 +55,7 @@ func measure(e evaluation) capacity {
 	limit := max(0, c.max)
 	c.inService = max(0, limit-c.used)
 	c.starts = max(0, limit-e.nodes.AtWork)
-	c.degraded = max(0, limit-c.used+len(e.nodes.Candidates[nodestate.CandidateDegraded]))
+	c.degraded = max(0, limit-c.used+len(e.nodes.Candidates[poolstate.CandidateDegraded]))
 	c = shareWithOthers(c, e)
 	return limitZones(c, e)
 }
@@ -99,7 +101,7 @@ func (c capacity) zone(name string) int {
 
 // counts returns the pool's numbers. A node whose failure is forgiven takes only one place in the budget. A node that
 // has not been Ready for long enough keeps its place.
-func counts(e evaluation, s settling) nodestate.Counts {
+func counts(e evaluation, s settling) poolstate.Counts {
 	c := e.nodes.Counts
 	c.Places += s.nodes
 	for _, name := range e.record.Forgiven {
@@ -137,7 +139,7 @@ func findSettling(e evaluation) settling {
 		if !m.Healthy || since.IsZero() || age(e.now, since) >= s.required {
 			continue
 		}
-		if s.nodes++; len(s.names) < nodestate.MaxNamed {
+		if s.nodes++; len(s.names) < poolstate.MaxNamed {
 			s.names = append(s.names, m.Name)
 		}
 		s.zones[m.Zone]++

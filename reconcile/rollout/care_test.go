@@ -14,10 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy/pace"
-	"github.com/bunsen-os/bunsen/internal/policy/window"
+	"github.com/bunsen-os/bunsen/internal/schedule"
+
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
@@ -77,7 +76,7 @@ func carefulFacts(r random) poolstate.Facts {
 }
 
 // download gives a node what it says about the files of a config.
-func (r random) download(n *nodestate.Node) {
+func (r random) download(n *poolstate.Node) {
 	if r.one(3) {
 		return
 	}
@@ -94,7 +93,7 @@ func (r random) download(n *nodestate.Node) {
 }
 
 // dress gives a node what only a policy looks at.
-func (r random) dress(n *nodestate.Node) {
+func (r random) dress(n *poolstate.Node) {
 	if r.one(3) {
 		n.Labels = map[string]string{"canary": ""}
 	}
@@ -111,15 +110,15 @@ func (r random) dress(n *nodestate.Node) {
 		n.Step.DrainStarted = r.time()
 	}
 	if r.one(5) {
-		n.Postponed = nodestate.Postponed{For: r.of("v1", "v0"), At: r.time()}
+		n.Postponed = poolstate.Postponed{For: r.of("v1", "v0"), At: r.time()}
 	}
 	if n.Degraded() {
 		n.Reason = r.of("", "no space", "updating to rendered-worker-bad: no space")
 	}
 }
 
-func (r random) pace() pace.Pace {
-	p := pace.Pace{Policies: []string{"careful"}, Failures: pace.Failures{
+func (r random) pace() schedule.Pace {
+	p := schedule.Pace{Policies: []string{"careful"}, Failures: schedule.Failures{
 		After:  1 + r.Intn(3),
 		Action: v1alpha1.FailureHalt,
 	}}
@@ -136,13 +135,13 @@ func (r random) pace() pace.Pace {
 		p.PerZone = new(intstr.Parse(r.of("1", "2", "50%")))
 	}
 	if r.one(3) {
-		p.Steps = append(p.Steps, pace.Step{
+		p.Steps = append(p.Steps, schedule.Step{
 			Canary: true, Selector: labels.SelectorFromSet(labels.Set{"canary": ""}),
 			Soak: 10 * time.Minute,
 		})
 	}
 	for range r.Intn(3) {
-		p.Steps = append(p.Steps, pace.Step{
+		p.Steps = append(p.Steps, schedule.Step{
 			UpTo: intstr.Parse(r.of("1", "3", "30%", "100%")),
 			Soak: time.Duration(r.Intn(2)) * 10 * time.Minute,
 		})
@@ -155,10 +154,13 @@ func (r random) pace() pace.Pace {
 		}[r.Intn(3)])
 	}
 	if r.one(4) {
-		p.Windows, _ = window.Parse([]window.Window{{Schedule: r.of("0 22 * * *", "30 11 * * *"), Duration: time.Hour}})
+		p.Windows, _ = schedule.ParseWindow([]schedule.Window{{
+			Schedule: r.of("0 22 * * *", "30 11 * * *"),
+			Duration: time.Hour,
+		}})
 	}
 	if r.one(3) {
-		p.Drain = pace.Drain{WhenBlocked: v1alpha1.DrainMoveOn, After: time.Hour}
+		p.Drain = schedule.Drain{WhenBlocked: v1alpha1.DrainMoveOn, After: time.Hour}
 	}
 	return p
 }
@@ -189,7 +191,7 @@ func (r random) record() v1alpha1.RolloutRecord {
 }
 
 // tryCareful runs a property on many pools under policies.
-func tryCareful(t *testing.T, property func(*testing.T, random, poolstate.Facts, rollout.Decision)) {
+func tryCareful(t *testing.T, property func(*testing.T, random, poolstate.Facts, poolstate.Decision)) {
 	t.Helper()
 	for seed := range int64(rounds) {
 		r := random{rand.New(rand.NewSource(seed))}
@@ -202,7 +204,7 @@ func tryCareful(t *testing.T, property func(*testing.T, random, poolstate.Facts,
 }
 
 // disturbs tells that an order takes a node out of service that is in service.
-func disturbs(n nodestate.Node, a rollout.Assignment) bool {
+func disturbs(n poolstate.Node, a poolstate.Assignment) bool {
 	runs := n.Config.Current == a.Config && (n.Config.DesiredImage == "" || n.Config.StrayImage())
 	return !runs && !n.Unavailable()
 }
@@ -210,7 +212,7 @@ func disturbs(n nodestate.Node, a rollout.Assignment) bool {
 // TestNoBudgetIsEverOverdrawn: what a decision adds to what is out of service fits into every budget that the pool is
 // in.
 func TestNoBudgetIsEverOverdrawn(t *testing.T) {
-	tryCareful(t, func(t *testing.T, _ random, f poolstate.Facts, w rollout.Decision) {
+	tryCareful(t, func(t *testing.T, _ random, f poolstate.Facts, w poolstate.Decision) {
 		nodes, adds := byNames(f), 0
 		zones, sizes, out := map[string]int{}, map[string]int{}, map[string]int{}
 		for _, n := range f.Nodes {
@@ -255,7 +257,7 @@ func TestNoBudgetIsEverOverdrawn(t *testing.T) {
 // TestAStepIsNeverOverrun: a step lets no more be told than it is for, those apart that failed another config, are
 // lost, or run the target already.
 func TestAStepIsNeverOverrun(t *testing.T) {
-	tryCareful(t, func(t *testing.T, _ random, f poolstate.Facts, w rollout.Decision) {
+	tryCareful(t, func(t *testing.T, _ random, f poolstate.Facts, w poolstate.Decision) {
 		if w.Stage.Step == w.Stage.Of || w.Target != f.Target {
 			return
 		}
@@ -280,14 +282,14 @@ func TestAStepIsNeverOverrun(t *testing.T) {
 // TestWhoIsHeldIsNotDisturbed: a paused, halted or unreadable pool tells nobody; a closed window or a pool that comes
 // first keeps all those as they are who are in service.
 func TestWhoIsHeldIsNotDisturbed(t *testing.T) {
-	tryCareful(t, func(t *testing.T, _ random, f poolstate.Facts, w rollout.Decision) {
+	tryCareful(t, func(t *testing.T, _ random, f poolstate.Facts, w poolstate.Decision) {
 		for _, b := range w.Blocks {
 			switch b.Cause {
-			case rollout.CausePaused, rollout.CauseHalted, rollout.CauseInvalid:
+			case poolstate.CausePaused, poolstate.CauseHalted, poolstate.CauseInvalid:
 				if len(w.Assign)+len(w.Release) > 0 {
 					t.Errorf("%v, and yet %v are told, %v are released", b, w.Assign, w.Release)
 				}
-			case rollout.CauseWindow, rollout.CauseAfterPool:
+			case poolstate.CauseWindow, poolstate.CauseAfterPool:
 				for _, a := range w.Assign {
 					if n := byNames(f)[a.Node]; disturbs(n, a) {
 						t.Errorf("%v, and yet node %s is told", b, n.Name)
@@ -302,7 +304,7 @@ func TestWhoIsHeldIsNotDisturbed(t *testing.T) {
 // orders from the record that he finds; and the record is then as it was. A step that ended by it may be followed by
 // the next one.
 func TestADecisionMadeTwiceIsTheSame(t *testing.T) {
-	tryCareful(t, func(t *testing.T, _ random, f poolstate.Facts, w rollout.Decision) {
+	tryCareful(t, func(t *testing.T, _ random, f poolstate.Facts, w poolstate.Decision) {
 		stored, err := v1alpha1.ParseRolloutRecord(w.Record.String())
 		if err != nil {
 			t.Fatal(err)
@@ -331,7 +333,7 @@ func TestADecisionMadeTwiceIsTheSame(t *testing.T) {
 // TestNoClockUndoesAVerdict: whatever time it is, a verdict stands until somebody asks to retry or all nodes run the
 // config.
 func TestNoClockUndoesAVerdict(t *testing.T) {
-	tryCareful(t, func(t *testing.T, r random, f poolstate.Facts, _ rollout.Decision) {
+	tryCareful(t, func(t *testing.T, r random, f poolstate.Facts, _ poolstate.Decision) {
 		was := f.Care.Record
 		if was.Verdict == "" || was.Config != f.Target {
 			return
@@ -347,14 +349,14 @@ func TestNoClockUndoesAVerdict(t *testing.T) {
 // TestAPoolThatStandsStillSaysWhy: where nodes are left, and nobody is told anything, and nobody is on the way, there
 // is a block.
 func TestAPoolThatStandsStillSaysWhy(t *testing.T) {
-	tryCareful(t, func(t *testing.T, _ random, f poolstate.Facts, w rollout.Decision) {
+	tryCareful(t, func(t *testing.T, _ random, f poolstate.Facts, w poolstate.Decision) {
 		if len(w.Blocks) > 0 || len(w.Assign)+len(w.Release)+len(w.Announce) > 0 || w.RequeueAfter > 0 &&
 			w.RequeueAfter <= time.Second {
 			return
 		}
 		for _, n := range f.Nodes {
 			if n.Config.Current != n.Config.Desired && !n.Failing() || n.Ahead &&
-				n.Of("v1", noon) == nodestate.Downloading {
+				n.Of("v1", noon) == poolstate.Downloading {
 				return
 			}
 		}
@@ -368,7 +370,7 @@ func TestAPoolThatStandsStillSaysWhy(t *testing.T) {
 
 // TestAPolicyKeepsTheOldProperties: order, accounts and words hold under a policy, too.
 func TestAPolicyKeepsTheOldProperties(t *testing.T) {
-	tryCareful(t, func(t *testing.T, r random, f poolstate.Facts, w rollout.Decision) {
+	tryCareful(t, func(t *testing.T, r random, f poolstate.Facts, w poolstate.Decision) {
 		seen := map[string]int{}
 		for _, a := range w.Assign {
 			seen[a.Node]++
@@ -377,7 +379,7 @@ func TestAPolicyKeepsTheOldProperties(t *testing.T) {
 			}
 		}
 		waiting := rollout.Explain(f, w, noon)
-		if !slices.IsSortedFunc(waiting, func(a, b rollout.Waiting) int { return strings.Compare(a.Node, b.Node) }) {
+		if !slices.IsSortedFunc(waiting, func(a, b poolstate.Waiting) int { return strings.Compare(a.Node, b.Node) }) {
 			t.Error("the explanation is not in order")
 		}
 		for _, x := range waiting {

@@ -1,174 +1,208 @@
 package rollout
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodemark"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/reconcile/health"
+	"github.com/bunsen-os/bunsen/reconcile/kube"
+
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// Decision says what the controller writes to a pool and its nodes now. The caller stores Record first. If the
-// controller cannot store Record, it writes nothing else.
-type Decision struct {
-	// Record is the record to store on the pool first. Record equals Facts.Care.Record if nothing has changed.
-	Record v1alpha1.RolloutRecord
-	// Ended are the rollouts that end now, the newest first: that of the pool's earlier record, if Record replaces it,
-	// and that of Record. The caller adds Ended to the pool's history in the write that stores Record.
-	Ended []v1alpha1.RolloutOutcome
-	// Target is the config that nodes are assigned, with the revision of its secrets: Facts.Target, or the config to
-	// which a reverted pool returns; empty for none.
-	Target string
-	// Assign are the nodes that the controller assigns the target, in this order.
-	Assign []Assignment
-	// Release are the drains to postpone, by node name.
-	Release []Release
-	// Marks are the writes to nodes that change no config.
-	nodemark.Marks
-	// Blocks say why the rollout does not continue, most important first. Blocks is empty while the rollout continues,
-	// and after its end. The texts of Blocks have no durations, so that they stay the same while nothing changes.
-	Blocks []Block
-	// Stage is the current step.
-	Stage Stage
-	// Counts are the pool's numbers before this decision.
-	Counts nodestate.Counts
-	// RequeueAfter is when to decide again if no event comes first; 0 for never.
-	RequeueAfter time.Duration
+const (
+	// overdueAfter is how long the controller waits for the informers to show a write, before it reads the object from
+	// the API server.
+	overdueAfter = 5 * time.Second
+	// maxOverdueReads is how many overdue objects one reconciliation reads, with one request each.
+	maxOverdueReads = 16
+)
+
+// request has the input of a decision that the fleet does not have.
+type request struct {
+	pool     *mcfgv1.MachineConfigPool
+	policies []v1alpha1.RolloutPolicy
+	host     string
+	// gates are the answers of the pool's gates. asked are the gates that the Evaluator has evaluated.
+	gates []poolstate.Gate
+	asked gatesDue
+	// missing are rendered configs that do not exist, although nodes may need them.
+	missing map[string]bool
+	// unsettled is why no decision may be made: the objects of a source are not one whole revision. unsettled is empty
+	// if a decision may be made.
+	unsettled string
+	// heartbeats are the last known heartbeats of the nodes' daemons.
+	heartbeats map[string]time.Time
 }
 
-// Assignment is the assignment of a config to one node.
-type Assignment struct {
-	// Node is the node to write. Config is the rendered config to write as desiredConfig, with the revision of its
-	// secrets to write as desiredSecrets; see v1alpha1.ConfigAt. It is the node's own config if the node has one.
-	Node, Config string
-	// Was is the earlier desired config; empty for none.
-	Was string
-	// If DropImage is true, the write of desiredConfig also removes the annotations of images.
-	DropImage bool
-	// If Untaint is true, the write of desiredConfig also removes the UpdateInProgress taint.
-	Untaint bool
-	// Recovery is true if the node failed the config Was and is out of service, so that this assignment may repair it.
-	Recovery bool
+// outcome says whether a request led to a decision, or why it did not.
+type outcome int
+
+const (
+	// decided means that there is a decision to execute.
+	decided outcome = iota
+	// cacheStale means that the informers do not show all of the controller's own writes yet, so a decision could
+	// exceed a budget.
+	cacheStale
+	// poolChanged means that the pool or a policy has changed since the controller read it.
+	poolChanged
+	// gatesUnanswered means that the decision depends on gates that were not evaluated. The next reconciliation
+	// evaluates the gates.
+	gatesUnanswered
+)
+
+// decision is the result of a request, with its facts.
+type decision struct {
+	outcome outcome
+	facts   poolstate.Facts
+	next    poolstate.Decision
+	// nodes are the nodes on which the decision is based, by name. The Nodes are shared with the informer.
+	nodes map[string]*corev1.Node
+	// degraded are the degraded nodes, sorted by name.
+	degraded []poolstate.Node
+	// hasHeartbeats reports whether the daemon of any node of the pool has ever sent a heartbeat.
+	hasHeartbeats bool
+	// nodeGatesUnasked reports whether a node waits only because its health gates have not been evaluated since the
+	// node changed.
+	nodeGatesUnasked bool
+	// overdueWrites are old writes that no informer shows yet. The controller reads their objects from the API server.
+	overdueWrites []objectKey
 }
 
-// Release postpones the drain of one node.
-type Release struct {
-	// Node is the node to write. Config is its current config with the revision of its secrets, which are written as
-	// desiredConfig and desiredSecrets.
-	Node, Config string
-	// Postponed is the new value of PostponedAnnotation, for the write that sets desiredConfig.
-	Postponed string
-	// Drains is the new value of DrainsAnnotation, for the write that sets desiredConfig.
-	Drains string
-}
-
-// Block is one reason why a rollout does not continue.
-type Block struct {
-	// Cause is the reason as a stable word.
-	Cause Cause
-	// Reason is the reason as a text for users.
-	Reason string
-	// Until is when the block ends without a user; zero if the time is unknown.
-	Until time.Time
-	// Closed are the closed health gates: the first closed gate of the pool, or the gates of the first nodes.
-	Closed []v1alpha1.ClosedGate
-	// Policies are the RolloutPolicies that a user has to correct, by name; empty for other blocks.
-	Policies []string
-}
-
-// EndsByItself reports whether the block ends without a user.
-func (b Block) EndsByItself() bool {
-	switch b.Cause {
-	case CauseSoak, CauseAfterPool:
-		return true
-	case CauseWindow: // A window without a time never opens.
-		return !b.Until.IsZero()
+// decide makes the decision about one pool.
+func (f *Fleet) decide(q request, now time.Time) decision {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	d := decision{facts: f.facts(q.pool, q.policies)}
+	d.facts.Host, d.facts.Care.Gates = q.host, q.gates
+	sharing := f.fillOtherPools(&d.facts, q, now)
+	known := f.pools[q.pool.Name]
+	if known == nil || f.written.hasAny(sharing) {
+		d.outcome, d.overdueWrites = cacheStale, f.written.overdue(now.Add(-overdueAfter), sharing)
+		return d
 	}
-	return false
+	if known.ResourceVersion != q.pool.ResourceVersion {
+		d.outcome = poolChanged
+		return d
+	}
+	d.next, d.outcome = f.next(q, &d.facts, now)
+	d.nodes = nodesOf(d.next, f.nodes)
+	var silent map[string]time.Time
+	if silent, d.hasHeartbeats = health.Silent(d.facts.Nodes, q.heartbeats, now); len(silent) > 0 {
+		d.next.Blocks = append(d.next.Blocks, poolstate.SilentBlock(silent))
+	}
+	for i := range d.facts.Nodes {
+		n := &d.facts.Nodes[i]
+		if n.Degraded() {
+			d.degraded = append(d.degraded, *n)
+		}
+		d.nodeGatesUnasked = d.nodeGatesUnasked || n.Gate == gatesNotEvaluated
+		if n.Gate != "" { // No event reports that a gate opens.
+			d.next.RequeueAfter = sooner(d.next.RequeueAfter, evaluateNodesEvery)
+		}
+	}
+	return d
 }
 
-// Stage is the current step of a rollout.
-type Stage struct {
-	// Step is the number of the current step, from 0. Of is the number of steps in the policy. If Step equals Of, all
-	// steps have ended, and the rest of the rollout has no limit.
-	Step, Of int
-	// Canary is true for the step of the canary.
-	Canary bool
-	// Want is how many nodes run the target at the end of the step. Assigned is how many nodes were assigned the
-	// target, without nodes that failed it or were out of service before. Healthy is how many nodes run the target and
-	// are healthy.
-	Want, Assigned, Healthy int
-	// Due is true if the nodes are healthy and have soaked, so that only jobs and queries delay the end of the step.
-	Due bool
+// next decides which nodes of a pool are assigned a config, or why no node is. If the healthy config of facts does not
+// exist, next clears facts.Care.Healthy.
+func (f *Fleet) next(q request, facts *poolstate.Facts, now time.Time) (poolstate.Decision, outcome) {
+	undecided := func(again time.Duration, blocks ...poolstate.Block) poolstate.Decision {
+		return poolstate.Decision{
+			Record: facts.Care.Record, Counts: CountAt(*facts, now), RequeueAfter: again,
+			Blocks: blocks,
+		}
+	}
+	switch {
+	case !q.pool.DeletionTimestamp.IsZero() || facts.Target == "":
+		return undecided(0), decided
+	case q.unsettled != "":
+		return undecided(kube.CacheLag, poolstate.Block{Cause: poolstate.CauseApplying, Reason: q.unsettled}), decided
+	case q.missing[v1alpha1.ConfigName(facts.Target)]:
+		return undecided(time.Minute, missingConfig(facts.Target)), decided
+	}
+	if q.missing[v1alpha1.ConfigName(facts.Care.Healthy)] { // The pool cannot return to a config that does not exist.
+		facts.Care.Healthy = ""
+	}
+	next := Next(*facts, now)
+	due := newGatesDue(*facts, next)
+	f.gatesDue[q.pool.Name] = due
+	result := decided
+	if !due.answeredBy(q.asked) {
+		result = gatesUnanswered
+	}
+	if q.missing[v1alpha1.ConfigName(next.Target)] {
+		next = undecided(time.Minute, missingConfig(next.Target))
+	}
+	return next, result
 }
 
-// Waiting says why a node does not run the target yet.
-type Waiting struct {
-	// Node is the node that waits.
-	Node string
-	// Cause is the reason as a stable word.
-	Cause Cause
-	// Reason is the reason as a text for users.
-	Reason string
+// missingConfig blocks a pool while the config that its nodes should run does not exist. The garbage controller creates
+// the config again.
+func missingConfig(name string) poolstate.Block {
+	return poolstate.Block{
+		Cause: poolstate.CauseInvalid,
+		Reason: fmt.Sprintf("MachineConfig %s, which nodes of the pool should run, is not on the cluster",
+			v1alpha1.ConfigName(name)),
+	}
 }
 
-// Cause is why a node or a pool waits, as a word for metrics and tests.
-type Cause string
+// fillOtherPools adds to the facts how other pools limit this pool. fillOtherPools returns the pools whose nodes the
+// decision counts. The first of them is the pool itself.
+func (f *Fleet) fillOtherPools(facts *poolstate.Facts, q request, now time.Time) (sharing []string) {
+	others := poolstate.Others{
+		Pools: f.pools, Policies: q.policies,
+		Customs: poolstate.NewCustoms(sortedPools(f.pools)),
+	}
+	others.Count = func(pool *mcfgv1.MachineConfigPool) poolstate.Counts {
+		return CountAt(f.facts(pool, q.policies), now)
+	}
+	ahead, counted := others.Surround(q.pool, facts)
+	facts.HoldForEtcd(f.daemons.Etcd(), now)
+	f.dependsOn[q.pool.Name] = slices.Concat(ahead, counted)
+	return append([]string{q.pool.Name}, counted...)
+}
 
-// The values of Cause for nodes and pools, most important first.
-const (
-	// CauseInvalid: a setting that a user wrote is invalid.
-	CauseInvalid Cause = "Invalid"
-	// CauseSecrets: the server has not resolved the secrets of the config, so that no node can get it.
-	CauseSecrets Cause = "Secrets"
-	// CauseApplying: the cluster does not have one whole revision of a GitSource of the pool, or the pool is not
-	// rendered from this revision yet.
-	CauseApplying Cause = "Applying"
-	// CausePaused: the pool is paused.
-	CausePaused Cause = "Paused"
-	// CauseHalted: too many nodes failed the config, so the controller does not assign it to other nodes.
-	CauseHalted Cause = "Halted"
-	// CauseReverted: too many nodes failed the config, so all nodes return to the last healthy config.
-	CauseReverted Cause = "Reverted"
-	// CauseAfterPool: another pool is updated first.
-	CauseAfterPool Cause = "AfterPool"
-	// CauseWindow: no maintenance window is open.
-	CauseWindow Cause = "Window"
-	// CauseGate: a health gate is not open.
-	CauseGate Cause = "Gate"
-	// CauseStep: the current step has enough nodes, but has not ended.
-	CauseStep Cause = "Step"
-	// CauseSoak: updated nodes have to stay healthy for some time: those of a step, or each node before the next one.
-	CauseSoak Cause = "Soak"
-	// CauseTogether: a budget that the pool shares with other pools is used up.
-	CauseTogether Cause = "Together"
-	// CauseBudget: as many nodes as the pool allows, or as its zones allow, are out of service.
-	CauseBudget Cause = "Budget"
-	// CauseDrain: pods cannot be evicted, or the drain was postponed and the node is updated last.
-	CauseDrain Cause = "Drain"
-	// CauseCordoned: the node is cordoned, by an administrator or by Bunsen.
-	CauseCordoned Cause = "Cordoned"
-	// CauseNotReady: the node is not Ready.
-	CauseNotReady Cause = "NotReady"
-	// CauseSilent: the daemon of a node sends no heartbeat, so the config of the node is unknown. A rollout ignores
-	// heartbeats, but the status of the pool reports missing heartbeats.
-	CauseSilent Cause = "DaemonSilent"
-	// CauseFailed: the node failed the config; the other nodes wait while its daemon retries.
-	CauseFailed Cause = "Failed"
-	// CauseFetch: nodes download files of the config before they are assigned the config, or cannot download them.
-	CauseFetch Cause = "Fetch"
-	// CauseHeld: a user holds the pool at the config of an earlier revision. The rollout of that config continues.
-	CauseHeld Cause = "Held"
-)
+// nodesOf returns the nodes to which a decision writes.
+func nodesOf(w poolstate.Decision, all fleetNodes) map[string]*corev1.Node {
+	out := map[string]*corev1.Node{}
+	add := func(name string) { out[name] = all.named(name).object }
+	for _, x := range w.Assign {
+		add(x.Node)
+	}
+	for _, x := range w.Release {
+		add(x.Node)
+	}
+	for _, x := range w.Announce {
+		add(x.Node)
+	}
+	for _, x := range w.Label {
+		add(x.Node)
+	}
+	for _, name := range slices.Concat(w.Taint, w.Untaint) {
+		add(name)
+	}
+	return out
+}
 
-// The values of Cause only for nodes.
-const (
-	// CauseHost: the controller runs on the node, so the node is updated last.
-	CauseHost Cause = "HostsController"
-	// CauseLabels: the node booted for another pool, and the controller is about to set the labels of that pool.
-	CauseLabels Cause = "Labels"
-	// CauseUpdating: the node was assigned the config, and its daemon applies the config.
-	CauseUpdating Cause = "Updating"
-	// CauseNext: the decision assigns the node its config.
-	CauseNext Cause = "Next"
-)
+// resolveWrite stores the version of an object that the API server has, if no informer has shown a write to the object.
+// If the server does not have the write either, there are three possible causes: the write failed, the object is
+// deleted, or the server was restored from a backup.
+func (f *Fleet) resolveWrite(key objectKey, version string, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	what, ok := f.written.byObject[key]
+	switch {
+	case !ok:
+	case version == "" || !what.shownBy(version):
+		f.written.remove(key)
+	default: // The server has the write, so only the informer is stale.
+		what.at = now
+		f.written.byObject[key] = what
+	}
+}

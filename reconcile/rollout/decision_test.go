@@ -54,7 +54,7 @@ func TestWaves(t *testing.T) {
 }
 
 // print writes a decision and the pool's counts as text.
-func print(f poolstate.Facts, w rollout.Decision) string {
+func print(f poolstate.Facts, w poolstate.Decision) string {
 	var b strings.Builder
 	for _, a := range w.Assign {
 		fmt.Fprintf(&b, "tell %s %s, was %s", a.Node, a.Config, cmp.Or(a.Was, "nothing"))

@@ -7,8 +7,7 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy/membership"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/internal/membership"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
@@ -20,7 +19,7 @@ type evaluation struct {
 	record v1alpha1.RolloutRecord
 	// begins is true if record is that of a rollout that begins with this decision.
 	begins bool
-	nodes  nodestate.Members
+	nodes  poolstate.Members
 	// again is when the next decision may differ without an event; zero for never. The results of other steps also have
 	// a field again.
 	again time.Time
@@ -29,7 +28,7 @@ type evaluation struct {
 // evaluate reads what the nodes report: it updates the record, ends the rollout if too many nodes failed, and
 // classifies the nodes for the config that they are assigned.
 func evaluate(f poolstate.Facts, now time.Time) evaluation {
-	byName := func(a, b nodestate.Node) int { return strings.Compare(a.Name, b.Name) }
+	byName := func(a, b poolstate.Node) int { return strings.Compare(a.Name, b.Name) }
 	if !slices.IsSortedFunc(f.Nodes, byName) {
 		f.Nodes = slices.SortedFunc(slices.Values(f.Nodes), byName)
 	}
@@ -48,8 +47,8 @@ func evaluate(f poolstate.Facts, now time.Time) evaluation {
 }
 
 // classifyFor classifies the nodes of a pool for a decision that assigns the target.
-func classifyFor(f poolstate.Facts, target string) nodestate.Members {
-	p := nodestate.PoolSettings{Target: f.Target, Host: f.Host}
+func classifyFor(f poolstate.Facts, target string) poolstate.Members {
+	p := poolstate.PoolSettings{Target: f.Target, Host: f.Host}
 	for _, s := range f.Care.Pace.Steps {
 		if p.Canary == nil && s.Selector != nil {
 			p.Canary = s.Selector
@@ -58,7 +57,7 @@ func classifyFor(f poolstate.Facts, target string) nodestate.Members {
 	if f.Pool == membership.Worker {
 		p.Customs = f.Care.Around.Customs
 	}
-	return nodestate.Classify(f.Care.NodeConfigs.InTermsOf(f.Nodes, f.Preferred(target)...), target, p)
+	return poolstate.Classify(f.Care.NodeConfigs.InTermsOf(f.Nodes, f.Preferred(target)...), target, p)
 }
 
 // assignedConfig returns the config that nodes are assigned, with the revision of its secrets: the pool's target or, in
@@ -131,36 +130,36 @@ func findFailure(e evaluation) (end v1alpha1.RolloutEnd, again time.Time) {
 	for _, g := range e.Care.Gates {
 		if g.Verdict == poolstate.GateFailed {
 			return v1alpha1.RolloutEnd{Verdict: v1alpha1.RolloutHalted, Gate: g.Name, Why: "gate " + g.Name +
-				" failed" + nodestate.Quote(g.Why, nodestate.MaxVerdictReason)}, again
+				" failed" + poolstate.Quote(g.Why, poolstate.MaxVerdictReason)}, again
 		}
 	}
 	failed, again := failedNodes(e)
-	failed = slices.DeleteFunc(failed, func(m *nodestate.Member) bool { return isForgiven(e.record, m) })
+	failed = slices.DeleteFunc(failed, func(m *poolstate.Member) bool { return isForgiven(e.record, m) })
 	after := e.Care.Pace.Failures.After
 	if after < 1 || len(failed) < after {
 		return end, again
 	}
 	end.Verdict = v1alpha1.RolloutHalted
-	w := nodestate.Wording{Now: e.now, Target: e.nodes.Target, Stable: true, Most: nodestate.MaxVerdictReason}
+	w := poolstate.Wording{Now: e.now, Target: e.nodes.Target, Stable: true, Most: poolstate.MaxVerdictReason}
 	var names, texts []string
 	for _, m := range failed {
 		node := v1alpha1.FailedNode{Node: m.Name, Why: w.State(m.Node)}
 		if !m.Failing() {
 			node.Cause = v1alpha1.FailureLost
-			node.Why += fmt.Sprintf(", longer than %s", nodestate.FormatDuration(e.Care.Pace.Failures.NodeDeadline))
+			node.Why += fmt.Sprintf(", longer than %s", poolstate.FormatDuration(e.Care.Pace.Failures.NodeDeadline))
 		} else if m.Failure.Config == m.Config.Desired {
 			node.Cause = m.Failure.Cause
 		}
-		if names, texts = append(names, m.Name), append(texts, node.Why); len(names) <= nodestate.MaxNamed {
+		if names, texts = append(names, m.Name), append(texts, node.Why); len(names) <= poolstate.MaxNamed {
 			end.Failed = append(end.Failed, node)
 		}
 	}
-	end.Why = nodestate.Grouped(names, texts)
+	end.Why = poolstate.Grouped(names, texts)
 	return end, again
 }
 
 // failedNodes returns the nodes that failed the target, by name.
-func failedNodes(e evaluation) (failed []*nodestate.Member, again time.Time) {
+func failedNodes(e evaluation) (failed []*poolstate.Member, again time.Time) {
 	deadline := e.Care.Pace.Failures.NodeDeadline
 	for _, m := range e.nodes.Occupying {
 		switch {
@@ -181,7 +180,7 @@ func failedNodes(e evaluation) (failed []*nodestate.Member, again time.Time) {
 
 // notReadySinceStart reports whether a node became unhealthy after the rollout began. The config is not the cause of a
 // problem that began before the rollout.
-func notReadySinceStart(r v1alpha1.RolloutRecord, m *nodestate.Member) bool {
+func notReadySinceStart(r v1alpha1.RolloutRecord, m *poolstate.Member) bool {
 	h := m.Health
 	return h.Trouble != "" && !h.Since.IsZero() && !h.Since.Before(r.Began.Time)
 }

@@ -3,13 +3,12 @@ package rollout
 import (
 	"time"
 
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // Explain returns, for each node that does not run the target, why it is not assigned the target now, by name. The
 // parameter w is the result of Next for the same facts at the same time.
-func Explain(f poolstate.Facts, w Decision, now time.Time) []Waiting {
+func Explain(f poolstate.Facts, w poolstate.Decision, now time.Time) []poolstate.Waiting {
 	if f.Target == "" {
 		return nil
 	}
@@ -18,11 +17,11 @@ func Explain(f poolstate.Facts, w Decision, now time.Time) []Waiting {
 	}
 	p := newPlan(f, now)
 	x := explanation{
-		plan: p, wording: nodestate.Wording{
+		plan: p, wording: poolstate.Wording{
 			Now: now, Target: p.nodes.Target, Stable: f.Timestamps,
-			Most: nodestate.MaxReason,
+			Most: poolstate.MaxReason,
 		}, released: map[string]bool{},
-		step: Block{Cause: CauseStep, Reason: stepText(p.step)},
+		step: poolstate.Block{Cause: poolstate.CauseStep, Reason: stepText(p.step)},
 	}
 	x.budget = budgetText(p, x.wording)
 	if b, _ := stepBlocks(p); len(b) > 0 {
@@ -35,22 +34,25 @@ func Explain(f poolstate.Facts, w Decision, now time.Time) []Waiting {
 	for _, r := range w.Release {
 		x.released[r.Node] = true
 	}
-	var out []Waiting
+	var out []poolstate.Waiting
 	for _, m := range p.nodes.All {
 		if !m.Updated && !assigned[m.Name] {
 			cause, reason := x.why(m)
-			out = append(out, Waiting{Node: m.Name, Cause: cause, Reason: reason})
+			out = append(out, poolstate.Waiting{Node: m.Name, Cause: cause, Reason: reason})
 		}
 	}
 	return out
 }
 
 // explainUnresolved returns that each node waits for the secrets of the target.
-func explainUnresolved(f poolstate.Facts) []Waiting {
-	var out []Waiting
+func explainUnresolved(f poolstate.Facts) []poolstate.Waiting {
+	var out []poolstate.Waiting
 	for _, m := range classifyFor(f, f.Target).All {
 		if !m.Updated {
-			out = append(out, Waiting{Node: m.Name, Cause: CauseSecrets, Reason: f.Secrets.Unresolved})
+			out = append(out, poolstate.Waiting{
+				Node: m.Name, Cause: poolstate.CauseSecrets,
+				Reason: f.Secrets.Unresolved,
+			})
 		}
 	}
 	return out
@@ -59,72 +61,72 @@ func explainUnresolved(f poolstate.Facts) []Waiting {
 // explanation is a plan with the data for texts about nodes.
 type explanation struct {
 	plan     plan
-	wording  nodestate.Wording
+	wording  poolstate.Wording
 	released map[string]bool
 	// step is why the current step has no room for more nodes.
-	step Block
+	step poolstate.Block
 	// budget is budgetText, which is the same for thousands of nodes.
 	budget string
 }
 
 // why returns why a node without an assignment does not run the target.
-func (x explanation) why(m *nodestate.Member) (Cause, string) {
+func (x explanation) why(m *poolstate.Member) (poolstate.Cause, string) {
 	stops := x.plan.blockers.stops
 	switch {
 	case m.Failed:
-		return CauseFailed, x.wording.State(m.Node)
+		return poolstate.CauseFailed, x.wording.State(m.Node)
 	case x.released[m.Name]:
-		return CauseDrain, "its drain is postponed: its pods cannot be evicted, and other nodes go first"
+		return poolstate.CauseDrain, "its drain is postponed: its pods cannot be evicted, and other nodes go first"
 	case m.Assigned && m.StoppedReporting():
-		return CauseNotReady, x.wording.State(m.Node)
+		return poolstate.CauseNotReady, x.wording.State(m.Node)
 	case m.Assigned, m.Changing() && !m.Failing():
-		return CauseUpdating, x.wording.State(m.Node)
+		return poolstate.CauseUpdating, x.wording.State(m.Node)
 	case len(stops) > 0:
 		return stops[0].Cause, stops[0].Reason
-	case m.Candidate == nodestate.CandidateLabel:
-		return CauseLabels, m.LabelText()
+	case m.Candidate == poolstate.CandidateLabel:
+		return poolstate.CauseLabels, m.LabelText()
 	case m.Cordon.ByAdministrator():
-		return CauseCordoned, "cordoned, not by Bunsen; it updates once it is uncordoned"
+		return poolstate.CauseCordoned, "cordoned, not by Bunsen; it updates once it is uncordoned"
 	case !m.Ready() && keepsQuorum(x.plan.evaluation, m):
-		return CauseAfterPool, x.plan.Care.Around.Quorum
-	case m.Candidate == nodestate.CandidateFailed:
-		return CauseBudget, x.budget
+		return poolstate.CauseAfterPool, x.plan.Care.Around.Quorum
+	case m.Candidate == poolstate.CandidateFailed:
+		return poolstate.CauseBudget, x.budget
 	case m.Cordon.Unschedulable:
-		return CauseCordoned, x.wording.State(m.Node)
+		return poolstate.CauseCordoned, x.wording.State(m.Node)
 	case m.Health.Trouble != "":
-		return CauseNotReady, x.wording.Health(m.Node)
+		return poolstate.CauseNotReady, x.wording.Health(m.Node)
 	}
 	return x.whyInService(m)
 }
 
 // whyInService returns why a node that could be assigned the target is not assigned it.
-func (x explanation) whyInService(m *nodestate.Member) (Cause, string) {
+func (x explanation) whyInService(m *poolstate.Member) (poolstate.Cause, string) {
 	p := x.plan
 	used := p.capacity.used + p.assigned.inService
 	c := content(p.evaluation)
 	switch {
 	case c.FailsOn(m):
-		return CauseFetch, c.Text(m)
+		return poolstate.CauseFetch, c.Text(m)
 	case len(p.blockers.holds) > 0:
 		return p.blockers.holds[0].Cause, p.blockers.holds[0].Reason
 	case !p.step.lets(m, len(p.assigned.members)):
 		return x.step.Cause, x.step.Reason
 	case !c.On(m):
-		return CauseFetch, c.Text(m)
+		return poolstate.CauseFetch, c.Text(m)
 	case !m.PostponedAt.IsZero():
-		return CauseDrain, "its drain was postponed; it goes last"
+		return poolstate.CauseDrain, "its drain was postponed; it goes last"
 	case m.RunsController && p.assigned.inService > 0:
-		return CauseHost, "the controller runs on it, so it updates last"
+		return poolstate.CauseHost, "the controller runs on it, so it updates last"
 	case p.Care.Around.Quorum != "":
-		return CauseAfterPool, p.Care.Around.Quorum
+		return poolstate.CauseAfterPool, p.Care.Around.Quorum
 	}
 	for _, t := range p.Care.Around.Together {
 		if t.Left(used) <= 0 {
-			return CauseTogether, sharedText(p, t)
+			return poolstate.CauseTogether, sharedText(p, t)
 		}
 	}
 	if used < p.capacity.max && p.capacity.zone(m.Zone) <= p.assigned.zones[m.Zone] {
-		return CauseBudget, zoneText(p, m.Zone)
+		return poolstate.CauseBudget, zoneText(p, m.Zone)
 	}
-	return CauseBudget, x.budget
+	return poolstate.CauseBudget, x.budget
 }

@@ -13,9 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy/pace"
-	"github.com/bunsen-os/bunsen/internal/policy/window"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/internal/schedule"
+
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
@@ -116,7 +115,7 @@ func (r *reader) pool(key, value string) bool {
 func (r *reader) policy(key, value string) bool {
 	p := &r.f.Care.Pace
 	if p.Policies == nil {
-		p.Policies, p.Failures = []string{"careful"}, pace.Failures{After: 1, Action: v1alpha1.FailureHalt}
+		p.Policies, p.Failures = []string{"careful"}, schedule.Failures{After: 1, Action: v1alpha1.FailureHalt}
 	}
 	switch key {
 	case "halt":
@@ -130,9 +129,9 @@ func (r *reader) policy(key, value string) bool {
 	case "perzone":
 		p.PerZone = new(intstr.Parse(value))
 	case "moveon":
-		p.Drain = pace.Drain{WhenBlocked: v1alpha1.DrainMoveOn, After: r.duration(value)}
+		p.Drain = schedule.Drain{WhenBlocked: v1alpha1.DrainMoveOn, After: r.duration(value)}
 	case "window": // open for two hours from then
-		set, err := window.Parse([]window.Window{{
+		set, err := schedule.ParseWindow([]schedule.Window{{
 			Name: "night", Schedule: "0 " + value + " * * *",
 			Duration: 2 * time.Hour,
 		}})
@@ -151,7 +150,7 @@ func (r *reader) step() func(key, value string) bool {
 	added := false
 	return func(key, value string) bool {
 		if !added && key != "" {
-			*steps, added = append(*steps, pace.Step{}), true
+			*steps, added = append(*steps, schedule.Step{}), true
 		}
 		s := &(*steps)[len(*steps)-1]
 		switch key {
@@ -266,17 +265,17 @@ func (r *reader) custom() func(key, value string) bool {
 		if key == "" {
 			return true
 		}
-		*s = append(*s, nodestate.Custom{Pool: key, Labels: map[string]string{value: ""}})
+		*s = append(*s, poolstate.Custom{Pool: key, Labels: map[string]string{value: ""}})
 		return true
 	}
 }
 
-func (r *reader) node(words []string) nodestate.Node {
+func (r *reader) node(words []string) poolstate.Node {
 	if len(words) < 4 {
 		r.t.Fatalf("no node: %q", words)
 	}
 	absent := func(s string) string { return strings.TrimPrefix(s, "-") }
-	n := nodestate.Node{Name: words[0], State: absent(words[3])}
+	n := poolstate.Node{Name: words[0], State: absent(words[3])}
 	n.Config.Current, n.Config.Desired = absent(words[1]), absent(words[2])
 	for _, word := range words[4:] {
 		key, value, _ := strings.Cut(word, "=")
@@ -287,7 +286,7 @@ func (r *reader) node(words []string) nodestate.Node {
 	return n
 }
 
-func (r *reader) nodeWord(n *nodestate.Node, key, value string) bool {
+func (r *reader) nodeWord(n *poolstate.Node, key, value string) bool {
 	switch key {
 	case "zone":
 		n.Zone = value
@@ -307,9 +306,9 @@ func (r *reader) nodeWord(n *nodestate.Node, key, value string) bool {
 	case "ready":
 		n.Health.ReadySince = r.ago(value)
 	case "cordoned":
-		n.Cordon = nodestate.Cordon{Unschedulable: true}
+		n.Cordon = poolstate.Cordon{Unschedulable: true}
 	case "cordoned-for":
-		n.Cordon = nodestate.Cordon{Unschedulable: true, For: value}
+		n.Cordon = poolstate.Cordon{Unschedulable: true, For: value}
 	case "taint":
 		n.Tainted = true
 	case "image":
@@ -330,7 +329,7 @@ func (r *reader) nodeWord(n *nodestate.Node, key, value string) bool {
 	return true
 }
 
-func (r *reader) stepWord(n *nodestate.Node, key, value string) bool {
+func (r *reader) stepWord(n *poolstate.Node, key, value string) bool {
 	switch key {
 	case "draining":
 		n.Step.Draining, n.Step.DrainStarted = true, r.ago(value)
@@ -341,9 +340,9 @@ func (r *reader) stepWord(n *nodestate.Node, key, value string) bool {
 	case "rebooting":
 		n.Step.Rebooting = true
 	case "postponed":
-		n.Postponed = nodestate.Postponed{For: cmp.Or(r.f.Target, "v1"), At: r.ago(value)}
+		n.Postponed = poolstate.Postponed{For: cmp.Or(r.f.Target, "v1"), At: r.ago(value)}
 	case "drains": // how often they were postponed, before the first that began 3 hours ago
-		n.Drains = nodestate.Drains{For: n.Config.Desired, First: noon.Add(-3 * time.Hour), Postponed: r.number(value)}
+		n.Drains = poolstate.Drains{For: n.Config.Desired, First: noon.Add(-3 * time.Hour), Postponed: r.number(value)}
 	case "answered": // the retry that its failure answers
 		n.Failure = v1alpha1.Failure{
 			Config: n.Config.Desired, Cause: v1alpha1.FailureApply,
@@ -360,7 +359,7 @@ func (r *reader) stepWord(n *nodestate.Node, key, value string) bool {
 }
 
 // downloadWord reads what a node with a daemon that downloads ahead says: next=CONFIG,AGE has=CONFIG lacks=CONFIG,WHY.
-func (r *reader) downloadWord(n *nodestate.Node, key, value string) bool {
+func (r *reader) downloadWord(n *poolstate.Node, key, value string) bool {
 	config, rest, _ := strings.Cut(value, ",")
 	switch key {
 	case "ahead":

@@ -8,7 +8,6 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
@@ -24,7 +23,7 @@ func TestNoNodeInServiceIsToldAConfigWithoutItsFiles(t *testing.T) {
 		for _, a := range w.Assign {
 			n := nodes[a.Node]
 			if w.Record.Fetches && w.Target == f.Target && n.Ahead && n.Ready() && n.Done() &&
-				n.Config.Current != a.Config && n.Of(a.Config, noon) != nodestate.Downloaded {
+				n.Config.Current != a.Config && n.Of(a.Config, noon) != poolstate.Downloaded {
 				t.Fatalf("seed %d: %s is assigned %s without its files", seed, a.Node, a.Config)
 			}
 		}
@@ -51,15 +50,15 @@ func TestNoNodeInServiceIsToldAConfigWithoutItsFiles(t *testing.T) {
 // TestHowManyNodesDownload: as many as the budget, and 20 more; those that fail or do not answer take no place.
 func TestHowManyNodesDownload(t *testing.T) {
 	for sentence, c := range map[string]struct {
-		node func(n *nodestate.Node, i int)
+		node func(n *poolstate.Node, i int)
 		want int
 	}{
-		"nobody downloads yet":                   {func(*nodestate.Node, int) {}, 23},
-		"five download":                          {func(n *nodestate.Node, i int) { tell(n, i < 5, time.Minute, "") }, 18},
-		"five have what they need":               {func(n *nodestate.Node, i int) { tell(n, i < 5, time.Minute, "has") }, 21},
-		"five cannot download":                   {func(n *nodestate.Node, i int) { tell(n, i < 5, time.Hour, "the server answers 404") }, 23},
-		"five have not answered":                 {func(n *nodestate.Node, i int) { tell(n, i < 5, time.Hour, "") }, 23},
-		"all have daemons of an earlier version": {func(n *nodestate.Node, _ int) { n.Ahead = false }, 0},
+		"nobody downloads yet":                   {func(*poolstate.Node, int) {}, 23},
+		"five download":                          {func(n *poolstate.Node, i int) { tell(n, i < 5, time.Minute, "") }, 18},
+		"five have what they need":               {func(n *poolstate.Node, i int) { tell(n, i < 5, time.Minute, "has") }, 21},
+		"five cannot download":                   {func(n *poolstate.Node, i int) { tell(n, i < 5, time.Hour, "the server answers 404") }, 23},
+		"five have not answered":                 {func(n *poolstate.Node, i int) { tell(n, i < 5, time.Hour, "") }, 23},
+		"all have daemons of an earlier version": {func(n *poolstate.Node, _ int) { n.Ahead = false }, 0},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			f := poolstate.Facts{Pool: "worker", Target: "v1", MaxUnavailable: 3, Care: poolstate.Care{
@@ -67,9 +66,9 @@ func TestHowManyNodesDownload(t *testing.T) {
 				Fetches: true,
 			}}
 			for i := range 200 {
-				n := nodestate.Node{
+				n := poolstate.Node{
 					Name: fmt.Sprintf("n%03d", i), State: v1alpha1.StateDone,
-					Config: nodestate.Configs{Current: "v0", Desired: "v0"},
+					Config: poolstate.Configs{Current: "v0", Desired: "v0"},
 				}
 				n.Ahead = true
 				c.node(&n, i)
@@ -83,7 +82,7 @@ func TestHowManyNodesDownload(t *testing.T) {
 }
 
 // tell gives a node its next config and what it reports about it.
-func tell(n *nodestate.Node, is bool, ago time.Duration, says string) {
+func tell(n *poolstate.Node, is bool, ago time.Duration, says string) {
 	if !is {
 		return
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // The suffixes of entries in RolloutRecord.Forgiven, which names nodes whose failure does not count. A suffix restricts
@@ -56,14 +56,14 @@ func retryFailed(e evaluation) evaluation {
 
 // forgiveAssigned forgives the assigned nodes that already report a failure or are not Ready, if this could look like a
 // failure of the target. A recorded failure of another config does not look like a failure of the target.
-func forgiveAssigned(e evaluation, assigned []*nodestate.Member) v1alpha1.RolloutRecord {
+func forgiveAssigned(e evaluation, assigned []*poolstate.Member) v1alpha1.RolloutRecord {
 	if e.Care.Pace.Failures.After < 1 || e.nodes.Target != e.Target {
 		return e.record
 	}
 	var names []string
 	for _, m := range assigned {
 		switch {
-		case m.Failing() && m.Candidate != nodestate.CandidateCurrent && !m.FailedOther(e.nodes.Target):
+		case m.Failing() && m.Candidate != poolstate.CandidateCurrent && !m.FailedOther(e.nodes.Target):
 			names = append(names, m.Name)
 		case m.Health.Trouble != "":
 			names = append(names, m.Name+away)
@@ -108,7 +108,7 @@ func hasChanged(e evaluation, entry string) bool {
 }
 
 // failedAgain reports whether a node failed the target once more after a user requested a retry, as its daemon reports.
-func failedAgain(e evaluation, m *nodestate.Member) bool {
+func failedAgain(e evaluation, m *poolstate.Member) bool {
 	requested := e.Care.RetryAt
 	return m.Failed && m.Failure.Config == e.nodes.Target && m.Failure.Retry != nil && !requested.IsZero() &&
 		!m.Failure.Retry.Time.Before(requested)
@@ -133,11 +133,11 @@ func retriedNodes(r v1alpha1.RolloutRecord) (names []string) {
 }
 
 // isForgiven reports whether a node's failure does not count now.
-func isForgiven(r v1alpha1.RolloutRecord, m *nodestate.Member) bool {
+func isForgiven(r v1alpha1.RolloutRecord, m *poolstate.Member) bool {
 	return slices.Contains(r.Forgiven, m.Name) || !m.Failed && wasNotReady(r, m)
 }
 
 // wasNotReady reports whether a node was not Ready when it was assigned the target, and has not been Ready since.
-func wasNotReady(r v1alpha1.RolloutRecord, m *nodestate.Member) bool {
+func wasNotReady(r v1alpha1.RolloutRecord, m *poolstate.Member) bool {
 	return slices.Contains(r.Forgiven, m.Name+away)
 }

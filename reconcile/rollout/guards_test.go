@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // reasons are nodes for each of which another rule picks the target v1.
@@ -58,7 +59,7 @@ func TestGuardsHoldBackEveryRule(t *testing.T) {
 				}
 				waits := fmt.Sprint(rollout.Explain(f, w, noon))
 				// Those that change to another config, or are away for a moment, say that instead.
-				says := strings.Contains(waits, string(rollout.CauseAfterPool)) ||
+				says := strings.Contains(waits, string(poolstate.CauseAfterPool)) ||
 					!strings.HasPrefix(guard, "a quorum") || strings.Contains(guard, "window") ||
 					strings.HasPrefix(reason, "chang") || reason == "away"
 				if !want && !says {

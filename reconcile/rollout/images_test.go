@@ -9,7 +9,6 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
@@ -18,24 +17,24 @@ import (
 func TestNodesPullImagesBeforeTheyGetAConfig(t *testing.T) {
 	ago := func(d time.Duration) *metav1.Time { at := metav1.NewTime(noon.Add(-d)); return &at }
 	for sentence, c := range map[string]struct {
-		node func(*nodestate.Node)
+		node func(*poolstate.Node)
 		// assigned is whether the node is assigned the config; why is what Explain says; blocked is the cause of the
 		// pool's block.
 		assigned     bool
 		why, blocked string
 	}{
-		"it waits for its turn":            {func(*nodestate.Node) {}, false, "waits for its turn to pull the images", ""},
-		"it pulls":                         {func(n *nodestate.Node) { n.Pin = v1alpha1.PinRequest{Digest: "d2", Since: ago(time.Minute)} }, false, "pulls the images of its PinnedImageSets before it is drained, since", ""},
-		"it has not answered for long":     {func(n *nodestate.Node) { n.Pin = v1alpha1.PinRequest{Digest: "d2", Since: ago(time.Hour)} }, false, "pulls the images", "Fetch"},
-		"it has those of the earlier sets": {func(n *nodestate.Node) { n.Pinned.Digest = "d1" }, false, "waits for its turn", ""},
-		"it cannot pull one":               {func(n *nodestate.Node) { n.Pinned = v1alpha1.PinReport{Digest: "d2", Problem: "pulling x: 401"} }, false, "cannot pull the images of its PinnedImageSets, and stays in service until it can: pulling x: 401", "Fetch"},
-		"it has all":                       {func(n *nodestate.Node) { n.Pinned.Digest = "d2" }, true, "", ""},
-		"its daemon knows no sets":         {func(n *nodestate.Node) { n.Pins = false }, true, "", ""},
-		"the pool has no sets":             {func(n *nodestate.Node) { n.Images = "" }, true, "", ""},
-		"it failed another config already": {func(n *nodestate.Node) { n.State, n.Config.Desired = v1alpha1.StateDegraded, "v0b" }, true, "", ""},
+		"it waits for its turn":            {func(*poolstate.Node) {}, false, "waits for its turn to pull the images", ""},
+		"it pulls":                         {func(n *poolstate.Node) { n.Pin = v1alpha1.PinRequest{Digest: "d2", Since: ago(time.Minute)} }, false, "pulls the images of its PinnedImageSets before it is drained, since", ""},
+		"it has not answered for long":     {func(n *poolstate.Node) { n.Pin = v1alpha1.PinRequest{Digest: "d2", Since: ago(time.Hour)} }, false, "pulls the images", "Fetch"},
+		"it has those of the earlier sets": {func(n *poolstate.Node) { n.Pinned.Digest = "d1" }, false, "waits for its turn", ""},
+		"it cannot pull one":               {func(n *poolstate.Node) { n.Pinned = v1alpha1.PinReport{Digest: "d2", Problem: "pulling x: 401"} }, false, "cannot pull the images of its PinnedImageSets, and stays in service until it can: pulling x: 401", "Fetch"},
+		"it has all":                       {func(n *poolstate.Node) { n.Pinned.Digest = "d2" }, true, "", ""},
+		"its daemon knows no sets":         {func(n *poolstate.Node) { n.Pins = false }, true, "", ""},
+		"the pool has no sets":             {func(n *poolstate.Node) { n.Images = "" }, true, "", ""},
+		"it failed another config already": {func(n *poolstate.Node) { n.State, n.Config.Desired = v1alpha1.StateDegraded, "v0b" }, true, "", ""},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			n := nodestate.Node{Name: "n1", State: v1alpha1.StateDone, Config: nodestate.Configs{
+			n := poolstate.Node{Name: "n1", State: v1alpha1.StateDone, Config: poolstate.Configs{
 				Current: "v0",
 				Desired: "v0",
 			}}
@@ -43,7 +42,7 @@ func TestNodesPullImagesBeforeTheyGetAConfig(t *testing.T) {
 			c.node(&n)
 			f := poolstate.Facts{
 				Pool: "worker", Target: "v1", MaxUnavailable: 1, Care: poolstate.Care{Healthy: "v0"},
-				Nodes: []nodestate.Node{n},
+				Nodes: []poolstate.Node{n},
 			}
 			w := rollout.Next(f, noon)
 			if (len(w.Assign) == 1) != c.assigned {
@@ -66,7 +65,7 @@ func TestNodesPullImagesBeforeTheyGetAConfig(t *testing.T) {
 			if c.why != "" && strings.HasPrefix(c.why, "pulls the images of") && w.RequeueAfter == 0 {
 				t.Error("nothing looks again when the pull takes too long")
 			}
-			other := nodestate.Node{Name: "n2", State: v1alpha1.StateDone, Config: nodestate.Configs{
+			other := poolstate.Node{Name: "n2", State: v1alpha1.StateDone, Config: poolstate.Configs{
 				Current: "v0",
 				Desired: "v0",
 			}}
@@ -81,11 +80,11 @@ func TestNodesPullImagesBeforeTheyGetAConfig(t *testing.T) {
 
 // TestARevertWaitsForNoImages: nodes return to the earlier config, even if a registry is away.
 func TestARevertWaitsForNoImages(t *testing.T) {
-	n := nodestate.Node{Name: "n1", State: v1alpha1.StateDone, Config: nodestate.Configs{Current: "v1", Desired: "v1"}}
+	n := poolstate.Node{Name: "n1", State: v1alpha1.StateDone, Config: poolstate.Configs{Current: "v1", Desired: "v1"}}
 	n.Images, n.Pins = "d2", true
 	f := poolstate.Facts{
 		Pool: "worker", Target: "v1", MaxUnavailable: 1, Care: poolstate.Care{Healthy: "v0"},
-		Nodes: []nodestate.Node{n},
+		Nodes: []poolstate.Node{n},
 	}
 	f.Care.Record = v1alpha1.RolloutRecord{
 		Config: "v1", Healthy: "v0",

@@ -3,8 +3,6 @@ package rollout
 import (
 	"time"
 
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodemark"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
@@ -28,7 +26,7 @@ type plan struct {
 	step     step
 	blockers blockers
 	assigned assignments
-	released []Release
+	released []poolstate.Release
 }
 
 // newPlan computes all steps of a decision and returns their results.
@@ -56,17 +54,20 @@ func newPlan(f poolstate.Facts, now time.Time) plan {
 // An assigned node takes a place in the budget until it is done. A node that is already out of service, because it
 // failed another config or changes to another config, takes no new place. So a node that takes no new place can be
 // assigned the target at once. At most MaxUnavailable nodes are at work at a time.
-func Next(f poolstate.Facts, now time.Time) Decision {
+func Next(f poolstate.Facts, now time.Time) poolstate.Decision {
 	if f.Target == "" {
 		e := evaluate(f, now)
-		return Decision{Record: e.record, Counts: counts(e, settling{}), Blocks: invalidBlocks(f.Care)}
+		return poolstate.Decision{Record: e.record, Counts: counts(e, settling{}), Blocks: invalidBlocks(f.Care)}
 	}
 	if f.Secrets.Unresolved != "" {
-		return Decision{Record: f.Care.Record, Counts: Count(f), Blocks: append(invalidBlocks(f.Care),
-			Block{Cause: CauseSecrets, Reason: f.Secrets.Unresolved})}
+		return poolstate.Decision{
+			Record: f.Care.Record, Counts: poolstate.Count(f),
+			Blocks: append(invalidBlocks(f.Care),
+				poolstate.Block{Cause: poolstate.CauseSecrets, Reason: f.Secrets.Unresolved}),
+		}
 	}
 	p := newPlan(f, now)
-	w := Decision{
+	w := poolstate.Decision{
 		Record: p.record, Ended: endedRollouts(p.evaluation), Target: p.nodes.Target, Assign: assignmentsOf(p),
 		Release: p.released,
 		Counts:  counts(p.evaluation, p.capacity.settling), Stage: p.step.Stage,
@@ -74,7 +75,7 @@ func Next(f poolstate.Facts, now time.Time) Decision {
 	w.Marks = marksOf(p)
 	blocks, again := poolBlocks(p)
 	w.Blocks, again = blocks,
-		earliest(p.again, again, content(p.evaluation).Late(p.nodes.Candidates[nodestate.CandidateInService]))
+		earliest(p.again, again, content(p.evaluation).Late(p.nodes.Candidates[poolstate.CandidateInService]))
 	if p.nodes.Total.Changing > 0 || len(w.Assign) > 0 {
 		again = earliest(again, now.Add(recheckNodes))
 	}
@@ -85,25 +86,26 @@ func Next(f poolstate.Facts, now time.Time) Decision {
 }
 
 // CountAt counts the nodes of a pool at a point in time, as Next does.
-func CountAt(f poolstate.Facts, now time.Time) nodestate.Counts {
+func CountAt(f poolstate.Facts, now time.Time) poolstate.Counts {
 	if f.Target == "" {
 		return counts(evaluate(f, now), settling{})
 	}
 	if f.Secrets.Unresolved != "" {
-		return Count(f)
+		return poolstate.Count(f)
 	}
 	p := newPlan(f, now)
 	return counts(p.evaluation, p.capacity.settling)
 }
 
-func assignmentsOf(p plan) []Assignment {
-	var out []Assignment
+func assignmentsOf(p plan) []poolstate.Assignment {
+	var out []poolstate.Assignment
 	for _, m := range p.assigned.members {
-		out = append(out, Assignment{
+		out = append(out, poolstate.Assignment{
 			Node: m.Name, Config: p.Care.NodeConfigs.Own(p.nodes.Target, m.Name),
-			Was: p.Care.NodeConfigs.Own(m.Config.Desired, m.Name), DropImage: m.Config.DesiredImage != "" || m.Config.CurrentImage != "",
+			Was: p.Care.NodeConfigs.Own(m.Config.Desired, m.Name), DropImage: m.Config.DesiredImage != "" ||
+				m.Config.CurrentImage != "",
 			Untaint:  m.Tainted,
-			Recovery: m.Failing() && m.Candidate != nodestate.CandidateInService,
+			Recovery: m.Failing() && m.Candidate != poolstate.CandidateInService,
 		})
 	}
 	return out
@@ -111,14 +113,14 @@ func assignmentsOf(p plan) []Assignment {
 
 // marksOf returns the writes for nodes without an assignment. Nodes of a paused pool get no new taints and labels, and
 // are told nothing to download.
-func marksOf(p plan) nodemark.Marks {
+func marksOf(p plan) poolstate.Marks {
 	written := p.assigned.set()
 	for _, r := range p.released {
 		written[p.nodes.ByName(r.Node)] = true
 	}
-	return nodemark.Of(nodemark.Pool{
+	return MarksFor(MarkedPool{
 		Nodes: p.nodes, Customs: p.Care.Around.Customs, Content: content(p.evaluation),
-		Written: func(m *nodestate.Member) bool { return written[m] },
+		Written: func(m *poolstate.Member) bool { return written[m] },
 		Frozen:  p.Paused || p.Care.Invalid != "", Stopped: len(p.blockers.stops) > 0,
 		Canaries: p.step.policy.Selector != nil, Max: p.capacity.max,
 	})
@@ -126,8 +128,8 @@ func marksOf(p plan) nodemark.Marks {
 
 // content returns the content that nodes download before they are assigned the target. Nodes of a reverted pool have
 // that of the config to which they return.
-func content(e evaluation) nodemark.Content {
-	return nodemark.Content{
+func content(e evaluation) NextContent {
+	return NextContent{
 		Needed: e.record.Fetches && e.nodes.Target == e.Target, Images: e.nodes.Target == e.Target,
 		Target: e.nodes.Target, Configs: e.Care.NodeConfigs, Now: e.now,
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 const (
@@ -21,13 +21,13 @@ const (
 )
 
 // poolBlocks returns why the pool as a whole makes no progress, most important first.
-func poolBlocks(p plan) (out []Block, again time.Time) {
+func poolBlocks(p plan) (out []poolstate.Block, again time.Time) {
 	if p.Care.Lost != "" {
-		out = append(out, Block{Cause: CauseInvalid, Reason: p.Care.Lost})
+		out = append(out, poolstate.Block{Cause: poolstate.CauseInvalid, Reason: p.Care.Lost})
 	}
 	behind := p.nodes.Total.Behind > 0
 	for _, b := range p.blockers.stops {
-		if behind || b.Cause != CausePaused && b.Cause != CauseBudget {
+		if behind || b.Cause != poolstate.CausePaused && b.Cause != poolstate.CauseBudget {
 			out = append(out, b)
 		}
 	}
@@ -50,8 +50,8 @@ func poolBlocks(p plan) (out []Block, again time.Time) {
 
 // notReadyBlocks returns the block that names nodes that run the target and have been not Ready for longer than
 // Flapping. The pool does not count as updated before these nodes are Ready.
-func notReadyBlocks(p plan) (blocks []Block, again time.Time) {
-	var dead []*nodestate.Member
+func notReadyBlocks(p plan) (blocks []poolstate.Block, again time.Time) {
+	var dead []*poolstate.Member
 	for _, m := range p.nodes.Occupying {
 		switch {
 		case m.Health.Trouble == "" || m.Changing():
@@ -64,11 +64,14 @@ func notReadyBlocks(p plan) (blocks []Block, again time.Time) {
 	if len(dead) == 0 {
 		return nil, again
 	}
-	return []Block{{Cause: CauseNotReady, Reason: nodestate.Describe(dead, stableWording(p.evaluation).State)}}, again
+	return []poolstate.Block{{
+		Cause:  poolstate.CauseNotReady,
+		Reason: poolstate.Describe(dead, stableWording(p.evaluation).State),
+	}}, again
 }
 
 // stepBlocks returns the blocks that say why the current step does not end.
-func stepBlocks(p plan) (blocks []Block, again time.Time) {
+func stepBlocks(p plan) (blocks []poolstate.Block, again time.Time) {
 	s := p.step
 	if !s.limited {
 		return nil, again
@@ -78,16 +81,22 @@ func stepBlocks(p plan) (blocks []Block, again time.Time) {
 		if n := len(p.blockers.holds); n > 0 && slices.Equal(p.blockers.holds[n-1].Closed, g.Closed) {
 			return nil, again // The block of a query already reports this gate.
 		}
-		return []Block{g}, again
+		return []poolstate.Block{g}, again
 	}
 	if !s.soaked.IsZero() {
-		return []Block{{Cause: CauseSoak, Until: s.soaked, Reason: fmt.Sprintf("%s; soaking until %s", stepText(s),
-			nodestate.FormatDeadline(s.soaked, s.policy.Soak))}}, again
+		return []poolstate.Block{{
+			Cause: poolstate.CauseSoak, Until: s.soaked,
+			Reason: fmt.Sprintf("%s; soaking until %s", stepText(s),
+				poolstate.FormatDeadline(s.soaked, s.policy.Soak)),
+		}}, again
 	}
 	if s.policy.Selector != nil && s.Want == 0 {
-		return []Block{{Cause: CauseStep, Reason: fmt.Sprintf("the canary's nodeSelector %s matches no node of pool "+
-			"%s; label one, or correct the RolloutPolicy",
-			s.policy.Selector, p.Pool)}}, again
+		return []poolstate.Block{{
+			Cause: poolstate.CauseStep,
+			Reason: fmt.Sprintf("the canary's nodeSelector %s matches no node of pool "+
+				"%s; label one, or correct the RolloutPolicy",
+				s.policy.Selector, p.Pool),
+		}}, again
 	}
 	if len(p.assigned.members) > 0 {
 		return nil, again
@@ -97,14 +106,15 @@ func stepBlocks(p plan) (blocks []Block, again time.Time) {
 		return nil, again
 	}
 	if b, closed := nodeGatesBlock(p); closed {
-		return []Block{b}, again
+		return []poolstate.Block{b}, again
 	}
-	unavailable := nodestate.Filter(p.nodes.Occupying, func(m *nodestate.Member) bool {
+	unavailable := poolstate.Filter(p.nodes.Occupying, func(m *poolstate.Member) bool {
 		return s.policy.Selector == nil || m.Canary
 	})
 	if len(unavailable) > 0 {
-		return []Block{{Cause: CauseStep, Reason: stepText(s) + ": " + nodestate.Describe(unavailable,
-			stableWording(p.evaluation).State)}}, again
+		return []poolstate.Block{{Cause: poolstate.CauseStep, Reason: stepText(s) + ": " +
+			poolstate.Describe(unavailable,
+				stableWording(p.evaluation).State)}}, again
 	}
 	return nil, again
 }
@@ -120,8 +130,8 @@ func stepText(s step) string {
 
 // nodeGatesBlock returns the block that names updated nodes whose own gates are closed, or that have not been Ready for
 // long enough.
-func nodeGatesBlock(p plan) (b Block, closed bool) {
-	b.Cause, b.Closed = CauseGate, closedNodeGates(p)
+func nodeGatesBlock(p plan) (b poolstate.Block, closed bool) {
+	b.Cause, b.Closed = poolstate.CauseGate, closedNodeGates(p)
 	var texts []string
 	for _, g := range b.Closed {
 		texts = append(texts, g.Node+": "+g.Why)
@@ -139,9 +149,9 @@ func nodeGatesBlock(p plan) (b Block, closed bool) {
 			has = "have"
 		}
 		texts = append(texts, fmt.Sprintf("%s %s to stay Ready until %s", who, has,
-			nodestate.FormatDeadline(s.until, s.required)))
+			poolstate.FormatDeadline(s.until, s.required)))
 		if len(b.Closed) == 0 { // Only time is missing.
-			b.Cause, b.Until = CauseSoak, s.until
+			b.Cause, b.Until = poolstate.CauseSoak, s.until
 		}
 	}
 	b.Reason = strings.Join(texts, "; ")
@@ -151,7 +161,7 @@ func nodeGatesBlock(p plan) (b Block, closed bool) {
 // closedNodeGates returns the first updated nodes whose own gates are closed.
 func closedNodeGates(p plan) (closed []v1alpha1.ClosedGate) {
 	for _, m := range p.nodes.Occupying {
-		if m.Gated && len(closed) < nodestate.MaxNamed {
+		if m.Gated && len(closed) < poolstate.MaxNamed {
 			closed = append(closed, v1alpha1.ClosedGate{Node: m.Name, Why: m.Gate})
 		}
 	}
@@ -160,7 +170,7 @@ func closedNodeGates(p plan) (closed []v1alpha1.ClosedGate) {
 
 // placeBlocks returns blocks that say why no node is assigned, although nothing else blocks the pool and no node makes
 // progress. The parameter otherwise is true if another reason was found.
-func placeBlocks(p plan, otherwise bool) (blocks []Block, again time.Time) {
+func placeBlocks(p plan, otherwise bool) (blocks []poolstate.Block, again time.Time) {
 	if len(p.assigned.members) > 0 || len(p.released) > 0 {
 		return nil, again
 	}
@@ -169,42 +179,42 @@ func placeBlocks(p plan, otherwise bool) (blocks []Block, again time.Time) {
 		return nil, again
 	}
 	blocks = placesTaken(p, otherwise)
-	if waiting := content(p.evaluation).Waiting(p.nodes.Candidates[nodestate.CandidateInService]); waiting != "" &&
+	if waiting := content(p.evaluation).Waiting(p.nodes.Candidates[poolstate.CandidateInService]); waiting != "" &&
 		!otherwise && len(blocks) == 0 {
-		blocks = []Block{{Cause: CauseFetch, Reason: waiting}}
+		blocks = []poolstate.Block{{Cause: poolstate.CauseFetch, Reason: waiting}}
 	}
 	return blocks, again
 }
 
 // placesTaken returns a text that names the nodes that take the places of the budgets, or that says why no node is a
 // candidate.
-func placesTaken(p plan, otherwise bool) []Block {
-	candidates, held := 0, slices.ContainsFunc(p.nodes.All, func(m *nodestate.Member) bool {
+func placesTaken(p plan, otherwise bool) []poolstate.Block {
+	candidates, held := 0, slices.ContainsFunc(p.nodes.All, func(m *poolstate.Member) bool {
 		return keepsQuorum(p.evaluation, m)
 	})
-	for _, kind := range []nodestate.Candidate{
-		nodestate.CandidateInService, nodestate.CandidateFailed,
-		nodestate.CandidateChanging, nodestate.CandidateDegraded,
+	for _, kind := range []poolstate.Candidate{
+		poolstate.CandidateInService, poolstate.CandidateFailed,
+		poolstate.CandidateChanging, poolstate.CandidateDegraded,
 	} {
 		candidates += len(p.nodes.Candidates[kind])
 	}
 	if candidates == 0 && !held {
-		waiting := nodestate.Filter(p.nodes.Occupying, func(m *nodestate.Member) bool {
+		waiting := poolstate.Filter(p.nodes.Occupying, func(m *poolstate.Member) bool {
 			return !m.Updated && !drainsSlowly(p, m)
 		})
 		if otherwise || len(waiting) == 0 {
 			return nil
 		}
-		return []Block{{Cause: unavailableCause(p), Reason: nodestate.Describe(waiting,
+		return []poolstate.Block{{Cause: unavailableCause(p), Reason: poolstate.Describe(waiting,
 			stableWording(p.evaluation).State)}}
 	}
-	var out []Block
+	var out []poolstate.Block
 	if held {
-		out = append(out, Block{Cause: CauseAfterPool, Reason: p.Care.Around.Quorum})
+		out = append(out, poolstate.Block{Cause: poolstate.CauseAfterPool, Reason: p.Care.Around.Quorum})
 	}
 	for _, t := range p.Care.Around.Together {
 		if t.Left(p.capacity.used) <= 0 {
-			out = append(out, Block{Cause: CauseTogether, Reason: sharedText(p, t)})
+			out = append(out, poolstate.Block{Cause: poolstate.CauseTogether, Reason: sharedText(p, t)})
 		}
 	}
 	if s := p.capacity.settling; s.nodes > 0 && p.nodes.Total.Gated == 0 &&
@@ -213,36 +223,39 @@ func placesTaken(p plan, otherwise bool) []Block {
 		return append(out, b)
 	}
 	if p.capacity.used >= p.capacity.max {
-		return append(out, Block{
-			Cause: CauseBudget, Reason: budgetText(p, stableWording(p.evaluation)),
+		return append(out, poolstate.Block{
+			Cause: poolstate.CauseBudget, Reason: budgetText(p, stableWording(p.evaluation)),
 			Closed: closedNodeGates(p),
 		})
 	}
 	if otherwise || len(out) > 0 {
 		return out
 	}
-	for _, m := range p.nodes.Candidates[nodestate.CandidateInService] {
+	for _, m := range p.nodes.Candidates[poolstate.CandidateInService] {
 		if p.step.lets(m, 0) && p.capacity.zone(m.Zone) == 0 {
-			return []Block{{Cause: CauseBudget, Reason: zoneText(p, m.Zone), Closed: closedNodeGates(p)}}
+			return []poolstate.Block{{
+				Cause: poolstate.CauseBudget, Reason: zoneText(p, m.Zone),
+				Closed: closedNodeGates(p),
+			}}
 		}
 	}
 	return out
 }
 
 // unavailableCause returns the cause for a pool whose last nodes cannot be assigned the target.
-func unavailableCause(p plan) Cause {
-	waits := func(is func(*nodestate.Member) bool) bool {
-		return slices.ContainsFunc(p.nodes.Occupying, func(m *nodestate.Member) bool { return !m.Updated && is(m) })
+func unavailableCause(p plan) poolstate.Cause {
+	waits := func(is func(*poolstate.Member) bool) bool {
+		return slices.ContainsFunc(p.nodes.Occupying, func(m *poolstate.Member) bool { return !m.Updated && is(m) })
 	}
 	switch {
 	case p.nodes.Total.Failed > 0:
-		return CauseFailed
-	case waits(func(m *nodestate.Member) bool { return m.Health.Silence != "" }):
-		return CauseNotReady
-	case waits(func(m *nodestate.Member) bool { return m.Cordon.Unschedulable }):
-		return CauseCordoned
+		return poolstate.CauseFailed
+	case waits(func(m *poolstate.Member) bool { return m.Health.Silence != "" }):
+		return poolstate.CauseNotReady
+	case waits(func(m *poolstate.Member) bool { return m.Cordon.Unschedulable }):
+		return poolstate.CauseCordoned
 	}
-	return CauseNotReady
+	return poolstate.CauseNotReady
 }
 
 // makesProgress reports whether a node changes its config, to the target or to an earlier one, within the normal time.
@@ -263,7 +276,7 @@ func makesProgress(p plan) (moving bool, again time.Time) {
 // madeNoProgress reports whether a node that changes its config takes too long: no daemon has ever reported from it,
 // its kubelet does not report, it is not Ready, its drain does not end, or it cannot get its secrets or files. If the
 // daemon has never reported or the kubelet does not report, again is when the node will have taken too long.
-func madeNoProgress(p plan, m *nodestate.Member) (ended bool, again time.Time) {
+func madeNoProgress(p plan, m *poolstate.Member) (ended bool, again time.Time) {
 	if m.State == "" && !m.Created.IsZero() {
 		if age(p.now, m.Created) > slow {
 			return true, again
@@ -271,7 +284,7 @@ func madeNoProgress(p plan, m *nodestate.Member) (ended bool, again time.Time) {
 		again = m.Created.Add(slow + time.Second)
 	}
 	if m.Health.Trouble != "" && age(p.now, m.Health.Since) > slow || m.LacksSecrets(p.Secrets.Revisions) ||
-		nodestate.LacksFiles(m.Node) {
+		poolstate.LacksFiles(m.Node) {
 		return true, again
 	}
 	if m.Health.Silence != "" && !m.Step.Rebooting {
@@ -283,14 +296,14 @@ func madeNoProgress(p plan, m *nodestate.Member) (ended bool, again time.Time) {
 	return drainsSlowly(p, m), again
 }
 
-func drainsSlowly(p plan, m *nodestate.Member) bool {
+func drainsSlowly(p plan, m *poolstate.Member) bool {
 	return m.Step.Draining && age(p.now, m.Step.DrainStarted) > slow
 }
 
 // drainBlocks returns the block that names drains that take long, or that a PodDisruptionBudget has delayed for longer
 // than the time forbidden.
-func drainBlocks(p plan) (blocks []Block, again time.Time) {
-	var delayed []*nodestate.Member
+func drainBlocks(p plan) (blocks []poolstate.Block, again time.Time) {
+	var delayed []*poolstate.Member
 	for _, m := range p.nodes.Occupying {
 		since := m.Step.HeldUpSince
 		forbids := !since.IsZero() && age(p.now, since) >= forbidden
@@ -304,6 +317,9 @@ func drainBlocks(p plan) (blocks []Block, again time.Time) {
 	if len(delayed) == 0 {
 		return nil, again
 	}
-	return []Block{{Cause: CauseDrain, Reason: nodestate.Describe(delayed, stableWording(p.evaluation).Draining)}},
+	return []poolstate.Block{{
+			Cause:  poolstate.CauseDrain,
+			Reason: poolstate.Describe(delayed, stableWording(p.evaluation).Draining),
+		}},
 		again
 }

@@ -7,16 +7,16 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // postponeDrains postpones the drains that take too long, if other nodes can be updated instead.
-func postponeDrains(e evaluation, c capacity, s step, a assignments) (released []Release, again time.Time) {
+func postponeDrains(e evaluation, c capacity, s step, a assignments) (released []poolstate.Release, again time.Time) {
 	policy, target := e.Care.Pace.Drain, e.nodes.Target
 	if policy.WhenBlocked != v1alpha1.DrainMoveOn || policy.After <= 0 {
 		return nil, again
 	}
-	var late []*nodestate.Member
+	var late []*poolstate.Member
 	for _, m := range e.nodes.Occupying {
 		if !m.Assigned || !m.Step.Draining || m.Step.DrainStarted.IsZero() || m.Config.Current == "" ||
 			m.Config.Current == target {
@@ -28,7 +28,7 @@ func postponeDrains(e evaluation, c capacity, s step, a assignments) (released [
 			late = append(late, m)
 		}
 	}
-	slices.SortFunc(late, func(a, b *nodestate.Member) int {
+	slices.SortFunc(late, func(a, b *poolstate.Member) int {
 		return cmp.Or(a.Step.DrainStarted.Compare(b.Step.DrainStarted), strings.Compare(a.Name, b.Name))
 	})
 	if len(late) == 0 {
@@ -40,9 +40,9 @@ func postponeDrains(e evaluation, c capacity, s step, a assignments) (released [
 			continue // No other node would get the place in the budget.
 		}
 		used -= m.Places()
-		released = append(released, Release{
+		released = append(released, poolstate.Release{
 			Node: m.Name, Config: e.Care.NodeConfigs.Own(m.Config.Current, m.Name),
-			Postponed: nodestate.Postponed{For: target, At: e.now.Truncate(time.Second)}.String(),
+			Postponed: poolstate.Postponed{For: target, At: e.now.Truncate(time.Second)}.String(),
 			Drains:    m.Drains.Add(target, m.Step.DrainStarted).String(),
 		})
 	}
@@ -58,7 +58,7 @@ type spare struct {
 // findSpare counts the candidates that the step allows in place of another node.
 func findSpare(e evaluation, c capacity, s step, a assignments) spare {
 	p, assigned := spare{nodes: map[string]int{}, room: map[string]int{}}, a.set()
-	for _, m := range e.nodes.Candidates[nodestate.CandidateInService] {
+	for _, m := range e.nodes.Candidates[poolstate.CandidateInService] {
 		if assigned[m] || s.policy.Selector != nil && !m.Canary || !content(e).On(m) {
 			continue
 		}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
@@ -28,9 +27,9 @@ func randomFacts(r *rand.Rand) poolstate.Facts {
 	pick := func(words []string) string { return words[r.Intn(len(words))] }
 	f := poolstate.Facts{Pool: "worker", Target: "v1", Paused: r.Intn(8) == 0, MaxUnavailable: r.Intn(6) - 1}
 	for i := range r.Intn(13) {
-		n := nodestate.Node{Name: fmt.Sprintf("n%02d", i), State: pick(states), Zone: pick([]string{"", "a", "b"})}
+		n := poolstate.Node{Name: fmt.Sprintf("n%02d", i), State: pick(states), Zone: pick([]string{"", "a", "b"})}
 		n.Created = noon.Add(-time.Duration(r.Intn(4)) * time.Hour)
-		n.Config = nodestate.Configs{Current: pick(configs), Desired: pick(configs)}
+		n.Config = poolstate.Configs{Current: pick(configs), Desired: pick(configs)}
 		if r.Intn(10) == 0 {
 			n.Config.CurrentImage, n.Config.DesiredImage = pick([]string{"", "i"}), pick([]string{"", "i"})
 		}
@@ -38,7 +37,7 @@ func randomFacts(r *rand.Rand) poolstate.Facts {
 			n.Health.Trouble = "not Ready"
 		}
 		if r.Intn(4) == 0 {
-			n.Cordon = nodestate.Cordon{Unschedulable: true, For: pick([]string{"", "vbad"})}
+			n.Cordon = poolstate.Cordon{Unschedulable: true, For: pick([]string{"", "vbad"})}
 		}
 		n.Step.Draining, n.Tainted = r.Intn(5) == 0, r.Intn(2) == 0
 		f.Nodes = append(f.Nodes, n)
@@ -53,7 +52,7 @@ func randomFacts(r *rand.Rand) poolstate.Facts {
 }
 
 // try runs a property on many pools; the seed is fixed, so a failure comes back.
-func try(t *testing.T, property func(*testing.T, *rand.Rand, poolstate.Facts, rollout.Decision)) {
+func try(t *testing.T, property func(*testing.T, *rand.Rand, poolstate.Facts, poolstate.Decision)) {
 	t.Helper()
 	for seed := range int64(rounds) {
 		r := rand.New(rand.NewSource(seed))
@@ -65,8 +64,8 @@ func try(t *testing.T, property func(*testing.T, *rand.Rand, poolstate.Facts, ro
 	}
 }
 
-func byNames(f poolstate.Facts) map[string]nodestate.Node {
-	m := map[string]nodestate.Node{}
+func byNames(f poolstate.Facts) map[string]poolstate.Node {
+	m := map[string]poolstate.Node{}
 	for _, n := range f.Nodes {
 		m[n.Name] = n
 	}
@@ -76,9 +75,9 @@ func byNames(f poolstate.Facts) map[string]nodestate.Node {
 // TestADecisionIsNeverOverBudget: a decision takes nobody out of service that the budget has no room for, and never
 // sets more nodes to work at a time than the budget names.
 func TestADecisionIsNeverOverBudget(t *testing.T) {
-	try(t, func(t *testing.T, _ *rand.Rand, f poolstate.Facts, w rollout.Decision) {
+	try(t, func(t *testing.T, _ *rand.Rand, f poolstate.Facts, w poolstate.Decision) {
 		nodes := byNames(f)
-		out, atWork := rollout.Count(f).Unavailable, 0
+		out, atWork := poolstate.Count(f).Unavailable, 0
 		for _, n := range f.Nodes {
 			if n.Config.Current != n.Config.Desired && !n.Failing() {
 				atWork++
@@ -108,7 +107,7 @@ func TestADecisionIsNeverOverBudget(t *testing.T) {
 
 // TestADecisionAccountsForEveryNode: each node is told, waits for a stated reason, or is done; none twice.
 func TestADecisionAccountsForEveryNode(t *testing.T) {
-	try(t, func(t *testing.T, _ *rand.Rand, f poolstate.Facts, w rollout.Decision) {
+	try(t, func(t *testing.T, _ *rand.Rand, f poolstate.Facts, w poolstate.Decision) {
 		seen := map[string]int{}
 		for _, a := range w.Assign {
 			seen[a.Node]++
@@ -133,7 +132,7 @@ func TestADecisionAccountsForEveryNode(t *testing.T) {
 
 // TestADecisionRespectsPeople: nothing is told to a node that an administrator cordoned, nor to any in a paused pool.
 func TestADecisionRespectsPeople(t *testing.T) {
-	try(t, func(t *testing.T, _ *rand.Rand, f poolstate.Facts, w rollout.Decision) {
+	try(t, func(t *testing.T, _ *rand.Rand, f poolstate.Facts, w poolstate.Decision) {
 		nodes := byNames(f)
 		for _, a := range w.Assign {
 			if f.Paused || f.MaxUnavailable < 1 {
@@ -148,7 +147,7 @@ func TestADecisionRespectsPeople(t *testing.T) {
 
 // TestTheOrderOfNodesDoesNotMatter: a decision is a function of the set of nodes.
 func TestTheOrderOfNodesDoesNotMatter(t *testing.T) {
-	try(t, func(t *testing.T, r *rand.Rand, f poolstate.Facts, w rollout.Decision) {
+	try(t, func(t *testing.T, r *rand.Rand, f poolstate.Facts, w poolstate.Decision) {
 		r.Shuffle(len(f.Nodes), func(i, j int) { f.Nodes[i], f.Nodes[j] = f.Nodes[j], f.Nodes[i] })
 		if diff := gocmp.Diff(w, rollout.Next(f, noon)); diff != "" {
 			t.Errorf("another order gives another decision (-first +second):\n%s", diff)
@@ -159,7 +158,7 @@ func TestTheOrderOfNodesDoesNotMatter(t *testing.T) {
 // TestTimeChangesWordsOnly: when it is decides nothing without a policy, but for nodes that are away for a
 // moment; it only names durations.
 func TestTimeChangesWordsOnly(t *testing.T) {
-	try(t, func(t *testing.T, _ *rand.Rand, f poolstate.Facts, w rollout.Decision) {
+	try(t, func(t *testing.T, _ *rand.Rand, f poolstate.Facts, w poolstate.Decision) {
 		later := rollout.Next(f, noon.Add(100*time.Hour))
 		if diff := gocmp.Diff(w.Assign, later.Assign); diff != "" {
 			t.Errorf("the time changes a decision:\n%s", diff)
@@ -169,14 +168,14 @@ func TestTimeChangesWordsOnly(t *testing.T) {
 
 // TestAConvergedPoolGetsAnEmptyDecision: nothing is told, waited for, tainted or looked at again.
 func TestAConvergedPoolGetsAnEmptyDecision(t *testing.T) {
-	try(t, func(t *testing.T, _ *rand.Rand, f poolstate.Facts, _ rollout.Decision) {
+	try(t, func(t *testing.T, _ *rand.Rand, f poolstate.Facts, _ poolstate.Decision) {
 		for i, n := range f.Nodes {
-			f.Nodes[i] = nodestate.Node{
+			f.Nodes[i] = poolstate.Node{
 				Name: n.Name, State: v1alpha1.StateDone,
-				Config: nodestate.Configs{Current: f.Target, Desired: f.Target},
+				Config: poolstate.Configs{Current: f.Target, Desired: f.Target},
 			}
 		}
-		if !rollout.Count(f).Converged() {
+		if !poolstate.Count(f).Converged() {
 			t.Error("not converged")
 		}
 		got := rollout.Next(f, noon)
@@ -187,11 +186,11 @@ func TestAConvergedPoolGetsAnEmptyDecision(t *testing.T) {
 			t.Errorf("the outcome of the rollout to %d nodes is recorded: %v", len(f.Nodes), recorded)
 		}
 		got.Record, got.Ended, got.Target, got.Counts, got.Stage = v1alpha1.RolloutRecord{}, nil, "",
-			nodestate.Counts{}, rollout.Stage{}
+			poolstate.Counts{}, poolstate.Stage{}
 		if f.Paused || f.MaxUnavailable < 1 {
 			got.Blocks = nil
 		}
-		if diff := gocmp.Diff(rollout.Decision{}, got); diff != "" {
+		if diff := gocmp.Diff(poolstate.Decision{}, got); diff != "" {
 			t.Errorf("want an empty decision (+got):\n%s", diff)
 		}
 	})
@@ -205,9 +204,9 @@ func TestABadConfigAndItsFix(t *testing.T) {
 		r := rand.New(rand.NewSource(seed))
 		f := poolstate.Facts{Pool: "worker", Target: "vbad", MaxUnavailable: 1 + r.Intn(3)}
 		for i := range 1 + r.Intn(9) {
-			f.Nodes = append(f.Nodes, nodestate.Node{
+			f.Nodes = append(f.Nodes, poolstate.Node{
 				Name: fmt.Sprintf("n%d", i), State: v1alpha1.StateDone,
-				Config: nodestate.Configs{Current: "v0", Desired: "v0"},
+				Config: poolstate.Configs{Current: "v0", Desired: "v0"},
 			})
 		}
 		play := func(steps int) {
@@ -219,7 +218,7 @@ func TestABadConfigAndItsFix(t *testing.T) {
 						}
 					}
 				}
-				if out := rollout.Count(f).Unavailable; out > f.MaxUnavailable {
+				if out := poolstate.Count(f).Unavailable; out > f.MaxUnavailable {
 					t.Fatalf("seed %d: %d nodes out of service with a budget of %d: %+v", seed, out, f.MaxUnavailable,
 						f.Nodes)
 				}
@@ -229,18 +228,18 @@ func TestABadConfigAndItsFix(t *testing.T) {
 		play(60)
 		f.Target = "v1"
 		play(2000)
-		if !rollout.Count(f).Converged() {
+		if !poolstate.Count(f).Converged() {
 			t.Fatalf("seed %d: the fix did not reach every node: %+v", seed, f.Nodes)
 		}
 	}
 }
 
 // advance lets a node's daemon, drain and kubelet do one step.
-func advance(r *rand.Rand, n *nodestate.Node) {
+func advance(r *rand.Rand, n *poolstate.Node) {
 	c := &n.Config
 	switch {
 	case c.Current == c.Desired:
-		*n = nodestate.Node{Name: n.Name, State: v1alpha1.StateDone, Config: *c}
+		*n = poolstate.Node{Name: n.Name, State: v1alpha1.StateDone, Config: *c}
 	case n.State != v1alpha1.StateWorking:
 		n.State = v1alpha1.StateWorking
 	case c.Desired != "vbad":
@@ -249,7 +248,7 @@ func advance(r *rand.Rand, n *nodestate.Node) {
 		n.State = v1alpha1.StateDegraded
 		switch r.Intn(3) {
 		case 1:
-			n.Cordon = nodestate.Cordon{Unschedulable: true, For: c.Desired}
+			n.Cordon = poolstate.Cordon{Unschedulable: true, For: c.Desired}
 		case 2:
 			n.Health.Trouble = "not Ready"
 		}

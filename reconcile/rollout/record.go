@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
@@ -177,7 +176,7 @@ func outcomeOf(e evaluation, r v1alpha1.RolloutRecord) v1alpha1.RolloutOutcome {
 	switch {
 	case r.Verdict != "":
 		o.Result, o.Back, o.Why, o.Updated = v1alpha1.RolloutResult(r.Verdict), r.Back,
-			nodestate.Shorten(r.Why, mostOfOutcome), max(o.Updated, r.Updated)
+			poolstate.Shorten(r.Why, mostOfOutcome), max(o.Updated, r.Updated)
 	case r.Ended != nil || o.Nodes > 0 && total.Healthy == o.Nodes:
 		o.Result = v1alpha1.RolloutCompleted
 	}

@@ -5,29 +5,28 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // TestUpdatedBefore: a record says how many nodes did not have to be assigned its config.
 func TestUpdatedBefore(t *testing.T) {
-	runs := func(name, config string) nodestate.Node {
-		return nodestate.Node{
-			Name: name, Config: nodestate.Configs{Current: config, Desired: config},
+	runs := func(name, config string) poolstate.Node {
+		return poolstate.Node{
+			Name: name, Config: poolstate.Configs{Current: config, Desired: config},
 			State: v1alpha1.StateDone,
 		}
 	}
-	failed := nodestate.Node{
-		Name: "n1", Config: nodestate.Configs{Current: "v1", Desired: "v2"},
+	failed := poolstate.Node{
+		Name: "n1", Config: poolstate.Configs{Current: "v1", Desired: "v2"},
 		State: v1alpha1.StateDegraded,
 	}
 	for sentence, c := range map[string]struct {
-		nodes []nodestate.Node
+		nodes []poolstate.Node
 		want  int
 	}{
-		"all nodes run the config when the pool is created again": {[]nodestate.Node{runs("n0", "v1"), runs("n1", "v1")}, 2},
-		"a node runs another config":                              {[]nodestate.Node{runs("n0", "v1"), runs("n1", "v0")}, 1},
-		"a node failed another config":                            {[]nodestate.Node{runs("n0", "v1"), failed}, 2},
+		"all nodes run the config when the pool is created again": {[]poolstate.Node{runs("n0", "v1"), runs("n1", "v1")}, 2},
+		"a node runs another config":                              {[]poolstate.Node{runs("n0", "v1"), runs("n1", "v0")}, 1},
+		"a node failed another config":                            {[]poolstate.Node{runs("n0", "v1"), failed}, 2},
 		"the pool has no nodes":                                   {nil, 0},
 	} {
 		t.Run(sentence, func(t *testing.T) {

@@ -6,9 +6,8 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy/pace"
+	"github.com/bunsen-os/bunsen/internal/schedule"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -50,8 +49,8 @@ func healthyWith(revision string) v1alpha1.RolloutRecord {
 	return r
 }
 
-func runsAt(name, at string) nodestate.Node {
-	return nodestate.Node{Name: name, Config: nodestate.Configs{Current: at, Desired: at}, State: v1alpha1.StateDone}
+func runsAt(name, at string) poolstate.Node {
+	return poolstate.Node{Name: name, Config: poolstate.Configs{Current: at, Desired: at}, State: v1alpha1.StateDone}
 }
 
 // TestASecretsRevisionIsATarget: a new revision of the secrets of a config is rolled out like a new config.
@@ -60,19 +59,19 @@ func TestASecretsRevisionIsATarget(t *testing.T) {
 		record  v1alpha1.RolloutRecord
 		secrets poolstate.Published
 		assign  string // config that the first node is assigned; empty for none
-		cause   rollout.Cause
+		cause   poolstate.Cause
 		says    string
 	}{
 		"nodes are assigned a new revision, one at a time":                 {healthyWith("r1"), published(workerA, "r2"), workerA + "@r2", "", ""},
 		"the same revision is no news":                                     {healthyWith("r1"), published(workerA, "r1"), "", "", ""},
 		"a config without references has no revision":                      {healthyWith("r1"), published(workerB, "r2"), "", "", ""},
 		"a deleted ConfigMap changes nothing":                              {healthyWith("r1"), published(), "", "", ""},
-		"a config with references and no revision is assigned to no node":  {v1alpha1.RolloutRecord{}, published(), "", rollout.CauseSecrets, "no machine-config-server has published"},
-		"secrets that the server cannot resolve are named, with their fix": {v1alpha1.RolloutRecord{}, withProblem(), "", rollout.CauseSecrets, `secret:registry/pull of /etc/pull.json: Secret "registry" has no key "pull": add it (NotFound)`},
+		"a config with references and no revision is assigned to no node":  {v1alpha1.RolloutRecord{}, published(), "", poolstate.CauseSecrets, "no machine-config-server has published"},
+		"secrets that the server cannot resolve are named, with their fix": {v1alpha1.RolloutRecord{}, withProblem(), "", poolstate.CauseSecrets, `secret:registry/pull of /etc/pull.json: Secret "registry" has no key "pull": add it (NotFound)`},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			f := poolstate.Read(secretsPool(c.record), nil, c.secrets, 2)
-			f.Nodes = []nodestate.Node{runsAt("n0", workerA+"@r1"), runsAt("n1", workerA+"@r1")}
+			f.Nodes = []poolstate.Node{runsAt("n0", workerA+"@r1"), runsAt("n1", workerA+"@r1")}
 			w := rollout.Next(f, noon)
 			if c.cause == "" && c.assign == "" && len(w.Blocks)+len(w.Assign) > 0 {
 				t.Errorf("there is nothing to do, and the decision is %+v %v", w.Assign, w.Blocks)
@@ -106,8 +105,8 @@ func withProblem() poolstate.Published {
 
 // TestAPoolReturnsToTheSecretsBefore: the verdict is about the revision, and the server's record names both.
 func TestAPoolReturnsToTheSecretsBefore(t *testing.T) {
-	failed := nodestate.Node{
-		Name: "n0", Config: nodestate.Configs{Current: workerA + "@r1", Desired: workerA + "@r2"},
+	failed := poolstate.Node{
+		Name: "n0", Config: poolstate.Configs{Current: workerA + "@r1", Desired: workerA + "@r2"},
 		State: v1alpha1.StateDegraded,
 	}
 	failed.Failure = v1alpha1.Failure{Config: workerA + "@r2", Cause: v1alpha1.FailureRejected}
@@ -129,8 +128,8 @@ func TestAPoolReturnsToTheSecretsBefore(t *testing.T) {
 			record := began
 			record.SetLastHealthy(c.healthy)
 			f := poolstate.Read(secretsPool(record), nil, c.secrets, 2)
-			f.Care.Pace.Failures = pace.Failures{After: 1, Action: v1alpha1.FailureRevert}
-			f.Nodes = []nodestate.Node{failed, runsAt("n1", workerA+"@r2")}
+			f.Care.Pace.Failures = schedule.Failures{After: 1, Action: v1alpha1.FailureRevert}
+			f.Nodes = []poolstate.Node{failed, runsAt("n1", workerA+"@r2")}
 			w := rollout.Next(f, noon)
 			if w.Record.Verdict != c.verdict || w.Record.ReturnsTo() != c.back {
 				t.Fatalf("the verdict is %q, back to %q; want %q and %q", w.Record.Verdict, w.Record.ReturnsTo(),
@@ -152,8 +151,9 @@ func TestAPoolReturnsToTheSecretsBefore(t *testing.T) {
 // TestPausedPoolsKeepTheirSecrets: a pause stops new secrets as it stops new configs.
 func TestPausedPoolsKeepTheirSecrets(t *testing.T) {
 	f := poolstate.Read(secretsPool(healthyWith("r1")), nil, published(workerA, "r2"), 1)
-	f.Paused, f.Nodes = true, []nodestate.Node{runsAt("n0", workerA+"@r1")}
-	if w := rollout.Next(f, noon); len(w.Assign) > 0 || len(w.Blocks) == 0 || w.Blocks[0].Cause != rollout.CausePaused {
+	f.Paused, f.Nodes = true, []poolstate.Node{runsAt("n0", workerA+"@r1")}
+	if w := rollout.Next(f, noon); len(w.Assign) > 0 || len(w.Blocks) == 0 ||
+		w.Blocks[0].Cause != poolstate.CausePaused {
 		t.Errorf("a paused pool assigns %v, blocked by %v", w.Assign, w.Blocks)
 	}
 }

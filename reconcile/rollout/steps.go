@@ -4,16 +4,15 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy/pace"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/internal/schedule"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // step is the current step of a rollout.
 type step struct {
-	Stage
+	poolstate.Stage
 	// policy has the step's settings in the policy.
-	policy pace.Step
+	policy schedule.Step
 	// limited is true if the step limits which nodes are assigned; otherwise only the budget limits them.
 	limited bool
 	// soaked is when the nodes of the step will have been healthy for long enough; zero while they are not healthy.
@@ -58,7 +57,7 @@ func currentStep(e evaluation, c capacity) step {
 // returns to its last config.
 func stepNumber(number int, e evaluation, c capacity) step {
 	steps, total := e.Care.Pace.Steps, e.nodes.Total
-	s := step{Stage: Stage{
+	s := step{Stage: poolstate.Stage{
 		Step: len(steps), Of: len(steps), Want: total.Nodes, Assigned: total.Assigned,
 		Healthy: total.Healthy - c.settling.nodes,
 	}}
@@ -100,7 +99,7 @@ func countAbsent(e evaluation) (n int, again time.Time) {
 
 // lets reports whether the step allows the assignment of a node. The parameter is the number of nodes that the decision
 // has assigned before this node. Nodes that failed another config do not wait for a step.
-func (s step) lets(m *nodestate.Member, others int) bool {
+func (s step) lets(m *poolstate.Member, others int) bool {
 	switch {
 	case !s.limited || m.Failing():
 		return true
@@ -121,7 +120,7 @@ const (
 )
 
 // closedGate finds the first gate of the pool that is not open. A gate without an answer is not open.
-func closedGate(e evaluation, kinds gateKinds) (Block, bool) {
+func closedGate(e evaluation, kinds gateKinds) (poolstate.Block, bool) {
 	for _, g := range e.Care.Pace.Gates {
 		if g.Prometheus == nil && (g.Job == nil || kinds == queries) {
 			continue
@@ -133,12 +132,12 @@ func closedGate(e evaluation, kinds gateKinds) (Block, bool) {
 		if a.Verdict == "" {
 			a.Why = "not asked yet"
 		}
-		return Block{
-			Cause: CauseGate, Reason: "gate " + g.Name + ": " + a.Why,
+		return poolstate.Block{
+			Cause: poolstate.CauseGate, Reason: "gate " + g.Name + ": " + a.Why,
 			Closed: []v1alpha1.ClosedGate{{Gate: g.Name, Why: a.Why}},
 		}, true
 	}
-	return Block{}, false
+	return poolstate.Block{}, false
 }
 
 // answerOf returns the worst answer of the gates with a name, because policies may use a name twice.

@@ -6,32 +6,31 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // stableWording returns the wording for a pool's status.
-func stableWording(e evaluation) nodestate.Wording {
-	return nodestate.Wording{Now: e.now, Target: e.nodes.Target, Stable: true, Most: nodestate.MaxReason}
+func stableWording(e evaluation) poolstate.Wording {
+	return poolstate.Wording{Now: e.now, Target: e.nodes.Target, Stable: true, Most: poolstate.MaxReason}
 }
 
 // pausedText returns a text that says who paused the pool, and why.
 func pausedText(f poolstate.Facts) string {
 	text := "pool " + f.Pool + " is paused"
 	if who := strings.Join(strings.Fields(f.PausedBy), " "); who != "" {
-		text += " by " + nodestate.Shorten(who, nodestate.MaxReason)
+		text += " by " + poolstate.Shorten(who, poolstate.MaxReason)
 	}
 	return text
 }
 
 // retryText returns a text that names the retried nodes for which all other nodes wait.
 func retryText(target string, names []string, until time.Time) string {
-	texts := slices.Clone(names[:min(len(names), nodestate.MaxNamed)])
+	texts := slices.Clone(names[:min(len(names), poolstate.MaxNamed)])
 	if more := len(names) - len(texts); more > 0 {
 		texts = append(texts, fmt.Sprintf("%d more", more))
 	}
 	return fmt.Sprintf("retrying %s on %s first; the other nodes wait until it succeeds, at most until %s",
-		target, strings.Join(texts, ", "), nodestate.FormatDeadline(until, patience))
+		target, strings.Join(texts, ", "), poolstate.FormatDeadline(until, patience))
 }
 
 func noBudgetText(pool string, limit int) string {
@@ -40,13 +39,13 @@ func noBudgetText(pool string, limit int) string {
 
 // budgetText returns a text that names the nodes that take the places of the budget, including the nodes that the
 // decision assigns.
-func budgetText(p plan, w nodestate.Wording) string {
+func budgetText(p plan, w poolstate.Wording) string {
 	if p.capacity.max < 1 {
 		return noBudgetText(p.Pool, p.capacity.max)
 	}
 	var texts []string
 	w.Bare = true
-	for _, m := range p.nodes.Occupying[:min(len(p.nodes.Occupying), nodestate.MaxNamed)] {
+	for _, m := range p.nodes.Occupying[:min(len(p.nodes.Occupying), poolstate.MaxNamed)] {
 		text := w.State(m.Node)
 		if p.assigned.has(m) {
 			text = "assigned " + p.nodes.Target + " now"
@@ -58,11 +57,11 @@ func budgetText(p plan, w nodestate.Wording) string {
 	}
 	total := len(p.nodes.Occupying)
 	for _, m := range p.assigned.members {
-		if m.Places() > 0 || m.Candidate != nodestate.CandidateInService {
+		if m.Places() > 0 || m.Candidate != poolstate.CandidateInService {
 			continue
 		}
 		total++
-		if len(texts) < nodestate.MaxNamed {
+		if len(texts) < poolstate.MaxNamed {
 			texts = append(texts, m.Name+" (assigned "+p.nodes.Target+" now)")
 		}
 	}

@@ -7,13 +7,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // ClusterFacts are the input for the status of the whole cluster, besides the old status.
@@ -172,7 +174,7 @@ func (f ClusterFacts) degraded() (out []finding) {
 		}
 	}
 	if len(f.Silent) > 0 {
-		out = append(out, finding{v1alpha1.ReasonDaemonsSilent, rollout.SilentBlock(f.Silent).Reason})
+		out = append(out, finding{v1alpha1.ReasonDaemonsSilent, poolstate.SilentBlock(f.Silent).Reason})
 	}
 	if f.ServersGone {
 		out = append(out, finding{v1alpha1.ReasonNoServers, "no machine-config-server reports any more"})

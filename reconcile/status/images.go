@@ -6,7 +6,7 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // ImageFacts say how far the nodes of a pool are with the images of its PinnedImageSets.
@@ -16,13 +16,13 @@ type ImageFacts struct {
 	// Updated is how many nodes have and pin all images.
 	Updated int
 	// Failing are the nodes that cannot pull or pin an image now.
-	Failing []nodestate.Node
+	Failing []poolstate.Node
 	// Missing are the names of sets that the pool names and that do not exist.
 	Missing []string
 }
 
 // NewImageFacts reads the facts from the nodes of a pool.
-func NewImageFacts(nodes []nodestate.Node, missing []string) (f ImageFacts) {
+func NewImageFacts(nodes []poolstate.Node, missing []string) (f ImageFacts) {
 	f.Missing, f.HasSets = missing, len(missing) > 0
 	for i := range nodes {
 		n := &nodes[i]

@@ -9,29 +9,29 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 	"github.com/bunsen-os/bunsen/reconcile/status"
 )
 
 // TestImagesOfAPool: the condition and the counts of a pool with PinnedImageSets. A pool that never had one has
 // neither.
 func TestImagesOfAPool(t *testing.T) {
-	with := func(name, reported, problem string) nodestate.Node {
+	with := func(name, reported, problem string) poolstate.Node {
 		n := node(name, "v1", "v1", v1alpha1.StateDone)
 		n.Images, n.Pinned = "d", v1alpha1.PinReport{Digest: reported, Problem: problem}
 		return n
 	}
 	for sentence, c := range map[string]struct {
-		nodes   []nodestate.Node
+		nodes   []poolstate.Node
 		missing []string
 		want    string
 		updated int64
 	}{
-		"no sets":                   {[]nodestate.Node{node("n1", "v1", "v1", v1alpha1.StateDone)}, nil, "", -1},
-		"one node has the images":   {[]nodestate.Node{with("n1", "d", ""), with("n2", "", "")}, nil, "PinnedImageSetsDegraded=False|AsExpected|", 1},
-		"one has those of old sets": {[]nodestate.Node{with("n1", "c", "")}, nil, "PinnedImageSetsDegraded=False|AsExpected|", 0},
-		"one cannot pull":           {[]nodestate.Node{with("n1", "d", "pulling x: 401"), with("n2", "d", "")}, nil, "PinnedImageSetsDegraded=True|PrefetchFailed|node n1: pulling x: 401", 1},
-		"a set does not exist":      {[]nodestate.Node{node("n1", "v1", "v1", v1alpha1.StateDone)}, []string{"gone"}, "PinnedImageSetsDegraded=True|PrefetchFailed|there is no PinnedImageSet gone: create it, or", 0},
+		"no sets":                   {[]poolstate.Node{node("n1", "v1", "v1", v1alpha1.StateDone)}, nil, "", -1},
+		"one node has the images":   {[]poolstate.Node{with("n1", "d", ""), with("n2", "", "")}, nil, "PinnedImageSetsDegraded=False|AsExpected|", 1},
+		"one has those of old sets": {[]poolstate.Node{with("n1", "c", "")}, nil, "PinnedImageSetsDegraded=False|AsExpected|", 0},
+		"one cannot pull":           {[]poolstate.Node{with("n1", "d", "pulling x: 401"), with("n2", "d", "")}, nil, "PinnedImageSetsDegraded=True|PrefetchFailed|node n1: pulling x: 401", 1},
+		"a set does not exist":      {[]poolstate.Node{node("n1", "v1", "v1", v1alpha1.StateDone)}, []string{"gone"}, "PinnedImageSetsDegraded=True|PrefetchFailed|there is no PinnedImageSet gone: create it, or", 0},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			f := facts("v1", c.nodes...)

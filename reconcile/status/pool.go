@@ -14,14 +14,13 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/rollout"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // RolloutBlocked is a condition that Bunsen adds to a MachineConfigPool; the other one is
 // v1alpha1.ImageWithoutDigestCondition. RolloutBlocked is True while the pool
-// as a whole should make progress but does not. The reason of the condition RolloutBlocked is a rollout.Cause.
+// as a whole should make progress but does not. The reason of the condition RolloutBlocked is a poolstate.Cause.
 const RolloutBlocked mcfgv1.MachineConfigPoolConditionType = "RolloutBlocked"
 
 // PoolFacts are the input for a MachineConfigPool's status, besides the old status.
@@ -34,9 +33,9 @@ type PoolFacts struct {
 	// Degraded have all facts about the nodes.
 	Rollout poolstate.Facts
 	// Decision is the last decision.
-	Decision rollout.Decision
+	Decision poolstate.Decision
 	// Degraded are the nodes that report a failure.
-	Degraded []nodestate.Node
+	Degraded []poolstate.Node
 	// Commits maps each rendered config that nodes failed to the text of its commit: `main@sha1:4f1c2ab1 "chrony: use
 	// site NTP"`.
 	Commits map[string]string
@@ -77,7 +76,8 @@ func Pool(old mcfgv1.MachineConfigPoolStatus, f PoolFacts, now time.Time) mcfgv1
 
 // isSilent reports whether the daemon of a node has stopped reporting, so that the config of the node is unknown.
 func (f *PoolFacts) isSilent() bool {
-	return slices.ContainsFunc(f.Decision.Blocks, func(b rollout.Block) bool { return b.Cause == rollout.CauseSilent })
+	return slices.ContainsFunc(f.Decision.Blocks,
+		func(b poolstate.Block) bool { return b.Cause == poolstate.CauseSilent })
 }
 
 // count counts the nodes if the facts have the nodes.
@@ -85,7 +85,7 @@ func (f *PoolFacts) count() {
 	if len(f.Rollout.Nodes) == 0 {
 		return
 	}
-	f.Decision.Counts, f.Degraded = rollout.Count(f.Rollout), nil
+	f.Decision.Counts, f.Degraded = poolstate.Count(f.Rollout), nil
 	for i := range f.Rollout.Nodes {
 		if f.Rollout.Nodes[i].Degraded() {
 			f.Degraded = append(f.Degraded, f.Rollout.Nodes[i])
@@ -156,7 +156,7 @@ func updatingText(f PoolFacts) string {
 
 // howFar returns an addition to the message of Updating: how many nodes are done, and how many failed. The addition is
 // empty if both numbers are 0.
-func howFar(c nodestate.Counts) string {
+func howFar(c poolstate.Counts) string {
 	if c.Updated+c.Degraded == 0 {
 		return ""
 	}
@@ -196,7 +196,7 @@ func nodeDegraded(f PoolFacts) mcfgv1.MachineConfigPoolCondition {
 		return poolCondition(mcfgv1.MachineConfigPoolNodeDegraded, false, "", "")
 	}
 	nodes := slices.Clone(f.Degraded) // A cache lists nodes in any order, and the text must not depend on this order.
-	slices.SortFunc(nodes, func(a, b nodestate.Node) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(nodes, func(a, b poolstate.Node) int { return strings.Compare(a.Name, b.Name) })
 	texts, failing := make([]string, len(nodes)), ""
 	for i := range nodes {
 		n := &nodes[i]
@@ -234,20 +234,21 @@ func from(commit string) string {
 // budget does not block the pool while nodes are at work.
 func blocked(f PoolFacts, converged bool) mcfgv1.MachineConfigPoolCondition {
 	var texts []string
-	var reason rollout.Cause
+	var reason poolstate.Cause
 	verdict := false
 	for _, b := range f.Decision.Blocks {
 		texts = append(texts, b.Reason)
 		verdict = verdict || isVerdict(string(b.Cause))
 		// The reason must stay exact, because the condition Degraded depends on it.
-		if reason == "" || isVerdict(string(b.Cause)) && reason != rollout.CauseInvalid {
+		if reason == "" || isVerdict(string(b.Cause)) && reason != poolstate.CauseInvalid {
 			reason = b.Cause
 		}
 	}
-	if converged && reason != rollout.CauseApplying || len(texts) == 0 { // A failed render blocks an updated pool, too.
+	if converged && reason != poolstate.CauseApplying ||
+		len(texts) == 0 { // A failed render blocks an updated pool, too.
 		// The pool is held: newer commits do not reach the pool, even if every node runs the pool's config.
 		if f.Rollout.Held != "" {
-			return poolCondition(RolloutBlocked, true, string(rollout.CauseHeld),
+			return poolCondition(RolloutBlocked, true, string(poolstate.CauseHeld),
 				message("pool "+f.Rollout.Pool+" is "+f.Rollout.Held))
 		}
 		return poolCondition(RolloutBlocked, false, "", "")
@@ -291,7 +292,7 @@ func degraded(conditions []mcfgv1.MachineConfigPoolCondition) mcfgv1.MachineConf
 
 // isVerdict reports whether a block is a failure; other blocks are normal waits.
 func isVerdict(reason string) bool {
-	return reason == string(rollout.CauseHalted) || reason == string(rollout.CauseReverted)
+	return reason == string(poolstate.CauseHalted) || reason == string(poolstate.CauseReverted)
 }
 
 func poolCondition(kind mcfgv1.MachineConfigPoolConditionType, is bool, reason,

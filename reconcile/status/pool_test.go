@@ -14,22 +14,22 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/rollout"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+
 	"github.com/bunsen-os/bunsen/reconcile/status"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-func node(name, current, desired, state string, reason ...string) nodestate.Node {
-	return nodestate.Node{
-		Name: name, Config: nodestate.Configs{Current: current, Desired: desired}, State: state,
+func node(name, current, desired, state string, reason ...string) poolstate.Node {
+	return poolstate.Node{
+		Name: name, Config: poolstate.Configs{Current: current, Desired: desired}, State: state,
 		Reason: strings.Join(reason, ""),
 	}
 }
 
-func facts(target string, nodes ...nodestate.Node) status.PoolFacts {
+func facts(target string, nodes ...poolstate.Node) status.PoolFacts {
 	return status.PoolFacts{
 		Generation:    7,
 		Configuration: configuration(target),
@@ -73,24 +73,24 @@ func TestPoolConditions(t *testing.T) {
 		Config:     "v1",
 		RolloutEnd: v1alpha1.RolloutEnd{Verdict: v1alpha1.RolloutHalted},
 	}
-	halted.Decision.Blocks = []rollout.Block{
-		{Cause: rollout.CausePaused, Reason: "it is paused"},
-		{Cause: rollout.CauseHalted, Reason: "n7 failed v1"},
+	halted.Decision.Blocks = []poolstate.Block{
+		{Cause: poolstate.CausePaused, Reason: "it is paused"},
+		{Cause: poolstate.CauseHalted, Reason: "n7 failed v1"},
 	}
 	reverted := facts("v1", node("n1", "v0", "v0", v1alpha1.StateDone))
 	reverted.Decision.Record = v1alpha1.RolloutRecord{
 		Config:     "v1",
 		RolloutEnd: v1alpha1.RolloutEnd{Verdict: v1alpha1.RolloutReverted, Back: "v0"},
 	}
-	reverted.Decision.Blocks = []rollout.Block{{Cause: rollout.CauseReverted, Reason: "n7 failed v1"}}
+	reverted.Decision.Blocks = []poolstate.Block{{Cause: poolstate.CauseReverted, Reason: "n7 failed v1"}}
 	soaking := facts("v1", done, node("n1", "v0", "v0", v1alpha1.StateDone))
-	soaking.Decision.Blocks = []rollout.Block{
-		{Cause: rollout.CauseSoak, Reason: "step 1 soaks"},
-		{Cause: rollout.CauseDrain, Reason: "n2 waits for default/web"},
+	soaking.Decision.Blocks = []poolstate.Block{
+		{Cause: poolstate.CauseSoak, Reason: "step 1 soaks"},
+		{Cause: poolstate.CauseDrain, Reason: "n2 waits for default/web"},
 	}
 	dead := facts("v1", done, node("n1", "v1", "v1", v1alpha1.StateDone))
 	dead.Rollout.Nodes[1].Health.Trouble = "not Ready"
-	dead.Decision.Blocks = []rollout.Block{{Cause: rollout.CauseNotReady, Reason: "n1 is dead"}}
+	dead.Decision.Blocks = []poolstate.Block{{Cause: poolstate.CauseNotReady, Reason: "n1 is dead"}}
 	for sentence, tc := range map[string]struct {
 		facts         status.PoolFacts
 		configuration string
@@ -274,7 +274,7 @@ func TestTheOrderOfNodesDoesNotMatter(t *testing.T) {
 
 // TestManyBrokenNodesFitIntoAMessage: the API takes 32 KiB.
 func TestManyBrokenNodesFitIntoAMessage(t *testing.T) {
-	var nodes []nodestate.Node
+	var nodes []poolstate.Node
 	for i := range 5000 {
 		nodes = append(nodes, node(fmt.Sprintf("n%04d", i), "v0", "v1", v1alpha1.StateDegraded,
 			strings.Repeat("ä", 1500)))
@@ -294,7 +294,9 @@ func TestManyBrokenNodesFitIntoAMessage(t *testing.T) {
 // TestSilentDaemons: a pool is not Updated while nobody knows what one of its nodes runs, whatever the node said last.
 func TestSilentDaemons(t *testing.T) {
 	f := facts("v1", node("n0", "v1", "v1", v1alpha1.StateDone), node("n1", "v1", "v1", v1alpha1.StateDone))
-	f.Decision.Blocks = []rollout.Block{rollout.SilentBlock(map[string]time.Time{"n1": noon.Add(-12 * time.Minute)})}
+	f.Decision.Blocks = []poolstate.Block{
+		poolstate.SilentBlock(map[string]time.Time{"n1": noon.Add(-12 * time.Minute)}),
+	}
 	got := status.Pool(mcfgv1.MachineConfigPoolStatus{}, f, noon)
 	want := "Updated=False||\n" +
 		"Updating=True||All nodes are updating to MachineConfig v1: all ran it when they last reported " +
@@ -318,8 +320,11 @@ func TestSilentDaemons(t *testing.T) {
 // TestAnUpdatedPoolMayWait: that a pool cannot be rendered is said although all its nodes are updated.
 func TestAnUpdatedPoolMayWait(t *testing.T) {
 	f := facts("v1", node("n0", "v1", "v1", v1alpha1.StateDone))
-	f.Decision.Blocks = []rollout.Block{{Cause: rollout.CauseApplying, Reason: "GitSource config: MachineConfig a is " +
-		"not as main@sha1:1 has it"}}
+	f.Decision.Blocks = []poolstate.Block{{
+		Cause: poolstate.CauseApplying,
+		Reason: "GitSource config: MachineConfig a is " +
+			"not as main@sha1:1 has it",
+	}}
 	got := show(status.Pool(mcfgv1.MachineConfigPoolStatus{}, f, noon))
 	for _, want := range []string{
 		"Updated=True||All nodes are updated with MachineConfig v1\n",

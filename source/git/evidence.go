@@ -10,9 +10,9 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/source"
-	"github.com/bunsen-os/bunsen/source/git/commits"
+
 	"github.com/bunsen-os/bunsen/source/git/objects"
-	"github.com/bunsen-os/bunsen/source/git/wire"
+	"github.com/bunsen-os/bunsen/source/git/transport"
 )
 
 // commitLimits are the limits of the pack for a fetch of commits without files.
@@ -49,7 +49,7 @@ func (r remoteRepository) evidence(ctx context.Context, p source.Picked) (source
 	if err != nil {
 		return source.Evidence{}, err
 	}
-	e, err := commits.Evidence(ctx, folder, p, complete)
+	e, err := EvidenceOf(ctx, folder, p, complete)
 	if err != nil || !complete || e.Descent != source.Unknown {
 		return e, err
 	}
@@ -58,7 +58,7 @@ func (r remoteRepository) evidence(ctx context.Context, p source.Picked) (source
 	if err := r.fetchAncestors(ctx, p, folder); err != nil {
 		return source.Evidence{}, err
 	}
-	return commits.Evidence(ctx, folder, p, true)
+	return EvidenceOf(ctx, folder, p, true)
 }
 
 // fetchAncestors fetches the history of the commit and of the applied commit without files, within the limits. It is no
@@ -73,13 +73,13 @@ func (r remoteRepository) fetchAncestors(ctx context.Context, p source.Picked, f
 		if err != nil {
 			return err
 		}
-		f, limits := wire.Fetch{Wants: wants}, r.limits
+		f, limits := transport.FetchRequest{Wants: wants}, r.limits
 		if s.capabilities.Filters() {
-			f.Filter, limits = wire.CommitsOnly, r.commitLimits()
+			f.Filter, limits = transport.CommitsOnly, r.commitLimits()
 		}
 		err = r.receive(ctx, s, f, folder, &limits)
 		s.Close()
-		var refused *wire.RefusedError
+		var refused *transport.RefusedError
 		if !errors.As(err, &refused) { // The applied commit may be gone from the server.
 			if fault.Of(err, "").Kind == fault.Stalled {
 				return nil // The history is larger than the limit.
@@ -106,13 +106,13 @@ func (r remoteRepository) fetchCommits(ctx context.Context, p source.Picked, fol
 		return false, err
 	}
 	defer s.Close()
-	f := wire.Fetch{Wants: []string{p.Hash}}
+	f := transport.FetchRequest{Wants: []string{p.Hash}}
 	if p.TagObject != "" {
 		f.Wants = append(f.Wants, p.TagObject)
 	}
 	limits := r.limits
 	if s.capabilities.Filters() {
-		f.Filter, limits = wire.CommitsOnly, r.commitLimits()
+		f.Filter, limits = transport.CommitsOnly, r.commitLimits()
 	}
 	if p.Applied == "" {
 		f.Depth = 1
@@ -150,7 +150,7 @@ func (r remoteRepository) fetchCommits0(ctx context.Context, p source.Picked, s 
 	}
 	if s.adv.Capabilities.Supports(capability.Filter) && p.Applied != "" && isTip(s.adv, wants[0]) {
 		limits := r.commitLimits()
-		err := s.receive(ctx, request0{wants: wants, filter: wire.CommitsOnly}, folder, &limits)
+		err := s.receive(ctx, request0{wants: wants, filter: transport.CommitsOnly}, folder, &limits)
 		if err == nil || fault.Of(err, "").Kind != fault.Stalled {
 			return err == nil, err
 		}

@@ -25,7 +25,6 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/git/transport"
-	"github.com/bunsen-os/bunsen/source/git/wire"
 )
 
 // cause is a known error: how to detect the error, its reason, whether a user must fix it, and the text for the user.
@@ -167,7 +166,7 @@ var causes = []cause{
 			"repository",
 	},
 	{
-		is(wire.ErrInvalid, pktline.ErrInvalidPktLen), fault.NewRetry, v1alpha1.ReasonUnreachable,
+		is(transport.ErrInvalid, pktline.ErrInvalidPktLen), fault.NewRetry, v1alpha1.ReasonUnreachable,
 		"the answer is not one of git's protocol: correct the URL, or the proxy before the server",
 	},
 	{

@@ -19,16 +19,16 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
-	"github.com/bunsen-os/bunsen/source/dial"
+	"github.com/bunsen-os/bunsen/source/access"
 	"github.com/bunsen-os/bunsen/source/git"
 	"github.com/bunsen-os/bunsen/source/git/transport"
-	"github.com/bunsen-os/bunsen/source/store"
+	"github.com/bunsen-os/bunsen/source/repository"
 )
 
 // newRemote opens a repository as package connect does, without a proxy.
 func newRemote(c git.Config) (*git.Remote, error) {
 	if at, err := source.ParseURL(c.URL); err == nil && c.HTTP == nil {
-		c.HTTP = func() (transport.HTTP, error) { return dial.New(at, c.Secret, dial.Connect(c.Connect)) }
+		c.HTTP = func() (transport.HTTP, error) { return access.NewConnect(at, c.Secret, access.Connect(c.Connect)) }
 	}
 	return git.New(c)
 }
@@ -164,7 +164,7 @@ func TestEveryRouteGivesTheSameTree(t *testing.T) {
 		}
 		clone := filepath.Join(r.root, "clone")
 		r.git(r.root, "clone", "-q", r.bare, clone)
-		trees["a checkout"], err = store.OpenDir(t.Context(), filepath.Join(clone, "infra/prod"), t.TempDir(), nil,
+		trees["a checkout"], err = repository.OpenDir(t.Context(), filepath.Join(clone, "infra/prod"), t.TempDir(), nil,
 			source.Limits{})
 		if err != nil {
 			t.Fatal(err)

@@ -24,7 +24,7 @@ import (
 	"github.com/go-git/go-git/v5/storage/filesystem/dotgit"
 
 	"github.com/bunsen-os/bunsen/source"
-	"github.com/bunsen-os/bunsen/source/git/commits"
+
 	"github.com/bunsen-os/bunsen/source/git/objects"
 )
 
@@ -273,5 +273,5 @@ func (l local) evidence(ctx context.Context, p source.Picked) (source.Evidence, 
 	if err != nil {
 		return source.Evidence{}, fmt.Errorf("reading where the history ends: %w", err)
 	}
-	return commits.Evidence(ctx, store, p, len(ends) == 0)
+	return EvidenceOf(ctx, store, p, len(ends) == 0)
 }

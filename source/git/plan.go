@@ -12,7 +12,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/git/objects"
-	"github.com/bunsen-os/bunsen/source/git/wire"
+	"github.com/bunsen-os/bunsen/source/git/transport"
 )
 
 // blobsPerRequest is how many files one request asks for. The files of each request stay on disk, so a fetch that was
@@ -50,7 +50,7 @@ var errDamaged = errors.New("reading fetched objects")
 
 // retryWhole reports whether a fetch without the objects on disk may succeed.
 func retryWhole(err error) bool {
-	var refused *wire.RefusedError
+	var refused *transport.RefusedError
 	return errors.Is(err, errDamaged) || errors.Is(err, objects.ErrMissingBase) ||
 		errors.Is(err, plumbing.ErrObjectNotFound) || errors.As(err, &refused)
 }
@@ -97,7 +97,7 @@ func (r remoteRepository) fetchInto(ctx context.Context, p source.Picked, path s
 	}
 	for len(missing) > 0 {
 		n := min(len(missing), blobsPerRequest)
-		if err := s.receive(ctx, wire.Fetch{Wants: missing[:n]}, folder, &limits); err != nil {
+		if err := s.receive(ctx, transport.FetchRequest{Wants: missing[:n]}, folder, &limits); err != nil {
 			return err
 		}
 		missing = missing[n:]
@@ -110,7 +110,7 @@ func (r remoteRepository) fetchInto(ctx context.Context, p source.Picked, path s
 func (r remoteRepository) fetchFolders(ctx context.Context, s session, at target, folder *objects.Folder,
 	limits *objects.Limits,
 ) error {
-	f := wire.Fetch{Wants: []string{at.Hash}}
+	f := transport.FetchRequest{Wants: []string{at.Hash}}
 	if s.capabilities.Shallow() {
 		f.Depth = 1
 	}
@@ -119,7 +119,7 @@ func (r remoteRepository) fetchFolders(ctx context.Context, s session, at target
 		f.Haves, f.Shallow, f.Thin = []string{tip.String()}, []string{tip.String()}, true
 	}
 	if s.capabilities.Filters() && (at.path != "" || f.Thin) {
-		f.Filter = wire.NoFiles
+		f.Filter = transport.NoFiles
 	}
 	err := r.receive(ctx, s, f, folder, limits)
 	if err == nil && folder.HasEncodedObject(plumbing.NewHash(at.Hash)) != nil {
@@ -136,7 +136,7 @@ type target struct {
 
 // explainRefusal returns RefNotFound if the repository does not have the commit.
 func (r remoteRepository) explainRefusal(ctx context.Context, p source.Picked, err error) error {
-	var refused *wire.RefusedError
+	var refused *transport.RefusedError
 	if !errors.As(err, &refused) || ctx.Err() != nil {
 		return err
 	}

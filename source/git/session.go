@@ -13,7 +13,7 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/git/objects"
 	"github.com/bunsen-os/bunsen/source/git/transport"
-	"github.com/bunsen-os/bunsen/source/git/wire"
+
 	"github.com/bunsen-os/bunsen/source/memory"
 )
 
@@ -93,7 +93,7 @@ func (h *holder) release() {
 type session struct {
 	transport.Session
 	*holder
-	capabilities wire.Capabilities
+	capabilities transport.Capabilities
 }
 
 // Explain adds to an error what the server wrote about it.
@@ -126,14 +126,14 @@ func (r remoteRepository) dial(ctx context.Context) (session, io.Reader, error) 
 	}
 	s := session{Session: opened, holder: h}
 	first := bufio.NewReaderSize(s.Advertisement(), 1<<16)
-	v2, rest, err := wire.IsVersion2(first)
+	v2, rest, err := transport.IsVersion2(first)
 	if err != nil {
 		return session{}, nil, errors.Join(s.Explain(err), s.Close())
 	}
 	if !v2 {
 		return s, h.refs(rest), errVersion0
 	}
-	c, err := wire.ReadCapabilities(rest)
+	c, err := transport.ReadCapabilities(rest)
 	if err == nil && c.ObjectFormat() != "sha1" {
 		err = errFormat
 		if c.ObjectFormat() == "sha256" {
@@ -164,12 +164,12 @@ func (r remoteRepository) list(ctx context.Context, prefixes []string) ([]source
 		return nil, err
 	}
 	defer s.Close()
-	answer, err := s.Request(s.ctx, wire.RefsRequest(prefixes))
+	answer, err := s.Request(s.ctx, transport.RefsRequest(prefixes))
 	if err != nil {
 		return nil, err
 	}
 	defer answer.Close()
-	found, err := wire.ReadRefs(s.refs(answer))
+	found, err := transport.ReadRefs(s.refs(answer))
 	if err != nil {
 		return nil, s.Explain(err)
 	}
@@ -178,12 +178,12 @@ func (r remoteRepository) list(ctx context.Context, prefixes []string) ([]source
 
 // receive requests objects in a session. A server may announce filters and still refuse the filter; then receive
 // requests all objects.
-func (r remoteRepository) receive(ctx context.Context, s session, f wire.Fetch, into *objects.Folder,
+func (r remoteRepository) receive(ctx context.Context, s session, f transport.FetchRequest, into *objects.Folder,
 	limits *objects.Limits,
 ) error {
 	err := s.receive(ctx, f, into, limits)
-	var refused *wire.RefusedError
-	if f.Filter == wire.NoFilter || !errors.As(err, &refused) || ctx.Err() != nil {
+	var refused *transport.RefusedError
+	if f.Filter == transport.NoFilter || !errors.As(err, &refused) || ctx.Err() != nil {
 		return err
 	}
 	next, _, dialErr := r.dial(ctx)
@@ -191,18 +191,20 @@ func (r remoteRepository) receive(ctx context.Context, s session, f wire.Fetch, 
 		return err
 	}
 	defer next.Close()
-	f.Filter, *limits = wire.NoFilter, r.limits
+	f.Filter, *limits = transport.NoFilter, r.limits
 	return next.receive(ctx, f, into, limits)
 }
 
 // receive requests objects and adds them to a folder. receive subtracts the received bytes and objects from the limits.
-func (s session) receive(ctx context.Context, f wire.Fetch, into *objects.Folder, limits *objects.Limits) error {
+func (s session) receive(ctx context.Context, f transport.FetchRequest, into *objects.Folder,
+	limits *objects.Limits,
+) error {
 	answer, err := s.Request(ctx, f.Request())
 	if err != nil {
 		return err
 	}
 	defer answer.Close()
-	pack, err := wire.ReadPack(answer)
+	pack, err := transport.ReadPack(answer)
 	if err != nil {
 		return s.Explain(err)
 	}

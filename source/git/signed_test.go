@@ -16,7 +16,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/git"
-	"github.com/bunsen-os/bunsen/source/store"
+	"github.com/bunsen-os/bunsen/source/repository"
 	"github.com/bunsen-os/bunsen/source/verify"
 )
 
@@ -39,7 +39,9 @@ func signer(t *testing.T, r *repo, name string) (file, line string) {
 }
 
 // trusting is a repository as a controller makes one of a GitSource with verify.
-func trusting(t *testing.T, trees *store.Store, url string, secret map[string][]byte, lines string) store.Repository {
+func trusting(t *testing.T, trees *repository.Store, url string, secret map[string][]byte,
+	lines string,
+) repository.Repository {
 	t.Helper()
 	keys, err := verify.ParseKeys(map[string][]byte{"signers": []byte(lines)})
 	if err != nil {
@@ -51,7 +53,7 @@ func trusting(t *testing.T, trees *store.Store, url string, secret map[string][]
 	if err != nil {
 		t.Fatal(err)
 	}
-	return store.Repository{Remote: r, Store: trees, URL: r.URL(), Trust: keys.Digest()}
+	return repository.Repository{Remote: r, Store: trees, URL: r.URL(), Trust: keys.Digest()}
 }
 
 // TestOnlySignedCommitsAreTaken signs with the real git and follows the repository over https.
@@ -71,7 +73,7 @@ func TestOnlySignedCommitsAreTaken(t *testing.T) {
 	}
 	web := serveHTTPS(t, r.root)
 	dir := t.TempDir()
-	trees, err := store.Open(dir, 5)
+	trees, err := repository.Open(dir, 5)
 	if err != nil {
 		t.Fatal(err)
 	}

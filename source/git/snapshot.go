@@ -16,7 +16,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
-	"github.com/bunsen-os/bunsen/source/git/files"
+
 	"github.com/bunsen-os/bunsen/source/git/objects"
 )
 
@@ -92,7 +92,7 @@ func (s *Snapshot) Object() []byte { return s.raw }
 // RefNotFound for a commit that a submodule does not have.
 func (s *Snapshot) Materialise(ctx context.Context, path string, into source.Destination) (source.Tree, error) {
 	doing := fmt.Sprintf("reading the files of %s in %s", s.commit.Revision().Short(), s.commit.URL)
-	top, err := files.Open(into)
+	top, err := OpenDirectory(into)
 	if err != nil {
 		return source.Tree{}, fmt.Errorf("%s: %w", doing, err)
 	}
@@ -178,7 +178,7 @@ type walk struct {
 	at        *place
 }
 
-func (w *walk) folder(at string, hash plumbing.Hash, into *files.Directory) error {
+func (w *walk) folder(at string, hash plumbing.Hash, into *Directory) error {
 	if w.ctx.Err() != nil {
 		return w.ctx.Err()
 	}
@@ -207,7 +207,7 @@ func (w *walk) folder(at string, hash plumbing.Hash, into *files.Directory) erro
 	return nil
 }
 
-func (w *walk) entry(p string, e object.TreeEntry, into *files.Directory) error {
+func (w *walk) entry(p string, e object.TreeEntry, into *Directory) error {
 	switch e.Mode {
 	case filemode.Dir:
 		below := into.Below(e.Name)
@@ -225,7 +225,7 @@ func (w *walk) entry(p string, e object.TreeEntry, into *files.Directory) error 
 	return nil
 }
 
-func (w *walk) file(p string, e object.TreeEntry, into *files.Directory) error {
+func (w *walk) file(p string, e object.TreeEntry, into *Directory) error {
 	mode := os.FileMode(0o644)
 	if e.Mode == filemode.Executable {
 		mode = 0o755

@@ -14,9 +14,8 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
-	"github.com/bunsen-os/bunsen/source/git/files"
+
 	"github.com/bunsen-os/bunsen/source/git/objects"
-	"github.com/bunsen-os/bunsen/source/git/submodule"
 )
 
 const (
@@ -44,7 +43,7 @@ type place struct {
 	// the path in the source's tree at which the submodule's repository begins; empty in the repository of the source
 	mount   string
 	depth   int
-	modules submodule.Modules // modules is nil until the file .gitmodules was read.
+	modules Modules // modules is nil until the file .gitmodules was read.
 }
 
 // allowSubmodules lets a walk read the submodules of a snapshot, if the configuration says so.
@@ -66,7 +65,7 @@ func (at *place) pathOf(p string) string {
 }
 
 // submodule puts the files of a submodule into the directory that has the submodule's name.
-func (w *walk) submodule(p string, e object.TreeEntry, into *files.Directory) error {
+func (w *walk) submodule(p string, e object.TreeEntry, into *Directory) error {
 	all := w.at.submodules
 	if all == nil {
 		w.inventory.RefuseTarget(p, source.SubmoduleWhy, e.Hash.String())
@@ -121,7 +120,7 @@ func modulesEntry(store objects.Reader, root plumbing.Hash) (plumbing.Hash, bool
 		return plumbing.ZeroHash, false, err
 	}
 	for _, e := range t.Entries {
-		if e.Name == submodule.File && (e.Mode == filemode.Regular || e.Mode == filemode.Deprecated ||
+		if e.Name == ModulesFile && (e.Mode == filemode.Regular || e.Mode == filemode.Deprecated ||
 			e.Mode == filemode.Executable) {
 			return e.Hash, true, nil
 		}
@@ -131,16 +130,16 @@ func modulesEntry(store objects.Reader, root plumbing.Hash) (plumbing.Hash, bool
 
 // readModules reads the file .gitmodules of a root folder. readModules returns no modules if .gitmodules is a symbolic
 // link.
-func readModules(store objects.Reader, root plumbing.Hash) (submodule.Modules, error) {
+func readModules(store objects.Reader, root plumbing.Hash) (Modules, error) {
 	entry, ok, err := modulesEntry(store, root)
 	if err != nil || !ok {
-		return submodule.Modules{}, err
+		return Modules{}, err
 	}
-	data, err := objects.ReadObject(store, plumbing.BlobObject, entry, submodule.MaxBytes)
+	data, err := objects.ReadObject(store, plumbing.BlobObject, entry, MaxModulesBytes)
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", submodule.File, err)
+		return nil, fmt.Errorf("reading %s: %w", ModulesFile, err)
 	}
-	return submodule.Parse(data)
+	return ParseModules(data)
 }
 
 // fetch fetches one commit of a submodule. The folder of its objects belongs to this submodule alone, even if the same

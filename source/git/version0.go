@@ -22,7 +22,6 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/git/objects"
 	"github.com/bunsen-os/bunsen/source/git/transport"
-	"github.com/bunsen-os/bunsen/source/git/wire"
 )
 
 // readAdvertisement reads the refs that a server of version 0 sends first. An empty repository has no refs.
@@ -48,14 +47,14 @@ func withoutAnswer(err error, want string) error {
 	var known *fault.Error
 	switch {
 	case errors.As(err, &refused):
-		return &wire.RefusedError{Text: source.Line(refused.Text)}
+		return &transport.RefusedError{Text: source.Line(refused.Text)}
 	case errors.As(err, &connection), errors.As(err, &known), is(io.EOF, io.ErrUnexpectedEOF, packp.ErrEmptyInput,
 		pktline.ErrInvalidPktLen, transport.ErrTooLarge, context.Canceled, context.DeadlineExceeded)(err):
 		return err
 	case errors.As(err, &unexpected) && unexpected.Msg == "no space after hash":
 		return errLongHash
 	}
-	return fmt.Errorf("%w: expected %s in version 0 of the protocol", wire.ErrInvalid, want)
+	return fmt.Errorf("%w: expected %s in version 0 of the protocol", transport.ErrInvalid, want)
 }
 
 // errLongHash is the error for refs whose hashes are longer than those of SHA-1.
@@ -210,7 +209,7 @@ func (r request0) upload(server *capability.List) (*packp.UploadPackRequest, err
 		}
 		req.Depth = packp.DepthCommits(r.depth)
 	}
-	if r.filter != wire.NoFilter {
+	if r.filter != transport.NoFilter {
 		if err := req.Capabilities.Set(capability.Filter); err != nil {
 			return nil, err
 		}

@@ -14,7 +14,6 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/bunsen-os/bunsen/source"
-	"github.com/bunsen-os/bunsen/source/archive"
 )
 
 // artifactType is the type of the artifacts that Pack creates. Tree accepts any type.
@@ -37,7 +36,7 @@ func Pack(files fs.FS, c source.Commit) (Artifact, error) {
 	if err != nil {
 		return Artifact{}, fmt.Errorf("packing the files: %w", err)
 	}
-	n, err := archive.Write(zipped, files)
+	n, err := WriteArchive(zipped, files)
 	if err := errors.Join(err, zipped.Close()); err != nil {
 		return Artifact{}, fmt.Errorf("packing the files: %w", err)
 	}

@@ -18,8 +18,8 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/errcode"
 
-	"github.com/bunsen-os/bunsen/api/contentstore"
 	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
 )
@@ -55,7 +55,7 @@ func NewContents(repository string, login auth.CredentialFunc, transport http.Ro
 }
 
 // Push stores a file under the tag of its hash. The same file has the same manifest.
-func (c *Contents) Push(ctx context.Context, f contentstore.File) error {
+func (c *Contents) Push(ctx context.Context, f machineconfig.LargeFile) error {
 	ctx, cancel := context.WithTimeout(ctx, pushTimeout)
 	defer cancel()
 	layer, err := layerOf(f)
@@ -75,7 +75,7 @@ func (c *Contents) Push(ctx context.Context, f contentstore.File) error {
 		err = c.pusher.blob(ctx, ocispec.DescriptorEmptyJSON.Data)
 	}
 	if err == nil {
-		err = c.pusher.manifest(ctx, manifest, contentstore.Tag(f.Hash))
+		err = c.pusher.manifest(ctx, manifest, machineconfig.ContentTag(f.Hash))
 	}
 	if err != nil {
 		return c.explain(ctx, "pushing a file", err)
@@ -85,7 +85,7 @@ func (c *Contents) Push(ctx context.Context, f contentstore.File) error {
 
 // layerOf reads a file and returns the layer with its bytes. It is an error if they do not have the hash and the size
 // of the file.
-func layerOf(f contentstore.File) (ocispec.Descriptor, error) {
+func layerOf(f machineconfig.LargeFile) (ocispec.Descriptor, error) {
 	file, err := f.Open()
 	if err != nil {
 		return ocispec.Descriptor{}, err
@@ -107,7 +107,7 @@ func layerOf(f contentstore.File) (ocispec.Descriptor, error) {
 }
 
 // pushFile pushes the bytes of a file, unless the repository has them.
-func (c *Contents) pushFile(ctx context.Context, f contentstore.File, layer ocispec.Descriptor) error {
+func (c *Contents) pushFile(ctx context.Context, f machineconfig.LargeFile, layer ocispec.Descriptor) error {
 	blobs := c.pusher.remote.repo.Blobs()
 	if there, err := blobs.Exists(ctx, layer); err != nil || there {
 		return err
@@ -125,7 +125,7 @@ func (c *Contents) Has(ctx context.Context, hash string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	manifests := c.pusher.remote.repo.Manifests()
-	found, err := manifests.Resolve(ctx, contentstore.Tag(hash))
+	found, err := manifests.Resolve(ctx, machineconfig.ContentTag(hash))
 	if err == nil { // A registry may keep the tag of a deleted manifest.
 		_, err = manifests.Resolve(ctx, found.Digest.String())
 	}
@@ -143,7 +143,7 @@ func (c *Contents) Delete(ctx context.Context, hash string) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	manifests := c.pusher.remote.repo.Manifests()
-	found, err := manifests.Resolve(ctx, contentstore.Tag(hash))
+	found, err := manifests.Resolve(ctx, machineconfig.ContentTag(hash))
 	if err == nil {
 		err = manifests.Delete(ctx, found)
 	}

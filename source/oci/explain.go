@@ -15,7 +15,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
-	"github.com/bunsen-os/bunsen/source/credentials"
+	"github.com/bunsen-os/bunsen/source/access"
 )
 
 // isNotFound reports whether the registry does not have what was requested.
@@ -42,8 +42,8 @@ func explain(ctx context.Context, doing string, err error) error {
 		return fault.NewStalled(v1alpha1.ReasonAuthentication, fmt.Errorf("%s: %w", doing, host))
 	case errors.Is(err, errInsecure):
 		return fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("%s: %w", doing, errInsecure))
-	case errors.Is(err, credentials.ErrElsewhere):
-		return fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("%s: %w", doing, credentials.ErrElsewhere))
+	case errors.Is(err, access.ErrElsewhere):
+		return fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("%s: %w", doing, access.ErrElsewhere))
 	case errors.Is(err, errNoPassword):
 		return fault.NewStalled(v1alpha1.ReasonAuthentication, fmt.Errorf("%s: %w", doing, errNoPassword))
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -55,7 +55,7 @@ func explain(ctx context.Context, doing string, err error) error {
 			fmt.Errorf("%s: the registry has no such repository or artifact, or hides it from these credentials",
 				doing))
 	}
-	if advice := credentials.CertificateAdvice(err); advice != "" {
+	if advice := access.CertificateAdvice(err); advice != "" {
 		return fault.NewStalled(v1alpha1.ReasonAuthentication, fmt.Errorf("%s: %s", doing, advice))
 	}
 	var answer *errcode.ErrorResponse
@@ -79,7 +79,7 @@ func refusal(doing string, code int) error {
 	case http.StatusUnauthorized:
 		return fault.NewStalled(v1alpha1.ReasonAuthentication,
 			fmt.Errorf("%s: the registry requires credentials, or rejects these: %s (%s)", doing,
-				credentials.CheckAdvice, status))
+				access.CheckAdvice, status))
 	case http.StatusForbidden:
 		return fault.NewStalled(v1alpha1.ReasonAuthentication,
 			fmt.Errorf("%s: the registry refuses these credentials: they need the right to pull (%s)", doing, status))

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/bunsen-os/bunsen/source/credentials"
+	"github.com/bunsen-os/bunsen/source/access"
 	"github.com/bunsen-os/bunsen/source/memory"
 )
 
@@ -31,7 +31,7 @@ func (e *hostError) Error() string {
 type guard struct {
 	base     http.RoundTripper
 	registry string
-	to       credentials.Recipients
+	to       access.Recipients
 	memory   *memory.Budget
 	// lacksPassword reports whether the Secret has a token instead of a user name and a password, or has only one of
 	// these two.
@@ -58,10 +58,10 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 	case next.URL.Scheme != "https":
 		return errInsecure
 	case first.Method != http.MethodGet && first.Method != http.MethodHead &&
-		credentials.CheckRedirect(first.URL, next.URL) != nil:
+		access.CheckRedirect(first.URL, next.URL) != nil:
 		return &hostError{next.URL.Host}
-	case !isFile && credentials.CheckRedirect(first.URL, next.URL) != nil:
-		return credentials.ErrElsewhere
+	case !isFile && access.CheckRedirect(first.URL, next.URL) != nil:
+		return access.ErrElsewhere
 	}
 	next.Header.Del("Referer") // It may contain a query with a token.
 	return nil
@@ -112,5 +112,5 @@ func (g *guard) allows(r *http.Request) bool {
 	if r.Response != nil {
 		return strings.EqualFold(r.URL.Host, g.registry)
 	}
-	return g.to.Allow(credentials.AddressOf(r.URL))
+	return g.to.Allow(access.AddressOf(r.URL))
 }

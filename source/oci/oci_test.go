@@ -34,8 +34,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
-	"github.com/bunsen-os/bunsen/source/cosign"
-	"github.com/bunsen-os/bunsen/source/dial"
+	"github.com/bunsen-os/bunsen/source/access"
 	"github.com/bunsen-os/bunsen/source/git"
 	"github.com/bunsen-os/bunsen/source/oci"
 )
@@ -174,8 +173,8 @@ func (s *server) sign(key crypto.Signer, digest, statementOf string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	note := map[string]string{cosign.SignatureAnnotation: base64.StdEncoding.EncodeToString(raw)}
-	s.push(strings.Replace(digest, ":", "-", 1)+".sig", nil, s.layer(cosign.StatementType, text, note))
+	note := map[string]string{oci.SignatureAnnotation: base64.StdEncoding.EncodeToString(raw)}
+	s.push(strings.Replace(digest, ":", "-", 1)+".sig", nil, s.layer(oci.StatementType, text, note))
 }
 
 func zip(t *testing.T, raw []byte) []byte {
@@ -225,7 +224,7 @@ func follow(t *testing.T, c oci.Config, path string) (source.Tree, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport, err := dial.New(at, c.Secret, nil)
+	transport, err := access.NewConnect(at, c.Secret, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -546,7 +545,7 @@ func TestSignatures(t *testing.T) {
 		}
 		return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
 	}
-	trusted, err := cosign.ParseKeys(map[string][]byte{"ada.pub": public(curve), "bob.pub": append(public(edwards),
+	trusted, err := oci.ParseKeys(map[string][]byte{"ada.pub": public(curve), "bob.pub": append(public(edwards),
 		public(prime)...)})
 	if err != nil {
 		t.Fatal(err)
@@ -565,8 +564,8 @@ func TestSignatures(t *testing.T) {
 		"for another":        {func(s *server, d string) { s.sign(curve, d, other) }, "the signature is for another artifact, sha256:000000000000", ""},
 		"of another's place": {func(s *server, _ string) { s.sign(curve, other, other) }, "the artifact is not signed", ""},
 		"no base64": {func(s *server, d string) {
-			s.push(strings.Replace(d, ":", "-", 1)+".sig", nil, s.layer(cosign.StatementType, []byte("{}"),
-				map[string]string{cosign.SignatureAnnotation: "%"}))
+			s.push(strings.Replace(d, ":", "-", 1)+".sig", nil, s.layer(oci.StatementType, []byte("{}"),
+				map[string]string{oci.SignatureAnnotation: "%"}))
 		}, "the signature is not base64", ""},
 		"no statement": {func(s *server, d string) {
 			s.push(strings.Replace(d, ":", "-", 1)+".sig", nil, s.layer("text/plain", []byte("{}"), nil))
@@ -603,7 +602,7 @@ func TestSignatures(t *testing.T) {
 		if name == "" {
 			secret = nil
 		}
-		if _, err := cosign.ParseKeys(secret); err == nil || fault.Of(err, "").Reason != v1alpha1.ReasonSignature ||
+		if _, err := oci.ParseKeys(secret); err == nil || fault.Of(err, "").Reason != v1alpha1.ReasonSignature ||
 			!strings.Contains(err.Error(), "cosign.pub") {
 			t.Errorf("%q: got %v", name, err)
 		}

@@ -22,8 +22,8 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
-	"github.com/bunsen-os/bunsen/source/cosign"
-	"github.com/bunsen-os/bunsen/source/credentials"
+
+	"github.com/bunsen-os/bunsen/source/access"
 )
 
 // Target is a tag in a repository of a registry, to which a user pushes.
@@ -85,7 +85,7 @@ func NewPublisher(to Target, login auth.CredentialFunc, transport http.RoundTrip
 	client := &auth.Client{
 		Client: (&guard{
 			base: transport, registry: to.at.Host(), anyTokenService: true,
-			to: credentials.RecipientsOf(to.address, nil),
+			to: access.RecipientsOf(to.address, nil),
 		}).client(),
 		Credential: func(ctx context.Context, host string) (auth.Credential, error) {
 			if host != to.at.Host() {
@@ -102,14 +102,14 @@ func NewPublisher(to Target, login auth.CredentialFunc, transport http.RoundTrip
 // Push stores an artifact, signs it if there is a key, and moves the tag to it, in this order. So a program that
 // follows the tag never finds an artifact without its signature. Errors are faults: AuthenticationFailed, or
 // RepositoryUnreachable.
-func (p *Publisher) Push(ctx context.Context, a Artifact, key *cosign.PrivateKey) error {
+func (p *Publisher) Push(ctx context.Context, a Artifact, key *PrivateKey) error {
 	if err := p.push(ctx, a, key); err != nil {
 		return explainPush(ctx, "pushing to "+p.to.URL+":"+p.to.Tag, err)
 	}
 	return nil
 }
 
-func (p *Publisher) push(ctx context.Context, a Artifact, key *cosign.PrivateKey) error {
+func (p *Publisher) push(ctx context.Context, a Artifact, key *PrivateKey) error {
 	for _, content := range [][]byte{a.layer, ocispec.DescriptorEmptyJSON.Data} {
 		if err := p.blob(ctx, content); err != nil {
 			return err
@@ -149,7 +149,7 @@ func (p *Publisher) manifest(ctx context.Context, content []byte, reference stri
 }
 
 // sign adds a signature to an artifact's signatures, in the form that cosign writes.
-func (p *Publisher) sign(ctx context.Context, of string, key cosign.PrivateKey) error {
+func (p *Publisher) sign(ctx context.Context, of string, key PrivateKey) error {
 	text, signature, err := key.Sign(p.to.at.Registry+"/"+p.to.at.Repository, of)
 	if err != nil {
 		return err
@@ -160,13 +160,13 @@ func (p *Publisher) sign(ctx context.Context, of string, key cosign.PrivateKey) 
 		return err
 	}
 	own := ocispec.Descriptor{
-		MediaType: cosign.StatementType, Digest: digest.FromBytes(text), Size: int64(len(text)),
-		Annotations: map[string]string{cosign.SignatureAnnotation: signature},
+		MediaType: StatementType, Digest: digest.FromBytes(text), Size: int64(len(text)),
+		Annotations: map[string]string{SignatureAnnotation: signature},
 	}
 	// The new signature comes first, because programs check only a limited number of signatures.
 	layers := []ocispec.Descriptor{own}
 	for _, other := range found.Layers {
-		if other.Annotations[cosign.SignatureAnnotation] != signature {
+		if other.Annotations[SignatureAnnotation] != signature {
 			layers = append(layers, other)
 		}
 	}
@@ -219,7 +219,7 @@ func explainPush(ctx context.Context, doing string, err error) error {
 		code = answer.StatusCode
 	}
 	switch {
-	case ctx.Err() == nil && credentials.CertificateAdvice(err) != "":
+	case ctx.Err() == nil && access.CertificateAdvice(err) != "":
 		return refused("the registry's certificate is not trusted, has expired or is for other names: correct it, or " +
 			"name its authority with --ca-file")
 	case errors.Is(err, auth.ErrBasicCredentialNotFound) || code == http.StatusUnauthorized:

@@ -21,8 +21,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
-	"github.com/bunsen-os/bunsen/source/cosign"
-	"github.com/bunsen-os/bunsen/source/dial"
+	"github.com/bunsen-os/bunsen/source/access"
 	"github.com/bunsen-os/bunsen/source/oci"
 )
 
@@ -45,7 +44,7 @@ func artifact(t *testing.T, content string) oci.Artifact {
 }
 
 // privateKey returns a key, and the Secret with its public key.
-func privateKey(t *testing.T) (cosign.PrivateKey, *cosign.Keys) {
+func privateKey(t *testing.T) (oci.PrivateKey, *oci.Keys) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -55,7 +54,7 @@ func privateKey(t *testing.T) (cosign.PrivateKey, *cosign.Keys) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own, err := cosign.ParsePrivateKey(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), nil)
+	own, err := oci.ParsePrivateKey(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +62,7 @@ func privateKey(t *testing.T) (cosign.PrivateKey, *cosign.Keys) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys, err := cosign.ParseKeys(map[string][]byte{"cosign.pub": pem.EncodeToMemory(&pem.Block{
+	keys, err := oci.ParseKeys(map[string][]byte{"cosign.pub": pem.EncodeToMemory(&pem.Block{
 		Type:  "PUBLIC KEY",
 		Bytes: public,
 	})})
@@ -74,13 +73,13 @@ func privateKey(t *testing.T) (cosign.PrivateKey, *cosign.Keys) {
 }
 
 // send pushes an artifact to the tag stable with a password.
-func (s *server) send(t *testing.T, a oci.Artifact, key *cosign.PrivateKey, password string) error {
+func (s *server) send(t *testing.T, a oci.Artifact, key *oci.PrivateKey, password string) error {
 	t.Helper()
 	to, err := oci.ParseTarget("oci://" + s.host() + "/team/cfg:stable")
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport, err := dial.New(source.Address{}, s.secret(nil), nil)
+	transport, err := access.NewConnect(source.Address{}, s.secret(nil), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

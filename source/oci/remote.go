@@ -14,8 +14,8 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
-	"github.com/bunsen-os/bunsen/source/cosign"
-	"github.com/bunsen-os/bunsen/source/credentials"
+
+	"github.com/bunsen-os/bunsen/source/access"
 	"github.com/bunsen-os/bunsen/source/memory"
 )
 
@@ -40,7 +40,7 @@ type Config struct {
 	// Memory is the budget that the sources of a process share; nil: no limit.
 	Memory *memory.Budget
 	// Keys must have signed the artifact. If Keys is nil, no signature is required.
-	Keys *cosign.Keys
+	Keys *Keys
 }
 
 // Remote is one repository of a registry. Remote is safe for concurrent use.
@@ -48,7 +48,7 @@ type Remote struct {
 	url    string
 	ref    v1alpha1.GitRef
 	limits source.Limits
-	keys   *cosign.Keys
+	keys   *Keys
 	repo   *remote.Repository
 }
 
@@ -59,7 +59,7 @@ const (
 )
 
 // secretKeys are the keys of a Secret that a connection to a registry uses.
-var secretKeys = []string{"bearerToken", "ca.crt", credentials.HostsKey, "password", "tls.crt", "tls.key", "username"}
+var secretKeys = []string{"bearerToken", "ca.crt", access.HostsKey, "password", "tls.crt", "tls.key", "username"}
 
 // New checks the configuration and sends no request. Errors are Stalled faults: InvalidSpec for the URL and the ref,
 // AuthenticationFailed for the Secret.
@@ -88,8 +88,8 @@ func New(c Config) (*Remote, error) {
 
 // newClient returns a client that authenticates with the Secret.
 func newClient(a source.Address, at registry.Reference, c Config) (*auth.Client, error) {
-	if err := errors.Join(credentials.CheckKeys(c.Secret, secretKeys), credentials.CheckHosts(a, c.Secret,
-		c.HostsRequired), credentials.CheckLogin(c.Secret)); err != nil {
+	if err := errors.Join(access.CheckKeys(c.Secret, secretKeys), access.CheckHosts(a, c.Secret,
+		c.HostsRequired), access.CheckLogin(c.Secret)); err != nil {
 		return nil, err
 	}
 	user, password, token := string(c.Secret["username"]), string(c.Secret["password"]), string(c.Secret["bearerToken"])
@@ -97,7 +97,7 @@ func newClient(a source.Address, at registry.Reference, c Config) (*auth.Client,
 	return &auth.Client{
 		Client: (&guard{
 			base: c.Transport, registry: at.Host(),
-			to: credentials.RecipientsOf(a, c.Secret), memory: c.Memory,
+			to: access.RecipientsOf(a, c.Secret), memory: c.Memory,
 			lacksPassword: token != "" || (user == "") != (password == ""),
 		}).client(),
 		Credential: func(_ context.Context, host string) (auth.Credential, error) {

@@ -22,8 +22,6 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
-	"github.com/bunsen-os/bunsen/source/archive"
-	"github.com/bunsen-os/bunsen/source/cosign"
 )
 
 const (
@@ -63,7 +61,7 @@ func (r *Remote) Tree(ctx context.Context, picked source.Picked, path string,
 		return source.Tree{}, fmt.Errorf("%s: %w", doing, err)
 	}
 	defer root.Close()
-	inventory, err := r.unpack(ctx, layer, archive.Reader{
+	inventory, err := r.unpack(ctx, layer, ArchiveReader{
 		Folder: folder, At: picked.Revision(), Limits: r.limits,
 		Into: directory{root},
 	})
@@ -130,7 +128,7 @@ func contentOf(m ocispec.Manifest) (ocispec.Descriptor, error) {
 }
 
 // unpack reads the files of a layer. unpack compares the digest at the end, so nobody may use the files after an error.
-func (r *Remote) unpack(ctx context.Context, layer ocispec.Descriptor, into archive.Reader) (*source.Inventory, error) {
+func (r *Remote) unpack(ctx context.Context, layer ocispec.Descriptor, into ArchiveReader) (*source.Inventory, error) {
 	if layer.Size > r.limits.Bytes {
 		return nil, invalid("the artifact has %d bytes, at most %d: leave out what is not configuration", layer.Size,
 			r.limits.Bytes)
@@ -196,7 +194,7 @@ func (r *Remote) signer(ctx context.Context, hash string) (string, error) {
 	}
 	var why []string
 	for _, layer := range m.Layers[:min(len(m.Layers), maxSignatures)] {
-		if layer.MediaType != cosign.StatementType || layer.Size > cosign.MaxStatement ||
+		if layer.MediaType != StatementType || layer.Size > MaxStatement ||
 			layer.Digest.Validate() != nil {
 			continue
 		}
@@ -204,7 +202,7 @@ func (r *Remote) signer(ctx context.Context, hash string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		signer, err := r.keys.Signer(text, layer.Annotations[cosign.SignatureAnnotation], "sha256:"+hash)
+		signer, err := r.keys.Signer(text, layer.Annotations[SignatureAnnotation], "sha256:"+hash)
 		if err == nil {
 			return signer, nil
 		}
@@ -221,7 +219,7 @@ func (r *Remote) blob(ctx context.Context, at ocispec.Descriptor) ([]byte, error
 		return nil, err
 	}
 	defer body.Close()
-	raw, err := io.ReadAll(io.LimitReader(body, cosign.MaxStatement+1))
+	raw, err := io.ReadAll(io.LimitReader(body, MaxStatement+1))
 	if err != nil {
 		return nil, err
 	}
@@ -241,10 +239,6 @@ func describe(m ocispec.Manifest, p source.Picked, url string) source.Commit {
 		Author: cmp.Or(note(ocispec.AnnotationAuthors), note(ocispec.AnnotationSource)), Subject: subject,
 		Time: source.CommitTime(created),
 	}
-}
-
-func invalid(format string, args ...any) error {
-	return fault.NewStalled(v1alpha1.ReasonInvalidTree, fmt.Errorf(format, args...))
 }
 
 // directory writes the files of an archive below a directory.

@@ -6,38 +6,38 @@ import (
 	"slices"
 )
 
-// decided are the types of package policy for refusals, effects and actions. nodeChecks are the packages that may
+// decided are the types of package disruption for refusals, effects and actions. nodeChecks are the packages that may
 // refuse a config for facts that only a host has.
 var (
 	decided    = []string{"Action", "Change", "Changes", "Costed", "Decision", "Refusal"}
-	nodeChecks = []string{"mcd/desired", "mcd/plan", "mcd/once"}
+	nodeChecks = []string{"mcd/plan", "mcd/once"}
 )
 
-// policyAloneDecides reports code outside of package policy that creates a refusal, an effect or an action. The review
-// and the daemon must agree, so both use the results of package policy.
+// policyAloneDecides reports code outside of package disruption that creates a refusal, an effect or an action. The
+// review and the daemon must agree, so both use the results of package disruption.
 func policyAloneDecides(r Repo) []Violation {
 	var vs []Violation
 	for _, p := range r.Packages {
-		if p.Dir == "internal/policy" || p.Dir == "test" || covers("test/...", p.Dir) {
+		if p.Dir == "internal/disruption" || p.Dir == "test" || covers("test/...", p.Dir) {
 			continue
 		}
 		for _, f := range p.production() {
-			local := f.local(r.Module + "/internal/policy")
+			local := f.local(r.Module + "/internal/disruption")
 			if local == "" {
 				continue
 			}
 			ast.Inspect(f.Syntax, func(n ast.Node) bool {
 				if name := madeOf(n, local); slices.Contains(decided, name) {
-					vs = append(vs, Violation{"decides", f.Path, f.where(n), fmt.Sprintf("a policy.%s is made here: "+
-						"package policy alone decides refusals, effects and actions, so that the review shows what "+
-						"nodes do; ask it", name)})
+					vs = append(vs, Violation{"decides", f.Path, f.where(n), fmt.Sprintf("a disruption.%s is made "+
+						"here: package disruption alone decides refusals, effects and actions, so that the review "+
+						"shows what nodes do; ask it", name)})
 				}
 				return true
 			})
-			f.eachCall(r.Module+"/internal/policy", func(sel *ast.SelectorExpr) {
+			f.eachCall(r.Module+"/internal/disruption", func(sel *ast.SelectorExpr) {
 				if sel.Sel.Name == "OnNode" && !slices.Contains(nodeChecks, p.Dir) {
-					vs = append(vs, Violation{"decides", f.Path, f.where(sel), "only mcd/desired, mcd/plan and " +
-						"mcd/once know a host: a refusal from configs alone belongs to package policy"})
+					vs = append(vs, Violation{"decides", f.Path, f.where(sel), "only mcd/plan and " +
+						"mcd/once know a host: a refusal from configs alone belongs to package disruption"})
 				}
 			})
 		}

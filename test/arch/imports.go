@@ -14,6 +14,8 @@ type imported struct {
 	room Room
 	path string
 	at   string // path:line
+	// kind says which I/O the file may do.
+	kind Kind
 }
 
 // eachImport calls f for every import of production code in the root module
@@ -26,10 +28,19 @@ func eachImport(r Repo, f func(imported)) {
 		}
 		for _, file := range p.production() {
 			for _, spec := range file.Syntax.Imports {
-				f(imported{p, room, unquote(spec), file.where(spec)})
+				f(imported{p, room, unquote(spec), file.where(spec), room.kindOf(file.Path)})
 			}
 		}
 	}
+}
+
+// where names the room, and the file if its room has files of two kinds.
+func (i imported) where() string {
+	if i.room.Kind == Mixed {
+		file, _, _ := strings.Cut(i.at, ":")
+		return file
+	}
+	return i.pkg.Dir
 }
 
 func (i imported) violation(rule, message string) Violation {
@@ -91,8 +102,8 @@ func nobodyImportsAShell(r Repo) []Violation {
 func isPart(a, b Room) bool {
 	below := func(x, dir string) bool { return strings.HasPrefix(x, dir+"/") }
 	whole, _ := roomOf(Rooms, path.Dir(a.Prefix))
-	siblings := whole.Kind == Shell && below(a.Prefix, whole.Prefix) && below(b.Prefix, whole.Prefix)
-	return a.Kind == Shell && b.Kind == Shell && (below(a.Prefix, b.Prefix) || below(b.Prefix, a.Prefix) || siblings)
+	siblings := whole.Kind.shell() && below(a.Prefix, whole.Prefix) && below(b.Prefix, whole.Prefix)
+	return a.Kind.shell() && b.Kind.shell() && (below(a.Prefix, b.Prefix) || below(b.Prefix, a.Prefix) || siblings)
 }
 
 // theWallStands reports imports between the code of the three processes. They share only names and types.
@@ -149,9 +160,9 @@ func pureRoomsStayPure(r Repo) []Violation {
 			return
 		}
 		for _, w := range worldly {
-			if covers(w.Prefix+"/...", i.path) && slices.Contains(w.Kinds, i.room.Kind) {
-				vs = append(vs, i.violation("std", fmt.Sprintf("%s (kind %s) imports %s, which %s", i.pkg.Dir,
-					i.room.Kind, i.path, w.Because)))
+			if covers(w.Prefix+"/...", i.path) && slices.Contains(w.Kinds, i.kind) {
+				vs = append(vs, i.violation("std", fmt.Sprintf("%s (kind %s) imports %s, which %s", i.where(),
+					i.kind, i.path, w.Because)))
 				return
 			}
 		}
@@ -168,13 +179,16 @@ func librariesAreNamed(r Repo) []Violation {
 			return
 		}
 		for _, lib := range i.room.Libraries {
+			if i.room.Kind == Mixed && i.kind == Pure && slices.Contains(kubeClient, lib) {
+				continue // A decision asks no API server.
+			}
 			if lib == "*" || i.path == lib || strings.HasPrefix(i.path, lib) {
 				return
 			}
 		}
 		vs = append(vs, i.violation("library", fmt.Sprintf("%s (kind %s) imports %s, which is not among its "+
 			"libraries: %s. Move the call to the room that has it, or name the library in test/arch/rooms.go with "+
-			"a reason", i.pkg.Dir, i.room.Kind, i.path, i.room.Because)))
+			"a reason", i.where(), i.kind, i.path, i.room.Because)))
 	})
 	return vs
 }
@@ -184,8 +198,14 @@ var worldlyCalls = map[string]struct {
 	names   []string
 	because string
 }{
-	"time": {[]string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}, "reads the clock: take now as an argument"},
-	"fmt":  {[]string{"Print", "Printf", "Println", "Scan", "Scanf", "Scanln"}, "writes to the process's output: return the text, or take an io.Writer"},
+	"time": {
+		[]string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"},
+		"reads the clock: take now as an argument",
+	},
+	"fmt": {
+		[]string{"Print", "Printf", "Println", "Scan", "Scanf", "Scanln"},
+		"writes to the process's output: return the text, or take an io.Writer",
+	},
 }
 
 // pureRoomsTakeTheClock reports uses of the clock and of printing in rooms without I/O.
@@ -193,17 +213,18 @@ func pureRoomsTakeTheClock(r Repo) []Violation {
 	var vs []Violation
 	for _, p := range r.inRoot() {
 		room, _ := roomOf(Rooms, p.Dir)
-		if !room.Kind.free() {
-			continue
-		}
 		for _, f := range p.production() {
+			if !room.kindOf(f.Path).free() {
+				continue
+			}
 			for pkg, calls := range worldlyCalls {
 				f.eachCall(pkg, func(sel *ast.SelectorExpr) {
 					if slices.Contains(calls.names, sel.Sel.Name) {
 						name := pkg + "." + sel.Sel.Name
 						vs = append(vs, Violation{
 							"clock", p.Dir + "->" + name, f.where(sel),
-							fmt.Sprintf("%s (kind %s) uses %s, which %s", p.Dir, room.Kind, name, calls.because),
+							fmt.Sprintf("%s (kind %s) uses %s, which %s", p.Dir, room.kindOf(f.Path), name,
+								calls.because),
 						})
 					}
 				})

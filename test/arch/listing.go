@@ -14,7 +14,7 @@ var readsByPath = map[string][]string{
 }
 
 // treeMakers list what a commit consists of, each with source.Inventory.
-var treeMakers = []string{"source/git", "source/oci", "source/store"}
+var treeMakers = []string{"source/git", "source/oci", "source/repository"}
 
 // commitsAreListedOnce reports code that finds the files of a commit in another way than the renderer. With two ways,
 // a review, a check or a command reads a link, an ignored file or a nested repository that the cluster does not, or the

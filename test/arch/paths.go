@@ -30,7 +30,7 @@ var byPath = map[string][]string{
 func hostPathsAreOpenedInOnePlace(r Repo) []Violation {
 	var vs []Violation
 	for _, p := range r.inRoot() {
-		if side(p.Dir) != "mcd" || p.Dir == "mcd/host/linux/beneath" || roomKind(p.Dir) == Test {
+		if side(p.Dir) != "mcd" || p.Dir == "mcd/linux/beneath" || roomKind(p.Dir) == Test {
 			continue
 		}
 		for _, f := range p.production() {
@@ -40,7 +40,7 @@ func hostPathsAreOpenedInOnePlace(r Repo) []Violation {
 						vs = append(vs, Violation{
 							"host-path", f.Path, f.where(sel),
 							fmt.Sprintf("%s.%s follows the links of whoever put them on the way: open the directory "+
-								"with mcd/host/linux/beneath, and use a call that takes its descriptor", sel.X,
+								"with mcd/linux/beneath, and use a call that takes its descriptor", sel.X,
 								sel.Sel.Name),
 						})
 					}

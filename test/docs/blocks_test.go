@@ -14,7 +14,7 @@ import (
 	v35 "github.com/coreos/ignition/v2/config/v3_5"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/bunsen-os/bunsen/internal/artifact/mirrors"
+	"github.com/bunsen-os/bunsen/internal/download"
 	"github.com/bunsen-os/bunsen/internal/review"
 	"github.com/bunsen-os/bunsen/source"
 )
@@ -56,7 +56,7 @@ func TestEveryBlockIsWhatItSays(t *testing.T) {
 
 // checkMirrors reads a block as registries.conf.
 func checkMirrors(t *testing.T, b block) {
-	if err := mirrors.Read(mirrors.File{Name: b.String(), Text: []byte(b.text)}).Err(); err != nil {
+	if err := download.ParseMirrors(download.MirrorFile{Name: b.String(), Text: []byte(b.text)}).Err(); err != nil {
 		t.Error(err)
 	}
 }

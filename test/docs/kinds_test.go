@@ -15,9 +15,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/bunsen-os/bunsen/api/nodetable"
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/transpile/nodefacts"
+	"github.com/bunsen-os/bunsen/transpile/kinds"
 )
 
 // yamlKind is something that a block of YAML can be.
@@ -167,12 +167,12 @@ func butaneBlock(t *testing.T, _ block, n *yaml.Node, text string) {
 	stubs(n, path.Dir(file), files)
 	facts := map[string]string{}
 	for _, m := range fact.FindAllStringSubmatch(text, -1) {
-		if m[1] != nodetable.NameFact {
+		if m[1] != machineconfig.NameFact {
 			facts[m[1]] = m[1] + ": x"
 		}
 	}
 	if strings.Contains(text, "${node.") {
-		files[path.Dir(file)+"/"+nodefacts.File] = "worker-1: {" + strings.Join(slices.Sorted(maps.Values(facts)),
+		files[path.Dir(file)+"/"+kinds.NodeFactsFile] = "worker-1: {" + strings.Join(slices.Sorted(maps.Values(facts)),
 			", ") + "}\n"
 	}
 	builds(t, withPool(path.Base(path.Dir(file)), files))
@@ -187,7 +187,7 @@ func nodeTable(_ block, n *yaml.Node) bool {
 	if err != nil || n.Kind != yaml.MappingNode {
 		return false
 	}
-	rows, isTable, found := nodefacts.Read(nodefacts.File, text)
+	rows, isTable, found := kinds.ReadNodeFacts(kinds.NodeFactsFile, text)
 	return isTable && len(rows) > 0 && len(found) == 0
 }
 

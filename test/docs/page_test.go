@@ -218,7 +218,7 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := 0
-	for _, file := range append(sources, "internal/policy/secret/credential.go") {
+	for _, file := range append(sources, "internal/secretmask/credential.go") {
 		text, err := fs.ReadFile(root, file)
 		if err != nil {
 			t.Fatal(err)

@@ -106,9 +106,9 @@ func (s sources) reasons() map[string]string {
 			out[value] = "reconcile/status." + name
 		}
 	})
-	s.constants("reconcile/rollout", func(name, typeName, value string) {
+	s.constants("reconcile/rollout/poolstate", func(name, typeName, value string) {
 		if typeName == "Cause" {
-			out[value] = "reconcile/rollout." + name
+			out[value] = "reconcile/rollout/poolstate." + name
 		}
 	})
 	s.constants("mcd/report", func(name, typeName, value string) {
@@ -117,7 +117,7 @@ func (s sources) reasons() map[string]string {
 		}
 	})
 	for file, parsed := range s {
-		if !strings.HasPrefix(file, "reconcile/controller/") {
+		if !strings.HasPrefix(file, "reconcile/") {
 			continue
 		}
 		add := func(name ast.Expr, value ast.Expr) {

@@ -10,15 +10,15 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 )
 
 // change is one that somebody could propose.
 type change struct {
 	says      string
 	from, to  machineconfig.Config
-	policy    policy.Policy
-	overrides policy.Overrides
+	policy    disruption.Policy
+	overrides disruption.Overrides
 	// whole: its items make sense together only.
 	whole bool
 	// plain: the OS of the machine cannot change its image, kernel or packages.
@@ -26,24 +26,24 @@ type change struct {
 }
 
 // house is a policy with a rule of every kind.
-var house = policy.Policy{
-	Files: []policy.Rule{
-		{Name: "/etc/drain", Actions: []policy.Action{{Type: policy.ActionDrain}, {Type: policy.ActionReload, Service: "a.service"}}},
-		{Name: "/etc/reload", Actions: []policy.Action{{Type: policy.ActionReload, Service: "a.service"}}},
-		{Name: "/etc/restart", Actions: []policy.Action{{Type: policy.ActionRestart, Service: "a.service"}}},
-		{Name: "/etc/both", Actions: []policy.Action{{Type: policy.ActionDaemonReload}, {Type: policy.ActionReload, Service: "b.service"}, {Type: policy.ActionRestart, Service: "c.service"}}},
-		{Name: "/etc/none", Actions: []policy.Action{{Type: policy.ActionNone}}},
-		{Name: "/etc/list", Actions: []policy.Action{{Type: policy.ActionRestart, Service: "a.service"}, {Type: policy.ActionRestart, Service: "b.service"}, {Type: policy.ActionRestart, Service: "a.service"}}},
-		{Name: "/etc/special", Actions: []policy.Action{{Type: policy.ActionSpecial}}},
-		{Name: policy.RegistriesConf, Actions: []policy.Action{{Type: policy.ActionSpecial}}},
-		{Name: "/etc/none/reboot", Actions: []policy.Action{{Type: policy.ActionReboot}}},
+var house = disruption.Policy{
+	Files: []disruption.Rule{
+		{Name: "/etc/drain", Actions: []disruption.Action{{Type: disruption.ActionDrain}, {Type: disruption.ActionReload, Service: "a.service"}}},
+		{Name: "/etc/reload", Actions: []disruption.Action{{Type: disruption.ActionReload, Service: "a.service"}}},
+		{Name: "/etc/restart", Actions: []disruption.Action{{Type: disruption.ActionRestart, Service: "a.service"}}},
+		{Name: "/etc/both", Actions: []disruption.Action{{Type: disruption.ActionDaemonReload}, {Type: disruption.ActionReload, Service: "b.service"}, {Type: disruption.ActionRestart, Service: "c.service"}}},
+		{Name: "/etc/none", Actions: []disruption.Action{{Type: disruption.ActionNone}}},
+		{Name: "/etc/list", Actions: []disruption.Action{{Type: disruption.ActionRestart, Service: "a.service"}, {Type: disruption.ActionRestart, Service: "b.service"}, {Type: disruption.ActionRestart, Service: "a.service"}}},
+		{Name: "/etc/special", Actions: []disruption.Action{{Type: disruption.ActionSpecial}}},
+		{Name: disruption.RegistriesConf, Actions: []disruption.Action{{Type: disruption.ActionSpecial}}},
+		{Name: "/etc/none/reboot", Actions: []disruption.Action{{Type: disruption.ActionReboot}}},
 	},
-	Units: []policy.Rule{
-		{Name: "none.service", Actions: []policy.Action{{Type: policy.ActionNone}}},
-		{Name: "restarts.service", Actions: []policy.Action{{Type: policy.ActionDaemonReload}, {Type: policy.ActionRestart, Service: "restarts.service"}}},
-		{Name: "drains.service", Actions: []policy.Action{{Type: policy.ActionDrain}, {Type: policy.ActionDaemonReload}}},
+	Units: []disruption.Rule{
+		{Name: "none.service", Actions: []disruption.Action{{Type: disruption.ActionNone}}},
+		{Name: "restarts.service", Actions: []disruption.Action{{Type: disruption.ActionDaemonReload}, {Type: disruption.ActionRestart, Service: "restarts.service"}}},
+		{Name: "drains.service", Actions: []disruption.Action{{Type: disruption.ActionDrain}, {Type: disruption.ActionDaemonReload}}},
 	},
-	SSHKey: []policy.Action{{Type: policy.ActionRestart, Service: "sshd.service"}},
+	SSHKey: []disruption.Action{{Type: disruption.ActionRestart, Service: "sshd.service"}},
 }
 
 const (
@@ -96,10 +96,10 @@ var written = []struct {
 	{says: "a file that reboots below one that does nothing", to: files(file("/etc/none/reboot", "x"), file("/etc/none/x", "x")), house: true},
 	{says: "a path that only begins like a rule's", to: files(file("/etc/reloaded", "x")), house: true},
 	{says: "Special on a path that is not the container registries'", to: files(file("/etc/special", "x")), house: true},
-	{says: "registries that are only appended", from: files(file(policy.RegistriesConf, search)), to: files(file(policy.RegistriesConf, more))},
-	{says: "registries that change places", from: files(file(policy.RegistriesConf, more)), to: files(file(policy.RegistriesConf, other))},
-	{says: "registries that are removed", from: files(file(policy.RegistriesConf, search))},
-	{says: "registries beside a reload and a drain", from: files(file(policy.RegistriesConf, search)), to: files(file(policy.RegistriesConf, more), file("/etc/drain/a", "x"), file("/etc/reload", "x")), house: true},
+	{says: "registries that are only appended", from: files(file(disruption.RegistriesConf, search)), to: files(file(disruption.RegistriesConf, more))},
+	{says: "registries that change places", from: files(file(disruption.RegistriesConf, more)), to: files(file(disruption.RegistriesConf, other))},
+	{says: "registries that are removed", from: files(file(disruption.RegistriesConf, search))},
+	{says: "registries beside a reload and a drain", from: files(file(disruption.RegistriesConf, search)), to: files(file(disruption.RegistriesConf, more), file("/etc/drain/a", "x"), file("/etc/reload", "x")), house: true},
 	{says: "a unit that no rule covers", to: unit("new.service", `,"enabled":true`)},
 	{says: "a unit with the rule None", to: unit("none.service", `,"enabled":true`), house: true},
 	{says: "a unit that restarts itself", from: unit("restarts.service", ""), to: unit("restarts.service", `,"enabled":true`), house: true},
@@ -182,7 +182,7 @@ func changes(t *testing.T) (all []change) {
 	t.Helper()
 	for _, w := range written {
 		c := change{
-			says: w.says, from: specOf(t, w.from), to: specOf(t, w.to), policy: policy.Default(),
+			says: w.says, from: specOf(t, w.from), to: specOf(t, w.to), policy: disruption.Default(),
 			whole: w.whole,
 		}
 		if w.house {
@@ -200,10 +200,10 @@ func changes(t *testing.T) (all []change) {
 	} {
 		all = append(all, change{
 			says: "within the original's limits: " + limits, from: specOf(t, ""),
-			to: specOf(t, limits), policy: policy.Default(), overrides: policy.Overrides{OpenShift: true},
+			to: specOf(t, limits), policy: disruption.Default(), overrides: disruption.Overrides{OpenShift: true},
 		})
 	}
-	for _, r := range policy.Default().Files {
+	for _, r := range disruption.Default().Files {
 		x, y := files(file(r.Name, "x")), files(file(r.Name, "y"))
 		for says, pair := range map[string][2]string{
 			"added": {"", x}, "changed": {x, y}, "removed": {x, ""},
@@ -211,14 +211,14 @@ func changes(t *testing.T) (all []change) {
 		} {
 			all = append(all, change{
 				says: "default rule " + r.Name + " " + says, from: specOf(t, pair[0]),
-				to: specOf(t, pair[1]), policy: policy.Default(),
+				to: specOf(t, pair[1]), policy: disruption.Default(),
 			})
 		}
 	}
-	for _, r := range policy.Default().Units {
+	for _, r := range disruption.Default().Units {
 		all = append(all, change{
 			says: "default rule " + r.Name, from: specOf(t, ""),
-			to: specOf(t, unit(r.Name, `,"enabled":true`)), policy: policy.Default(),
+			to: specOf(t, unit(r.Name, `,"enabled":true`)), policy: disruption.Default(),
 		})
 	}
 	return append(all, recorded(t)...)
@@ -244,11 +244,13 @@ func recorded(t *testing.T) (all []change) {
 	for _, v := range vectors.Actions {
 		c := change{
 			says: "vector " + v.Case, from: configOf(t, v.Old), to: configOf(t, v.New),
-			policy: policy.Default(),
+			policy: disruption.Default(),
 		}
 		if v.Policy != nil {
 			if c.policy,
-				err = policy.FromStatus(operatorv1.NodeDisruptionPolicyStatus{ClusterPolicies: *v.Policy}); err != nil {
+				err = disruption.FromStatus(operatorv1.NodeDisruptionPolicyStatus{
+				ClusterPolicies: *v.Policy,
+			}); err != nil {
 				t.Fatal(err)
 			}
 		}

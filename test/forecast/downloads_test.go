@@ -17,14 +17,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/bunsen-os/bunsen/api/contentstore"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/policy"
+
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/internal/review"
-	"github.com/bunsen-os/bunsen/internal/review/downloads"
+
 	"github.com/bunsen-os/bunsen/mcd/fetch"
-	"github.com/bunsen-os/bunsen/mcd/host/linux/content"
-	hostfiles "github.com/bunsen-os/bunsen/mcd/host/linux/files"
+	linuxfiles "github.com/bunsen-os/bunsen/mcd/linux/files"
 )
 
 // storedFile is a file of a config: which contents it has, whether they are in the content store, and whether a text
@@ -55,7 +54,7 @@ func storedConfig(all map[string]storedFile) machineconfig.Config {
 			FileEmbedded1: ign.FileEmbedded1{Contents: ign.Resource{Source: &inline}},
 		}
 		if f.stored {
-			file.Contents = contentstore.Resource(hashOf(contentsOf(f.contents)))
+			file.Contents = machineconfig.ContentResource(hashOf(contentsOf(f.contents)))
 		} else if f.hasMore {
 			more := "data:,more"
 			file.Append = []ign.Resource{{Source: &more}}
@@ -85,7 +84,7 @@ func (r *recorder) Get(_ context.Context, address string, _ map[string]string) (
 // TestTheReviewListsExactlyWhatAMachineDownloads: for random pairs of configs, a machine that runs the first downloads
 // for the second what the review lists, with the sizes that it says.
 func TestTheReviewListsExactlyWhatAMachineDownloads(t *testing.T) {
-	sizes := downloads.Sizes{}
+	sizes := review.DownloadSizes{}
 	for n := range 3 {
 		sizes[hashOf(contentsOf(n))] = int64(len(contentsOf(n)))
 	}
@@ -109,7 +108,7 @@ func TestTheReviewListsExactlyWhatAMachineDownloads(t *testing.T) {
 			}}}
 		}
 		var said recorder
-		for _, f := range review.Compare(side("a", from), side("b", to), policy.Default()).Pools[0].Fetches {
+		for _, f := range review.Compare(side("a", from), side("b", to), disruption.Default()).Pools[0].Fetches {
 			said.sources, said.bytes = append(said.sources, f.Source), append(said.bytes, f.Bytes)
 		}
 		done := download(t, from, to)
@@ -129,13 +128,13 @@ func TestTheReviewListsExactlyWhatAMachineDownloads(t *testing.T) {
 func download(t *testing.T, from, to map[string]storedFile) recorder {
 	t.Helper()
 	dir := t.TempDir()
-	root, err := hostfiles.Open(dir)
+	root, err := linuxfiles.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer root.Close()
 	var done recorder
-	store := content.New(root)
+	store := linuxfiles.NewContentStore(root)
 	f := fetch.Fetcher{Files: root, Store: store, Partials: store, Web: func(fetch.Access) fetch.Web { return &done }}
 	for path, file := range from {
 		text := contentsOf(file.contents)

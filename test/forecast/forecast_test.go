@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/internal/review"
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host"
@@ -50,7 +50,7 @@ func TestWhatAReviewSaysIsWhatTheDaemonDoes(t *testing.T) {
 			for _, item := range said.Items {
 				items++
 				alone := c
-				alone.to = only(t, c, policy.ChangeKind(item.Kind), item.Path)
+				alone.to = only(t, c, disruption.ChangeKind(item.Kind), item.Path)
 				one := reviewOf(t, alone)
 				if len(one.Items) != 1 || one.Items[0].Path != item.Path || !slices.Equal(one.Items[0].Actions,
 					item.Actions) {
@@ -206,7 +206,7 @@ func explained(t *testing.T, c change, said forecast, done deed, each bool) {
 		}
 		known := false
 		for i, item := range said.Items {
-			if about(c, policy.ChangeKind(item.Kind), item.Path, s) {
+			if about(c, disruption.ChangeKind(item.Kind), item.Path, s) {
 				known, stepped[i] = true, true
 			}
 		}
@@ -219,7 +219,7 @@ func explained(t *testing.T, c change, said forecast, done deed, each bool) {
 			break
 		}
 		later := slices.ContainsFunc(said.NewNodesOnly, func(text string) bool {
-			return item.Kind == string(policy.KindFirstBootKargs) && strings.HasPrefix(text, "kernelArguments") ||
+			return item.Kind == string(disruption.KindFirstBootKargs) && strings.HasPrefix(text, "kernelArguments") ||
 				item.Path != "" && strings.Contains(text, " "+item.Path+":")
 		})
 		if _, kept := keeps[item.Kind+" "+item.Path]; stepped[i] == later && !(kept && item.Change == "removed") {
@@ -257,26 +257,26 @@ func bookkeeping(p string) bool {
 }
 
 // about tells whether a step may come from an item: the thing itself, and the directories in the way to it.
-func about(c change, kind policy.ChangeKind, name string, s host.Step) bool {
+func about(c change, kind disruption.ChangeKind, name string, s host.Step) bool {
 	within := func(p string) bool {
 		onTheWay := s.Verb == host.MakeDir || s.Verb == host.Remove && s.Before.Entry.Kind == host.Dir
 		return s.Target == p || onTheWay && strings.HasPrefix(p, s.Target+"/")
 	}
 	switch kind {
-	case policy.KindFile, policy.KindDirectory, policy.KindLink:
+	case disruption.KindFile, disruption.KindDirectory, disruption.KindLink:
 		return within(name)
-	case policy.KindUnit:
+	case disruption.KindUnit:
 		return s.Target == name || within(host.UnitDir+"/"+name) || strings.HasPrefix(s.Target, host.UnitDir+"/"+name+
 			".d")
-	case policy.KindUser:
+	case disruption.KindUser:
 		return s.Target == name || slices.ContainsFunc(homesOf(c, name), func(home string) bool {
 			return strings.HasPrefix(s.Target+"/", home+"/") || within(home)
 		})
-	case policy.KindGroup:
+	case disruption.KindGroup:
 		return s.Target == name && (s.Verb == host.SetGroup || s.Verb == host.DropGroup)
 	}
-	return kind == map[host.Verb]policy.ChangeKind{
-		host.SetKargs: policy.KindKargs, host.SetKernelType: policy.KindKernelType,
-		host.SetExtensions: policy.KindExtensions, host.SetImage: policy.KindOSImage,
+	return kind == map[host.Verb]disruption.ChangeKind{
+		host.SetKargs: disruption.KindKargs, host.SetKernelType: disruption.KindKernelType,
+		host.SetExtensions: disruption.KindExtensions, host.SetImage: disruption.KindOSImage,
 	}[s.Verb]
 }

@@ -16,12 +16,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/api/nodetable"
-	"github.com/bunsen-os/bunsen/api/secretref"
+
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/review"
 	"github.com/bunsen-os/bunsen/reconcile/render"
-	rendercache "github.com/bunsen-os/bunsen/reconcile/render/cache"
+
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile"
 )
@@ -105,7 +104,7 @@ func renderedTable(t *testing.T, r table) (review.Side, render.Rendered, []trans
 	if res.Report.Fatal() {
 		t.Fatalf("%+v:\n%s", r, res.Report)
 	}
-	out := review.Render(res, &rendercache.Renderer{}, render.Defaults{})
+	out := review.Render(res, &render.Renderer{}, render.Defaults{})
 	if out.Err != nil {
 		t.Fatal(out.Err)
 	}
@@ -181,7 +180,7 @@ func liveSides(t *testing.T, was, is render.Rendered, fragments [2][]transpile.F
 	}
 	base, head = review.Side{Name: "side", Pools: map[string]review.Pool{}},
 		review.Side{Name: "side", Pools: map[string]review.Pool{}}
-	if table := live[nodetable.Name("worker")]; table != nil {
+	if table := live[machineconfig.FactName("worker")]; table != nil {
 		base.Pools["worker"], head.Pools["worker"], byTable = change.WithTable(table)
 	}
 	if byTable {
@@ -201,16 +200,16 @@ func liveSides(t *testing.T, was, is render.Rendered, fragments [2][]transpile.F
 // resolved is a config with the value of each secret, which is its reference in brackets.
 func resolved(t *testing.T, c machineconfig.Config) machineconfig.Config {
 	t.Helper()
-	files, err := secretref.Files(c)
+	files, err := machineconfig.SecretFiles(c)
 	contents := map[string][]byte{}
 	for _, f := range files {
 		var wrong error
-		contents[f.Path], wrong = f.Content.Expand(func(r secretref.Reference) ([]byte, error) {
+		contents[f.Path], wrong = f.Content.Expand(func(r machineconfig.SecretReference) ([]byte, error) {
 			return []byte("<" + r.String() + ">"), nil
 		})
 		err = errors.Join(err, wrong)
 	}
-	out, wrong := secretref.Resolve(c, contents)
+	out, wrong := machineconfig.ResolveSecrets(c, contents)
 	if err := errors.Join(err, wrong); err != nil {
 		t.Fatal(err)
 	}

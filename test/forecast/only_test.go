@@ -7,41 +7,41 @@ import (
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 )
 
 // only is the first config with one item of the second.
-func only(t *testing.T, c change, kind policy.ChangeKind, name string) machineconfig.Config {
+func only(t *testing.T, c change, kind disruption.ChangeKind, name string) machineconfig.Config {
 	t.Helper()
 	out := c.from
 	a, b, o := c.from.Ignition, c.to.Ignition, &out.Ignition
 	switch kind {
-	case policy.KindFile:
+	case disruption.KindFile:
 		o.Storage.Files = swap(a.Storage.Files, b.Storage.Files, name)
-	case policy.KindDirectory:
+	case disruption.KindDirectory:
 		o.Storage.Directories = swap(a.Storage.Directories, b.Storage.Directories, name)
-	case policy.KindLink:
+	case disruption.KindLink:
 		o.Storage.Links = swap(a.Storage.Links, b.Storage.Links, name)
-	case policy.KindUnit:
+	case disruption.KindUnit:
 		o.Systemd.Units = swap(a.Systemd.Units, b.Systemd.Units, name)
-	case policy.KindUser:
+	case disruption.KindUser:
 		o.Passwd.Users = swap(a.Passwd.Users, b.Passwd.Users, name)
-	case policy.KindGroup:
+	case disruption.KindGroup:
 		o.Passwd.Groups = swap(a.Passwd.Groups, b.Passwd.Groups, name)
-	case policy.KindStorage:
+	case disruption.KindStorage:
 		o.Storage.Disks = swap(a.Storage.Disks, b.Storage.Disks, name)
 		o.Storage.Filesystems = swap(a.Storage.Filesystems, b.Storage.Filesystems, name)
 		o.Storage.Raid = swap(a.Storage.Raid, b.Storage.Raid, name)
 		o.Storage.Luks = swap(a.Storage.Luks, b.Storage.Luks, name)
-	case policy.KindIgnition:
+	case disruption.KindIgnition:
 		onlyTold(&o.Ignition, b.Ignition, name)
-	case policy.KindKargs:
+	case disruption.KindKargs:
 		out.KernelArguments = c.to.KernelArguments
-	case policy.KindKernelType:
+	case disruption.KindKernelType:
 		out.KernelType = c.to.KernelType
-	case policy.KindExtensions:
+	case disruption.KindExtensions:
 		out.Extensions = c.to.Extensions
-	case policy.KindOSImage:
+	case disruption.KindOSImage:
 		out.OSImageURL = c.to.OSImageURL
 	default:
 		t.Fatalf("no item of kind %s can be had alone", kind)

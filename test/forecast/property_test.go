@@ -11,7 +11,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
 	"github.com/bunsen-os/bunsen/mcd/plan"
@@ -43,10 +43,10 @@ func TestRandomChangesAreForecast(t *testing.T) {
 		}
 		at, c = i, change{policy: house, from: from, to: randomSpec(t, m)}
 		if i%8 == 1 {
-			c.overrides = policy.Overrides{OpenShift: true}
+			c.overrides = disruption.Overrides{OpenShift: true}
 		}
 		if i%3 == 0 {
-			c.policy = policy.Default()
+			c.policy = disruption.Default()
 		}
 		c.plain = i%5 == 0
 		if !holds(t, c, &n) {
@@ -81,7 +81,7 @@ func holds(t *testing.T, c change, n *counts) bool {
 			n.OnNode++
 		}
 	}
-	if slices.ContainsFunc(done.plan.Refusals, func(r policy.Refusal) bool { return r.Check != "" }) {
+	if slices.ContainsFunc(done.plan.Refusals, func(r disruption.Refusal) bool { return r.Check != "" }) {
 		var decided []string
 		for _, r := range done.plan.Refusals {
 			if r.Check == "" {
@@ -119,7 +119,7 @@ func systemChecked(t *testing.T, c change, said forecast, done deed) int {
 		}
 	}
 	for _, r := range done.plan.Refusals {
-		if r.Check == policy.CheckSystem {
+		if r.Check == disruption.CheckSystem {
 			refused = append(refused, r.Field)
 		}
 	}
@@ -133,7 +133,7 @@ func systemChecked(t *testing.T, c change, said forecast, done deed) int {
 // had, and another update to the same config has nothing to do.
 func arrived(t *testing.T, c change, m *hosttest.Machine) {
 	t.Helper()
-	from, to := policy.Running(c.from, c.to)
+	from, to := disruption.Running(c.from, c.to)
 	wanted := map[string]bool{}
 	for _, f := range to.Ignition.Storage.Files {
 		wanted[f.Path] = true
@@ -198,7 +198,7 @@ func inForce(t *testing.T, m maker) machineconfig.Config {
 	for range 20 {
 		c := randomSpec(t, m)
 		c.FIPS = false
-		if len(machineconfig.Check(c))+len(policy.Invalid(c)) > 0 {
+		if len(machineconfig.Check(c))+len(disruption.Invalid(c)) > 0 {
 			continue
 		}
 		p, _ := planOn(t, machine(), plan.Config{}, plan.Config{Name: "rendered-a", Config: c},

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
@@ -45,7 +45,7 @@ var (
 	paths = []string{
 		"/etc/a", "/etc/a/b", "/etc/a/b/c", "/etc/motd", "/etc/drain/x", "/etc/reload", "/etc/reload/d", "/etc/restart",
 		"/etc/both", "/etc/none/x", "/etc/none/reboot",
-		"/etc/special", "/etc/list", policy.RegistriesConf, "/srv/d", "/srv/d/e", "/srv/d/e/f",
+		"/etc/special", "/etc/list", disruption.RegistriesConf, "/srv/d", "/srv/d/e", "/srv/d/e/f",
 		"/etc/kubernetes/kubelet-ca.crt", "/etc/docker/certs.d/r.example/ca.crt",
 		"/etc/chrony.conf", "/etc/systemd/system/u.service", "/etc/systemd/system/u.service.d",
 		"/etc/systemd/system/restarts.service.d/10-a.conf",
@@ -53,7 +53,7 @@ var (
 	}
 	forbidden = []string{
 		"/var/lib/machine-config-daemon/x", "/etc/machine-config-daemon/currentconfig",
-		"/etc/machine-config-daemon/orig/x", policy.ForceFile, "/etc/.x.bunsen-new",
+		"/etc/machine-config-daemon/orig/x", disruption.ForceFile, "/etc/.x.bunsen-new",
 		"/etc/" + strings.Repeat("n", 246), "/" + strings.Repeat(strings.Repeat("d", 200)+"/", 20) + "x",
 	}
 	houses  = []string{"u.service", "restarts.service", "none.service", "drains.service", "var-data.mount"}

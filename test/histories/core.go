@@ -12,8 +12,8 @@ import (
 // broken puts a worse one in place.
 type Core struct {
 	// Next and Explain decide on a pool.
-	Next    func(poolstate.Facts, time.Time) rollout.Decision
-	Explain func(poolstate.Facts, rollout.Decision, time.Time) []rollout.Waiting
+	Next    func(poolstate.Facts, time.Time) poolstate.Decision
+	Explain func(poolstate.Facts, poolstate.Decision, time.Time) []poolstate.Waiting
 	// Cordon, Uncordon and Rest say how a node is closed and opened.
 	Cordon   func(drain.Cordoned, string) drain.Change
 	Uncordon func(drain.Cordoned) drain.Change

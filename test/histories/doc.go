@@ -3,7 +3,7 @@
 // A History is a Setup and a list of Steps; all chance is in the making of it (Random), so that playing it twice gives
 // the same, and taking a step out of it gives another history: that is how a failing one is made small (Shrink). Play
 // drives the real pure functions, which it takes from a Core: rollout.Next, the verbs of drain, status.Pool,
-// pace.For. What is around them is simulated here: an API server with versions and watches that lag (server), a
+// schedule.PaceFor. What is around them is simulated here: an API server with versions and watches that lag (server), a
 // controller process that does one write at a time and may crash after any (process), drains, daemons, machines, pods
 // with their budgets, people.
 //

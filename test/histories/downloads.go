@@ -8,8 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/rollout"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
@@ -66,7 +65,7 @@ func (w daemon) fetch(m *machine, desired string) bool {
 
 // silent tells whether a machine of the pool waits for files, and its daemon does not say so.
 func (w truth) silent(f poolstate.Facts) bool {
-	return slices.ContainsFunc(f.Nodes, func(n nodestate.Node) bool {
+	return slices.ContainsFunc(f.Nodes, func(n poolstate.Node) bool {
 		m := w.machineOf(n.Name)
 		return w.cut(m) && !w.setup.ahead(m.number)
 	})
@@ -119,7 +118,7 @@ func (w truth) staysInService(m *machine) bool {
 	if n == nil || !w.cut(m) || !w.setup.ahead(m.number) {
 		return false
 	}
-	read := nodestate.Read(n)
+	read := poolstate.ReadNode(n)
 	return !out(&read)
 }
 
@@ -142,7 +141,7 @@ func withDownloads(h History) History {
 }
 
 // mark is what the controller writes to nodes that download ahead, and to those that get or lose a taint.
-func mark(decision rollout.Decision, onNode func(name, what string, edit func(*corev1.Node))) {
+func mark(decision poolstate.Decision, onNode func(name, what string, edit func(*corev1.Node))) {
 	for _, a := range decision.Announce {
 		onNode(a.Node, "lets "+a.Node+" download for "+cmp.Or(a.Next, "nothing"), func(n *corev1.Node) {
 			if n.Annotations[v1alpha1.NextConfigAnnotation] = a.Next; a.Next == "" {

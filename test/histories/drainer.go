@@ -10,11 +10,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy/pace"
+	"github.com/bunsen-os/bunsen/internal/schedule"
 	"github.com/bunsen-os/bunsen/reconcile/drain"
 )
 
-// drains plays the drain controller around the core, as reconcile/controller does.
+// drains plays the drain controller around the core, as reconcile does.
 type drains struct{ *world }
 
 // drain lets the drain controller look at a node, and do one write.
@@ -92,10 +92,10 @@ func (w drains) empty(n *corev1.Node, node drain.Node) {
 }
 
 // pace is what the policies of the node's pool say about its drain.
-func (w drains) pace(n *corev1.Node) pace.Drain {
+func (w drains) pace(n *corev1.Node) schedule.Drain {
 	pool := w.proc.pools[w.proc.seen(n.Name).pool]
 	if pool == nil || len(w.policies) == 0 {
-		return pace.Drain{}
+		return schedule.Drain{}
 	}
 	return rollouts(w).says(pool, w.proc.said[pool.Name].size).Care.Pace.Drain
 }

@@ -9,8 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/rollout"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
@@ -238,7 +237,7 @@ func (w *world) poolOf(n *corev1.Node) *mcfgv1.MachineConfigPool {
 }
 
 func (w *world) onTarget(n *corev1.Node, p *mcfgv1.MachineConfigPool) bool {
-	read := nodestate.Read(n)
+	read := poolstate.ReadNode(n)
 	return done(&read) && ready(&read) && read.Config.Current == w.targetOf(p.Spec.Configuration.Name)
 }
 
@@ -249,7 +248,7 @@ func (w finale) explain(pool string) (any bool) {
 	w.proc.hear(w.world, hearNodes|hearPools)
 	f := rollouts(w).gather(p)
 	f, decision := rollouts(w).decide(f)
-	waits := map[string]rollout.Waiting{}
+	waits := map[string]poolstate.Waiting{}
 	for _, x := range w.core.Explain(f, decision, w.now) {
 		waits[x.Node] = x
 	}
@@ -273,7 +272,7 @@ func (w finale) explain(pool string) (any bool) {
 			continue // it was not asked for more than that
 		}
 		x := waits[m.name]
-		if truth(w).stuck(m) != "" && slices.ContainsFunc(decision.Assign, func(a rollout.Assignment) bool {
+		if truth(w).stuck(m) != "" && slices.ContainsFunc(decision.Assign, func(a poolstate.Assignment) bool {
 			return a.Node == m.name
 		}) {
 			continue // it is asked once more
@@ -288,21 +287,21 @@ func (w finale) explain(pool string) (any bool) {
 }
 
 // checkBlocks checks what the pool as a whole is said to wait for.
-func (w finale) checkBlocks(pool string, behind bool, f poolstate.Facts, decision rollout.Decision) {
+func (w finale) checkBlocks(pool string, behind bool, f poolstate.Facts, decision poolstate.Decision) {
 	for _, b := range decision.Blocks {
 		if why := truth(w).untrueBlock(b, f, decision); why != "" {
 			w.breaks(TrueReason, "pool %s is said to wait because of %s: %q, but %s", pool, b.Cause, b.Reason, why)
 		}
 	}
-	late := func(n *nodestate.Node) bool { return n.Config.Current != decision.Target || !done(n) }
+	late := func(n *poolstate.Node) bool { return n.Config.Current != decision.Target || !done(n) }
 	if behind && !truth(w).silent(f) && len(decision.Blocks)+len(decision.Assign)+len(decision.Release) == 0 &&
-		slices.ContainsFunc(f.Nodes, func(n nodestate.Node) bool { return late(&n) }) {
+		slices.ContainsFunc(f.Nodes, func(n poolstate.Node) bool { return late(&n) }) {
 		w.breaks(TrueReason, "not every node of pool %s runs %s, nothing moves any more, and the pool says nothing",
 			pool, decision.Target)
 	}
 }
 
-func blocks(w rollout.Decision) string {
+func blocks(w poolstate.Decision) string {
 	text := fmt.Sprintf("(step %d of %d, %d told now)", w.Stage.Step, w.Stage.Of, len(w.Assign))
 	for _, b := range w.Blocks {
 		text += fmt.Sprintf(" [%s: %s]", b.Cause, b.Reason)
@@ -320,7 +319,7 @@ func (w finale) rule(m *machine) Rule {
 
 // runsTarget: it runs the target, whether or not it is in service.
 func (w *world) runsTarget(n *corev1.Node, p *mcfgv1.MachineConfigPool) bool {
-	read := nodestate.Read(n)
+	read := poolstate.ReadNode(n)
 	return done(&read) && read.Config.Current == w.targetOf(p.Spec.Configuration.Name)
 }
 

@@ -8,16 +8,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy/pace"
-	"github.com/bunsen-os/bunsen/reconcile/rollout"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/internal/schedule"
+
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // facts of a pool without what is around it.
 func (w rollouts) facts(pool *mcfgv1.MachineConfigPool) poolstate.Facts {
 	p := w.proc
-	var nodes []nodestate.Node
+	var nodes []poolstate.Node
 	for _, m := range w.machines {
 		if seen := p.seen(m.name); seen.pool == pool.Name {
 			nodes = append(nodes, seen.read)
@@ -49,7 +48,7 @@ func (w rollouts) says(pool *mcfgv1.MachineConfigPool, size int) poolstate.Facts
 }
 
 // nodeGate is why a gate of a node does not hold.
-func (w rollouts) nodeGate(name string, p pace.Pace) string {
+func (w rollouts) nodeGate(name string, p schedule.Pace) string {
 	for _, g := range p.Gates {
 		if len(g.DaemonSets) > 0 && w.sick[name] {
 			return fmt.Sprintf("gate %s: the pod of DaemonSet %s/%s is not ready", g.Name, g.DaemonSets[0].Namespace,
@@ -65,7 +64,7 @@ func (w rollouts) gather(pool *mcfgv1.MachineConfigPool) poolstate.Facts {
 	c := &f.Care
 	ahead, counted := poolstate.Others{
 		Pools: w.proc.pools, Policies: w.policies, Customs: w.proc.customs,
-		Count: func(other *mcfgv1.MachineConfigPool) nodestate.Counts { return rollout.Count(w.facts(other)) },
+		Count: func(other *mcfgv1.MachineConfigPool) poolstate.Counts { return poolstate.Count(w.facts(other)) },
 	}.Surround(pool, &f)
 	f.HoldForEtcd(etcd(w).reports(), w.now)
 	w.proc.watched[pool.Name] = slices.Concat(ahead, counted)

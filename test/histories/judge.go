@@ -9,33 +9,32 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/rollout"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // What a node's reports mean, said once more: rules must not take the word of what they check.
 
-func ready(n *nodestate.Node) bool { return n.Health.Trouble == "" && !n.Cordon.Unschedulable }
+func ready(n *poolstate.Node) bool { return n.Health.Trouble == "" && !n.Cordon.Unschedulable }
 
-func done(n *nodestate.Node) bool {
+func done(n *poolstate.Node) bool {
 	return n.Config.Current != "" && n.Config.Current == n.Config.Desired && n.State == v1alpha1.StateDone
 }
 
-func failing(n *nodestate.Node) bool {
+func failing(n *poolstate.Node) bool {
 	return (n.State == v1alpha1.StateDegraded || n.State == v1alpha1.StateUnreconcilable) &&
 		n.Config.Current != n.Config.Desired
 }
 
-func blank(n *nodestate.Node) bool {
+func blank(n *poolstate.Node) bool {
 	return n.Config.Current == "" && n.Config.Desired == "" && n.State == v1alpha1.StateDone
 }
 
 // out of service, or on its way there and back.
-func out(n *nodestate.Node) bool { return !ready(n) || !done(n) && !failing(n) && !blank(n) }
+func out(n *poolstate.Node) bool { return !ready(n) || !done(n) && !failing(n) && !blank(n) }
 
 // broken tells that a node failed another config than a target, so that the target may heal it.
-func broken(n *nodestate.Node, target string) bool {
+func broken(n *poolstate.Node, target string) bool {
 	return failing(n) && n.Config.Desired != target && !n.Cordon.ByAdministrator()
 }
 
@@ -59,16 +58,16 @@ func limit(pool string, max *intstr.IntOrString, nodes int) int {
 type verdict struct {
 	*world
 	f        poolstate.Facts
-	decision rollout.Decision
+	decision poolstate.Decision
 	// told are the orders by node; fresh are those nodes of them that have something to lose: they neither failed
 	// another config nor are lost.
-	told  map[string]rollout.Assignment
-	fresh []*nodestate.Node
+	told  map[string]poolstate.Assignment
+	fresh []*poolstate.Node
 }
 
 // judge holds a decision against the rules.
-func (w watcher) judge(pool *mcfgv1.MachineConfigPool, f poolstate.Facts, decision rollout.Decision) {
-	v := verdict{world: w.world, f: f, decision: decision, told: make(map[string]rollout.Assignment,
+func (w watcher) judge(pool *mcfgv1.MachineConfigPool, f poolstate.Facts, decision poolstate.Decision) {
+	v := verdict{world: w.world, f: f, decision: decision, told: make(map[string]poolstate.Assignment,
 		len(decision.Assign))}
 	for _, a := range decision.Assign {
 		v.told[a.Node] = a
@@ -93,7 +92,7 @@ func (w watcher) judge(pool *mcfgv1.MachineConfigPool, f poolstate.Facts, decisi
 
 // lost: a node that is not Ready for more than ten minutes, and runs something else than the pool was well with last.
 // The masters cannot wait that long for their arbiter, and where a pool goes back, it is known what ails a node.
-func (v verdict) lost(n *nodestate.Node) bool {
+func (v verdict) lost(n *poolstate.Node) bool {
 	c, arbiter := n.Config, v.f.Pool == "arbiter"
 	away := arbiter || v.decision.Target != v.f.Target || v.now.Sub(n.Health.Since) > 10*time.Minute
 	return n.Health.Trouble != "" && away &&
@@ -106,21 +105,21 @@ func (v verdict) budgets() {
 	for i := range v.f.Nodes {
 		zones[v.f.Nodes[i].Zone]++
 	}
-	v.budget("pool "+v.f.Pool, budgetOf(v.f), 0, func(*nodestate.Node) bool { return true })
+	v.budget("pool "+v.f.Pool, budgetOf(v.f), 0, func(*poolstate.Node) bool { return true })
 	if per := v.f.Care.Pace.PerZone; per != nil {
 		for zone, size := range zones {
 			v.budget(fmt.Sprintf("zone %q of pool %s", zone, v.f.Pool), limit(v.f.Pool, per, size), 0,
-				func(n *nodestate.Node) bool { return n.Zone == zone })
+				func(n *poolstate.Node) bool { return n.Zone == zone })
 		}
 	}
 	for _, s := range v.f.Care.Around.Together {
-		v.budget("policy "+s.Policy, s.Max, s.Used, func(*nodestate.Node) bool { return true })
+		v.budget("policy "+s.Policy, s.Max, s.Used, func(*poolstate.Node) bool { return true })
 	}
 }
 
 // budget counts who is out of service before and after. A node that runs the target already is only confirmed, and
 // costs nothing.
-func (v verdict) budget(whose string, limit, others int, counts func(*nodestate.Node) bool) {
+func (v verdict) budget(whose string, limit, others int, counts func(*poolstate.Node) bool) {
 	before, after := others, others
 	for i := range v.f.Nodes {
 		n := &v.f.Nodes[i]
@@ -143,7 +142,7 @@ func (v verdict) budget(whose string, limit, others int, counts func(*nodestate.
 
 // order: whoever is broken comes before whoever is well and in service.
 func (v verdict) order() {
-	in := slices.DeleteFunc(slices.Clone(v.fresh), func(n *nodestate.Node) bool {
+	in := slices.DeleteFunc(slices.Clone(v.fresh), func(n *poolstate.Node) bool {
 		return out(n) || n.Config.Current == v.decision.Target
 	})
 	if len(in) == 0 {
@@ -201,7 +200,7 @@ func (v verdict) behind(own *mcfgv1.MachineConfigPool, first string) string {
 
 // accounts: no node is forgotten.
 func (v verdict) accounts() {
-	waits := map[string]rollout.Waiting{}
+	waits := map[string]poolstate.Waiting{}
 	for _, x := range v.core.Explain(v.f, v.decision, v.now) {
 		waits[x.Node] = x
 	}

@@ -11,8 +11,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/internal/inspect/history"
-	"github.com/bunsen-os/bunsen/reconcile/rollout"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
@@ -95,7 +94,7 @@ func (w watcher) begins(m *machine, n *corev1.Node, config string) {
 }
 
 // beforeTell checks what holds for an order whatever the controllers know, right before it is written.
-func (w watcher) beforeTell(pool string, f poolstate.Facts, a rollout.Assignment) {
+func (w watcher) beforeTell(pool string, f poolstate.Facts, a poolstate.Assignment) {
 	w.tellsSecrets(a.Node, a.Config)
 	if c := w.made[a.Config]; c == nil || c.pool != pool {
 		w.breaks(KnownConfig, "%s of pool %s is told %q", a.Node, pool, a.Config)
@@ -121,7 +120,7 @@ func (w watcher) beforeTell(pool string, f poolstate.Facts, a rollout.Assignment
 }
 
 // told notes an order that was written.
-func (w watcher) told(pool string, f poolstate.Facts, decision rollout.Decision, a rollout.Assignment) {
+func (w watcher) told(pool string, f poolstate.Facts, decision poolstate.Decision, a poolstate.Assignment) {
 	w.ledger.tells++
 	if v1alpha1.ConfigName(a.Was) != v1alpha1.ConfigName(a.Config) { // new secrets of a config are no new drain
 		delete(w.ledger.opened, a.Node)
@@ -145,12 +144,12 @@ func atWorkOn(n *corev1.Node) bool {
 
 // serves tells that a node is in service.
 func serves(n *corev1.Node) bool {
-	read := nodestate.Read(n)
+	read := poolstate.ReadNode(n)
 	return !out(&read)
 }
 
 // countWrite counts a write of the rollout controller to a node. Nodes that people or fate were at are left out.
-func (w watcher) countWrite(node string, f poolstate.Facts, decision rollout.Decision) {
+func (w watcher) countWrite(node string, f poolstate.Facts, decision poolstate.Decision) {
 	if w.ledger.upset[node] {
 		return
 	}
@@ -195,7 +194,7 @@ func (w watcher) checkHistory(f poolstate.Facts, is v1alpha1.RolloutRecord, hist
 		}
 		if e.result == "" {
 			e.result = v1alpha1.RolloutSuperseded
-			if len(f.Nodes) > 0 && !slices.ContainsFunc(f.Nodes, func(n nodestate.Node) bool {
+			if len(f.Nodes) > 0 && !slices.ContainsFunc(f.Nodes, func(n poolstate.Node) bool {
 				return !done(&n) || !ready(&n) || n.Config.Current != r.Target()
 			}) {
 				e.result = v1alpha1.RolloutCompleted

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // maxMachines is how many machines a history has at most, those that join later counted.
@@ -161,7 +161,7 @@ func (w hardware) dies(m *machine) bool {
 	if c == nil || n == nil || !c.hits(m) || c.ails != doomed {
 		return false
 	}
-	read := nodestate.Read(n)
+	read := poolstate.ReadNode(n)
 	return done(&read) && read.Config.Current == c.name
 }
 

@@ -7,11 +7,10 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy/pace"
-	"github.com/bunsen-os/bunsen/internal/policy/window"
+	"github.com/bunsen-os/bunsen/internal/schedule"
+
 	"github.com/bunsen-os/bunsen/reconcile/drain"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
@@ -30,29 +29,29 @@ var mutants = map[string]struct {
 	"forgets the record": {next(func(f *poolstate.Facts) {
 		f.Care.Record = v1alpha1.RolloutRecord{}
 	}, nil), []Rule{KeptRecord, TrueReason, Converges, StepByStep, TrueHistory}},
-	"drops a verdict": {next(nil, func(_ poolstate.Facts, w *rollout.Decision) {
+	"drops a verdict": {next(nil, func(_ poolstate.Facts, w *poolstate.Decision) {
 		w.Record.Verdict, w.Record.Why, w.Record.At = "", "", nil
 	}), []Rule{KeptRecord, FailureBudget, HaltedConfig, TwoWrites}},
-	"does not record a rollout that ends": {next(nil, func(_ poolstate.Facts, w *rollout.Decision) { w.Ended = nil }), []Rule{TrueHistory}},
-	"records the nodes of a later time": {next(nil, func(_ poolstate.Facts, w *rollout.Decision) {
+	"does not record a rollout that ends": {next(nil, func(_ poolstate.Facts, w *poolstate.Decision) { w.Ended = nil }), []Rule{TrueHistory}},
+	"records the nodes of a later time": {next(nil, func(_ poolstate.Facts, w *poolstate.Decision) {
 		for i := range w.Ended {
 			w.Ended[i].Nodes++
 		}
 	}), []Rule{TrueHistory}},
-	"records a replaced rollout as ended": {next(nil, func(_ poolstate.Facts, w *rollout.Decision) {
+	"records a replaced rollout as ended": {next(nil, func(_ poolstate.Facts, w *poolstate.Decision) {
 		for i := range w.Ended {
 			w.Ended[i].Result = v1alpha1.RolloutCompleted
 		}
 	}), []Rule{TrueHistory}},
-	"records a rollout again when it is replaced": {next(nil, func(f poolstate.Facts, w *rollout.Decision) {
+	"records a rollout again when it is replaced": {next(nil, func(f poolstate.Facts, w *poolstate.Decision) {
 		if was := f.Care.Record; was.Ended != nil && was.Target() != w.Record.Target() {
 			w.Ended = append(w.Ended, v1alpha1.RolloutOutcome{Config: was.Config, Result: v1alpha1.RolloutCompleted})
 		}
 	}), []Rule{TrueHistory}},
 	"tells a halted config": {next(func(f *poolstate.Facts) {
-		f.Care.Record.Verdict, f.Care.Pace.Failures = "", pace.Failures{}
+		f.Care.Record.Verdict, f.Care.Pace.Failures = "", schedule.Failures{}
 	}, nil), []Rule{KeptRecord, FailureBudget, HaltedConfig}},
-	"tells outside of windows": {next(func(f *poolstate.Facts) { f.Care.Pace.Windows = window.Set{} }, nil), []Rule{ClosedWindow}},
+	"tells outside of windows": {next(func(f *poolstate.Facts) { f.Care.Pace.Windows = schedule.Windows{} }, nil), []Rule{ClosedWindow}},
 	"tells while paused":       {next(func(f *poolstate.Facts) { f.Paused = false }, nil), []Rule{PausedPool}},
 	"skips the canaries":       {next(func(f *poolstate.Facts) { f.Care.Pace.Steps = nil }, nil), []Rule{StepByStep}},
 	"does not wait for a soak": {next(func(f *poolstate.Facts) { f.Care.Pace.Steps = withoutSoak(f.Care.Pace.Steps) }, nil), []Rule{StepByStep}},
@@ -79,12 +78,12 @@ var mutants = map[string]struct {
 	"taints at every look":      {next(nil, taintAgain), []Rule{TwoWrites, Rest}},
 	"never tells the last node": {next(nil, tellAllButOne), []Rule{Converges, EveryNode, TrueReason}},
 	"lets the broken wait":      {next(func(f *poolstate.Facts) { f.Nodes = withoutBroken(f.Nodes, f.Target) }, nil), []Rule{BrokenFirst, EveryNode, Converges, OverBudget, StepByStep, TrueReason, TrueHistory}},
-	"tells a config without its secrets": {next(nil, func(_ poolstate.Facts, w *rollout.Decision) {
+	"tells a config without its secrets": {next(nil, func(_ poolstate.Facts, w *poolstate.Decision) {
 		for i := range w.Assign {
 			w.Assign[i].Config = v1alpha1.ConfigName(w.Assign[i].Config)
 		}
 	}), []Rule{KnownSecrets}},
-	"tells secrets that nobody published": {next(nil, func(_ poolstate.Facts, w *rollout.Decision) {
+	"tells secrets that nobody published": {next(nil, func(_ poolstate.Facts, w *poolstate.Decision) {
 		for i := range w.Assign {
 			if config, revision := v1alpha1.SplitConfigAt(w.Assign[i].Config); revision != "" {
 				w.Assign[i].Config = v1alpha1.ConfigAt(config, "a00")
@@ -103,7 +102,7 @@ var mutants = map[string]struct {
 			f.Nodes[i].Ahead = false
 		}
 	}, nil), []Rule{FilesFirst}},
-	"waits for files that it does not let nodes download": {next(nil, func(_ poolstate.Facts, w *rollout.Decision) { w.Announce = nil }), []Rule{Converges, TrueReason, EveryNode}},
+	"waits for files that it does not let nodes download": {next(nil, func(_ poolstate.Facts, w *poolstate.Decision) { w.Announce = nil }), []Rule{Converges, TrueReason, EveryNode}},
 	"lifts any cordon": {func(c *Core) {
 		c.Uncordon = func(drain.Cordoned) drain.Change { return drain.Change{Needed: true} }
 	}, []Rule{AdminCordon}},
@@ -123,16 +122,16 @@ var mutants = map[string]struct {
 	}, []Rule{DrainedNode}},
 	"deletes pods at once": {func(c *Core) {
 		c.Decide = func(f drain.Facts, now time.Time) drain.Progress {
-			f.Pace = pace.Drain{WhenBlocked: v1alpha1.DrainDelete}
+			f.Pace = schedule.Drain{WhenBlocked: v1alpha1.DrainDelete}
 			return drain.Decide(f, now)
 		}
 	}, []Rule{PodBudget}},
 }
 
 // next spoils what goes into a decision, or what comes out of it.
-func next(in func(*poolstate.Facts), out func(poolstate.Facts, *rollout.Decision)) func(*Core) {
+func next(in func(*poolstate.Facts), out func(poolstate.Facts, *poolstate.Decision)) func(*Core) {
 	return func(c *Core) {
-		c.Next = func(f poolstate.Facts, now time.Time) rollout.Decision {
+		c.Next = func(f poolstate.Facts, now time.Time) poolstate.Decision {
 			if in != nil {
 				in(&f)
 			}
@@ -145,8 +144,8 @@ func next(in func(*poolstate.Facts), out func(poolstate.Facts, *rollout.Decision
 	}
 }
 
-func withoutSoak(steps []pace.Step) []pace.Step {
-	var out []pace.Step
+func withoutSoak(steps []schedule.Step) []schedule.Step {
+	var out []schedule.Step
 	for _, s := range steps {
 		s.Soak = 0
 		out = append(out, s)
@@ -154,8 +153,8 @@ func withoutSoak(steps []pace.Step) []pace.Step {
 	return out
 }
 
-func withoutBroken(nodes []nodestate.Node, target string) []nodestate.Node {
-	var out []nodestate.Node
+func withoutBroken(nodes []poolstate.Node, target string) []poolstate.Node {
+	var out []poolstate.Node
 	for i := range nodes {
 		if !broken(&nodes[i], target) {
 			out = append(out, nodes[i])
@@ -164,7 +163,7 @@ func withoutBroken(nodes []nodestate.Node, target string) []nodestate.Node {
 	return out
 }
 
-func taintAgain(f poolstate.Facts, w *rollout.Decision) {
+func taintAgain(f poolstate.Facts, w *poolstate.Decision) {
 	for i := range f.Nodes {
 		if n := &f.Nodes[i]; n.Config.Desired != w.Target && len(w.Assign) == 0 {
 			if n.Tainted {
@@ -177,7 +176,7 @@ func taintAgain(f poolstate.Facts, w *rollout.Decision) {
 	}
 }
 
-func tellAllButOne(f poolstate.Facts, w *rollout.Decision) {
+func tellAllButOne(f poolstate.Facts, w *poolstate.Decision) {
 	for i, a := range w.Assign {
 		if a.Node == f.Nodes[len(f.Nodes)-1].Name {
 			w.Assign = append(w.Assign[:i:i], w.Assign[i+1:]...)

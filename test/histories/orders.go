@@ -8,13 +8,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/rollout"
+
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 	"github.com/bunsen-os/bunsen/reconcile/status"
 )
 
 // orders are the writes of a decision in their order: the record first, then nodes, then the pool's status.
-func (w rollouts) orders(pool *mcfgv1.MachineConfigPool, f poolstate.Facts, decision rollout.Decision) []write {
+func (w rollouts) orders(pool *mcfgv1.MachineConfigPool, f poolstate.Facts, decision poolstate.Decision) []write {
 	var out []write
 	live := pool // as this sync left it
 	if text := decision.Record.String(); decision.Target != "" && text != pool.Annotations[v1alpha1.RolloutAnnotation] {
@@ -75,7 +75,7 @@ func (w rollouts) orders(pool *mcfgv1.MachineConfigPool, f poolstate.Facts, deci
 }
 
 // writeNode writes to a node that is still as the decision saw it.
-func (w rollouts) writeNode(read *corev1.Node, what string, f poolstate.Facts, decision rollout.Decision,
+func (w rollouts) writeNode(read *corev1.Node, what string, f poolstate.Facts, decision poolstate.Decision,
 	edit func(*corev1.Node),
 ) error {
 	changed, err := w.api.patchNode(read, edit)
@@ -90,7 +90,7 @@ func (w rollouts) writeNode(read *corev1.Node, what string, f poolstate.Facts, d
 
 // writeRecord stores what must not be forgotten.
 func (w rollouts) writeRecord(pool *mcfgv1.MachineConfigPool, f poolstate.Facts,
-	decision rollout.Decision,
+	decision poolstate.Decision,
 ) (*mcfgv1.MachineConfigPool, error) {
 	record, before := decision.Record, pool.Annotations[v1alpha1.RolloutHistoryAnnotation]
 	err := w.api.patchPool(pool, func(p *mcfgv1.MachineConfigPool) {
@@ -110,7 +110,7 @@ func (w rollouts) writeRecord(pool *mcfgv1.MachineConfigPool, f poolstate.Facts,
 }
 
 // writeStatus is the end of a sync.
-func (w rollouts) writeStatus(pool *mcfgv1.MachineConfigPool, f poolstate.Facts, decision rollout.Decision) error {
+func (w rollouts) writeStatus(pool *mcfgv1.MachineConfigPool, f poolstate.Facts, decision poolstate.Decision) error {
 	facts := status.PoolFacts{Configuration: mcfgv1.MachineConfigPoolStatusConfiguration{
 		ObjectReference: pool.Spec.Configuration.ObjectReference,
 	}, Rollout: f, Decision: decision}

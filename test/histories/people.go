@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // step plays one step.
@@ -227,7 +227,7 @@ func (w people) retry(pool string) {
 			continue
 		}
 		w.ledger.upset[m.name] = true // what was told is told again
-		if read := nodestate.Read(n); failing(&read) {
+		if read := poolstate.ReadNode(n); failing(&read) {
 			w.api.editNode(m.name, func(n *corev1.Node) { n.Annotations[v1alpha1.RetryAnnotation] = now })
 		}
 	}

@@ -10,10 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy/membership"
+	"github.com/bunsen-os/bunsen/internal/membership"
 	"github.com/bunsen-os/bunsen/reconcile/drain"
-	"github.com/bunsen-os/bunsen/reconcile/rollout"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
@@ -40,7 +39,7 @@ type process struct {
 // sorting says which pool a node belongs to, and keeps what was read.
 type sorting struct {
 	members membership.Pools
-	customs []nodestate.Custom
+	customs []poolstate.Custom
 	sights  map[string]sight
 	said    map[string]saying
 }
@@ -48,7 +47,7 @@ type sorting struct {
 // sight is a node as it was read; its pool is empty where it has none.
 type sight struct {
 	of   *corev1.Node
-	read nodestate.Node
+	read poolstate.Node
 	pool string
 }
 
@@ -69,7 +68,7 @@ func (p *process) seen(name string) sight {
 	case s.of == n:
 		return s
 	}
-	s = sight{of: n, read: nodestate.Read(n)}
+	s = sight{of: n, read: poolstate.ReadNode(n)}
 	if primary, _, err := p.members.For(s.read.Name, s.read.Labels); err == nil {
 		s.pool = primary
 	}
@@ -123,7 +122,7 @@ func (p *process) regroup() {
 	for _, pool := range p.pools {
 		all = append(all, pool)
 	}
-	p.sorting = sorting{membership.New(all), nodestate.NewCustoms(all), map[string]sight{}, map[string]saying{}}
+	p.sorting = sorting{membership.New(all), poolstate.NewCustoms(all), map[string]sight{}, map[string]saying{}}
 }
 
 // hear lets watches show what happened since.
@@ -206,7 +205,7 @@ func number(version string) int {
 	return n
 }
 
-// rollouts plays the rollout controller around the core, as reconcile/controller does.
+// rollouts plays the rollout controller around the core, as reconcile does.
 type rollouts struct{ *world }
 
 // sync lets the rollout controller do its next write, or look at a pool.
@@ -256,7 +255,7 @@ func (w rollouts) look(name string) {
 	if w.api.configs[v1alpha1.ConfigName(f.Care.Healthy)] == nil { // nobody can go back to it
 		f.Care.Healthy = ""
 	}
-	decision := rollout.Decision{Record: f.Care.Record}
+	decision := poolstate.Decision{Record: f.Care.Record}
 	if w.api.configs[v1alpha1.ConfigName(f.Target)] != nil {
 		f, decision = w.decide(f)
 		if f.Secrets.Unresolved == "" || len(decision.Assign) > 0 { // else there is no decision
@@ -264,7 +263,7 @@ func (w rollouts) look(name string) {
 		}
 	}
 	if f.Secrets.Unresolved == "" && w.api.configs[v1alpha1.ConfigName(decision.Target)] == nil {
-		decision = rollout.Decision{Record: f.Care.Record, RequeueAfter: time.Minute} // until it is made again
+		decision = poolstate.Decision{Record: f.Care.Record, RequeueAfter: time.Minute} // until it is made again
 	}
 	p.pending = w.orders(pool, f, decision)
 	for i := range p.pending {
@@ -284,7 +283,7 @@ func (w rollouts) look(name string) {
 const askGates = time.Minute
 
 // decide asks the core; a job is run once its step is due.
-func (w rollouts) decide(f poolstate.Facts) (poolstate.Facts, rollout.Decision) {
+func (w rollouts) decide(f poolstate.Facts) (poolstate.Facts, poolstate.Decision) {
 	decision := w.core.Next(f, w.now)
 	if !decision.Stage.Due {
 		return f, decision

@@ -8,8 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy/membership"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/internal/membership"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
@@ -165,7 +164,7 @@ func (w truth) short(f poolstate.Facts) bool {
 			continue
 		}
 		masters++
-		if read := nodestate.Read(n); out(&read) && f.Pool == poolstate.ArbiterPool {
+		if read := poolstate.ReadNode(n); out(&read) && f.Pool == poolstate.ArbiterPool {
 			return true
 		}
 	}

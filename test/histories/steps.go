@@ -7,8 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy/pace"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/internal/schedule"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
@@ -47,8 +46,8 @@ func (v verdict) settled() bool {
 }
 
 // disturbed are the fresh nodes that do not run the target yet.
-func (v verdict) disturbed() []*nodestate.Node {
-	var out []*nodestate.Node
+func (v verdict) disturbed() []*poolstate.Node {
+	var out []*poolstate.Node
 	for _, n := range v.fresh {
 		if n.Config.Current != v.decision.Target {
 			out = append(out, n)
@@ -73,7 +72,7 @@ func shut(f poolstate.Facts) string {
 }
 
 // unfinished says why a step is not at its end.
-func (v verdict) unfinished(s pace.Step) string {
+func (v verdict) unfinished(s schedule.Step) string {
 	selected, well := 0, 0
 	for i := range v.f.Nodes {
 		n := &v.f.Nodes[i]
@@ -106,7 +105,7 @@ func (v verdict) unfinished(s pace.Step) string {
 }
 
 // well: a node runs the target, and its gates hold.
-func (v verdict) well(n *nodestate.Node) bool {
+func (v verdict) well(n *poolstate.Node) bool {
 	if !done(n) || n.Config.Current != v.decision.Target || !ready(n) || n.Gate != "" {
 		return false
 	}
@@ -119,7 +118,7 @@ func (v verdict) well(n *nodestate.Node) bool {
 }
 
 // within: the nodes that are told belong to the steps so far.
-func (v verdict) within(steps []pace.Step) {
+func (v verdict) within(steps []schedule.Step) {
 	last := steps[len(steps)-1]
 	if last.Selector != nil {
 		for _, n := range v.disturbed() {
@@ -143,7 +142,7 @@ func (v verdict) within(steps []pace.Step) {
 }
 
 // absent: it was out of service when it was told, for more than ten minutes by now, or is cordoned by an administrator.
-func absent(n *nodestate.Node, r v1alpha1.RolloutRecord, now time.Time) bool {
+func absent(n *poolstate.Node, r v1alpha1.RolloutRecord, now time.Time) bool {
 	was := n.Health.Since.Before(r.Began.Time) || slices.Contains(r.Forgiven, n.Name+"/away")
 	return n.Health.Trouble != "" && was && now.Sub(n.Health.Since) > 10*time.Minute || n.Cordon.ByAdministrator() &&
 		n.Config.Current == n.Config.Desired

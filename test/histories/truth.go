@@ -5,8 +5,7 @@ import (
 	"slices"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/rollout"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
@@ -48,20 +47,20 @@ func (w truth) stuck(m *machine) string {
 }
 
 // untrue says why what a node is said to wait for is not so; empty where it is.
-func (w truth) untrue(m *machine, x rollout.Waiting, f poolstate.Facts, decision rollout.Decision) string {
-	if x.Cause == rollout.CauseCordoned && !w.api.nodes[m.name].Spec.Unschedulable {
+func (w truth) untrue(m *machine, x poolstate.Waiting, f poolstate.Facts, decision poolstate.Decision) string {
+	if x.Cause == poolstate.CauseCordoned && !w.api.nodes[m.name].Spec.Unschedulable {
 		return "it is open"
 	}
 	return w.untrueCause(w.stuck(m) != "", x.Cause, f, decision)
 }
 
 // untrueBlock is untrue for a pool as a whole.
-func (w truth) untrueBlock(b rollout.Block, f poolstate.Facts, decision rollout.Decision) string {
+func (w truth) untrueBlock(b poolstate.Block, f poolstate.Facts, decision poolstate.Decision) string {
 	return w.untrueCause(w.anyStuck(f), b.Cause, f, decision)
 }
 
 // untrueCause says why a cause is not there; trouble tells that something keeps those whom it is about from going on.
-func (w truth) untrueCause(trouble bool, cause rollout.Cause, f poolstate.Facts, decision rollout.Decision) string {
+func (w truth) untrueCause(trouble bool, cause poolstate.Cause, f poolstate.Facts, decision poolstate.Decision) string {
 	claims := func(is bool, but string) string {
 		if is {
 			return ""
@@ -71,36 +70,36 @@ func (w truth) untrueCause(trouble bool, cause rollout.Cause, f poolstate.Facts,
 	switch cause {
 	case "":
 		return fmt.Sprintf("nothing is said (told now: %t)", len(decision.Assign) > 0)
-	case rollout.CauseInvalid:
+	case poolstate.CauseInvalid:
 		return claims(f.Care.Invalid != "" || len(f.Care.Around.Cycle) > 0 || f.MaxUnavailable < 1,
 			"nothing is invalid")
-	case rollout.CausePaused:
+	case poolstate.CausePaused:
 		return claims(w.api.pools[f.Pool].Spec.Paused, "the pool is not paused")
-	case rollout.CauseHalted, rollout.CauseReverted:
+	case poolstate.CauseHalted, poolstate.CauseReverted:
 		return claims(f.Care.Record.Verdict != "" && (w.gate == 2 || w.anyStuck(f)), "the last config fails nowhere")
-	case rollout.CauseWindow:
+	case poolstate.CauseWindow:
 		return claims(!f.Care.Pace.Windows.At(w.now).Open && !w.now.Before(f.Care.OpenUntil), "a window is open")
-	case rollout.CauseGate:
+	case poolstate.CauseGate:
 		return claims(w.gate != 0 || w.anySick(f), "every gate is open")
-	case rollout.CauseAfterPool:
+	case poolstate.CauseAfterPool:
 		return claims(w.anyAhead(f) || w.short(f), "every pool that comes first is done")
-	case rollout.CauseSoak:
+	case poolstate.CauseSoak:
 		return claims(f.Care.Record.WellSince != nil && w.stillSoaks(f), "the soak is over")
-	case rollout.CauseCordoned:
+	case poolstate.CauseCordoned:
 		return claims(trouble, "nothing keeps it closed")
-	case rollout.CauseFetch:
+	case poolstate.CauseFetch:
 		return claims(w.anyCut(f), "every node can reach the server of files")
-	case rollout.CauseNotReady, rollout.CauseUpdating, rollout.CauseDrain:
+	case poolstate.CauseNotReady, poolstate.CauseUpdating, poolstate.CauseDrain:
 		return claims(trouble, "nothing is in its way")
-	case rollout.CauseFailed:
+	case poolstate.CauseFailed:
 		return "the last config fails nowhere"
-	case rollout.CauseBudget:
+	case poolstate.CauseBudget:
 		return claims(w.full(f) || w.short(f), "there are fewer nodes in trouble than places")
-	case rollout.CauseStep, rollout.CauseHost:
+	case poolstate.CauseStep, poolstate.CauseHost:
 		here := w.anyStuck(f) || w.anySick(f) || budgetOf(f) < 1 || w.emptyStep(f, decision)
 		elsewhere := len(f.Care.Around.Together) > 0 && w.troubleElsewhere(f) || w.short(f)
 		return claims(here || elsewhere, "no node of the pool is in trouble")
-	case rollout.CauseTogether:
+	case poolstate.CauseTogether:
 		return claims(w.troubleElsewhere(f), "no node is in trouble")
 	}
 	return "nobody knows such a cause"
@@ -118,7 +117,7 @@ func (w truth) anyStuck(f poolstate.Facts) bool {
 
 // anyCut tells whether a machine of the pool waits for files that it cannot download.
 func (w truth) anyCut(f poolstate.Facts) bool {
-	return slices.ContainsFunc(f.Nodes, func(n nodestate.Node) bool { return w.cut(w.machineOf(n.Name)) })
+	return slices.ContainsFunc(f.Nodes, func(n poolstate.Node) bool { return w.cut(w.machineOf(n.Name)) })
 }
 
 func (w truth) anywhereStuck() bool {
@@ -210,7 +209,7 @@ func (w truth) noArbiter() bool {
 		if n == nil {
 			continue
 		}
-		p, read := w.poolOf(n), nodestate.Read(n)
+		p, read := w.poolOf(n), poolstate.ReadNode(n)
 		if p != nil && p.Name == "arbiter" && out(&read) && (w.stuck(m) != "" || p.Spec.Paused) {
 			return true
 		}
@@ -224,7 +223,7 @@ func (w truth) stillSoaks(f poolstate.Facts) bool {
 }
 
 // emptyStep tells whether the step under way picks no node.
-func (w truth) emptyStep(f poolstate.Facts, decision rollout.Decision) bool {
+func (w truth) emptyStep(f poolstate.Facts, decision poolstate.Decision) bool {
 	k := decision.Record.Steps
 	v := verdict{world: w.world, f: f, decision: decision}
 	return k < len(f.Care.Pace.Steps) && v.unfinished(f.Care.Pace.Steps[k]) == "its selector picks no node"

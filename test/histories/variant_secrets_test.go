@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/bunsen-os/bunsen/api/secretref"
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
 	"github.com/bunsen-os/bunsen/mcs/secrets"
@@ -60,7 +60,7 @@ func content(name string, nodes v1alpha1.NodeConfigs) secrets.Config {
 		base = nodes.Base
 	}
 	for i, need := range needs(base) {
-		source, _ := json.Marshal(secretref.TemplateURL("of " + base + " ${secret:" + need + "/x}"))
+		source, _ := json.Marshal(machineconfig.TemplateURL("of " + base + " ${secret:" + need + "/x}"))
 		text += strings.Repeat(",", min(i, 1)) + fmt.Sprintf(`{"path":"/etc/%s","contents":{"source":%s}}`, need,
 			source)
 	}
@@ -99,7 +99,7 @@ func (k *keptSecrets) serve(w *rowed) {
 	}
 	objects := secrets.Objects{}
 	for name, value := range k.values {
-		objects[secrets.ID(secretref.Secret, name)] = secrets.Object{
+		objects[secrets.ID(machineconfig.Secret, name)] = secrets.Object{
 			Pools: "worker",
 			Data:  map[string][]byte{"x": fmt.Append(nil, value)},
 		}

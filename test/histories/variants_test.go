@@ -15,7 +15,6 @@ import (
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
@@ -132,9 +131,9 @@ func (w *rowed) out() (count int) {
 func (w *rowed) decide() {
 	f := poolstate.Read(w.pool, nil, w.kept.published(w), len(w.nodes))
 	f.SetNodeConfigs(func(config string) v1alpha1.NodeConfigs { return w.configs[config] })
-	var nodes []nodestate.Node
+	var nodes []poolstate.Node
 	for _, n := range w.nodes {
-		nodes = append(nodes, nodestate.Read(n))
+		nodes = append(nodes, poolstate.ReadNode(n))
 	}
 	f.SetNodes(nodes)
 	d := rollout.Next(f, w.now)

@@ -14,8 +14,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
-	"github.com/bunsen-os/bunsen/mcs/pointer"
-	"github.com/bunsen-os/bunsen/mcs/token"
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 // patience is how long one first boot may take.
@@ -67,7 +66,7 @@ func (n newborn) start(t *testing.T, root string, config []byte) (log string, er
 }
 
 // reads makes a pointer one of the version that this Ignition reads.
-func (n newborn) reads(p *pointer.Pointer) {
+func (n newborn) reads(p *join.Pointer) {
 	if n.speaks == mcs.V2_2 {
 		p.Version = mcs.V2_2
 	}
@@ -125,15 +124,15 @@ func TestAMachineIsBornOfATokenAndOfNothingElse(t *testing.T) {
 		for _, c := range []struct {
 			because string
 			// shown is what the machine has of a token; change is what the server keeps of it, nil for nothing.
-			shown  func(token.Token) string
+			shown  func(join.Token) string
 			change func(*server, *v1alpha1.ProvisioningToken) *v1alpha1.ProvisioningToken
 			status int
 			// mend makes the same token good; nil where a machine needs another one.
 			mend func(*server, *v1alpha1.ProvisioningToken)
 		}{
 			{because: "a good token", status: 200},
-			{because: "no token", shown: func(token.Token) string { return "" }, status: 401},
-			{because: "a token of another's secret", shown: func(t token.Token) string { return "bunsen." + t.ID + "." + strings.Repeat("A", 43) }, status: 401},
+			{because: "no token", shown: func(join.Token) string { return "" }, status: 401},
+			{because: "a token of another's secret", shown: func(t join.Token) string { return "bunsen." + t.ID + "." + strings.Repeat("A", 43) }, status: 401},
 			{
 				because: "a token that the server does not know yet", status: 401,
 				change: func(*server, *v1alpha1.ProvisioningToken) *v1alpha1.ProvisioningToken { return nil },
@@ -166,7 +165,7 @@ func TestAMachineIsBornOfATokenAndOfNothingElse(t *testing.T) {
 				t.Parallel()
 				s := newServer(t)
 				s.serve()
-				tok, kept := s.grant(token.Options{Pool: "worker", TTL: anHour})
+				tok, kept := s.grant(join.TokenOptions{Pool: "worker", TTL: anHour})
 				is := kept
 				if c.change != nil {
 					is = c.change(s, kept)
@@ -270,7 +269,7 @@ func TestATokenOfOneUseGivesBirthToOneMachine(t *testing.T) {
 			t.Parallel()
 			s := newServer(t)
 			s.serve()
-			tok, kept := s.grant(token.Options{Pool: "worker", Uses: 1, TTL: time.Hour})
+			tok, kept := s.grant(join.TokenOptions{Pool: "worker", Uses: 1, TTL: time.Hour})
 			s.kept[kept.Name] = kept
 			s.start()
 			config := s.pointer(tok.String(), n.reads)
@@ -290,7 +289,7 @@ func TestAMachineThatComesTooEarlyWaits(t *testing.T) {
 			t.Run(name+", "+early, func(t *testing.T) {
 				t.Parallel()
 				s := newServer(t)
-				tok, kept := s.grant(token.Options{Pool: "worker", Uses: 1, TTL: time.Hour})
+				tok, kept := s.grant(join.TokenOptions{Pool: "worker", Uses: 1, TTL: time.Hour})
 				s.kept[kept.Name] = kept
 				config, root := s.pointer(tok.String(), n.reads), n.empty(t)
 				if early == "nothing is rendered" {
@@ -340,7 +339,7 @@ func TestAMachineThatComesTooEarlyWaits(t *testing.T) {
 // with gzip.
 func TestEveryPointerIsUnderstood(t *testing.T) {
 	for name, n := range judges(t) {
-		for _, version := range pointer.Versions() {
+		for _, version := range join.PointerVersions() {
 			if (version == mcs.V2_2) != (n.speaks == mcs.V2_2) || string(version) > string(n.speaks) {
 				continue
 			}
@@ -353,10 +352,10 @@ func TestEveryPointerIsUnderstood(t *testing.T) {
 					t.Parallel()
 					s := newServer(t)
 					s.serve()
-					tok, kept := s.grant(token.Options{Pool: "worker", TTL: time.Hour})
+					tok, kept := s.grant(join.TokenOptions{Pool: "worker", TTL: time.Hour})
 					s.kept[kept.Name] = kept
 					s.start()
-					config := s.pointer(tok.String(), func(p *pointer.Pointer) { p.Version, p.Gzip = version, zipped })
+					config := s.pointer(tok.String(), func(p *join.Pointer) { p.Version, p.Gzip = version, zipped })
 					log := n.born(t, s, n.empty(t), config)
 					answers, _ := s.since(0)
 					if want := map[bool]string{true: "gzip"}[zipped]; len(answers) != 1 || answers[0].Encoding != want {
@@ -383,7 +382,7 @@ func TestSecretsAreBornOfATokenOfTheNode(t *testing.T) {
 				t.Parallel()
 				s := newServer(t)
 				s.serve()
-				tok, kept := s.grant(token.Options{Pool: "worker", Node: node, TTL: time.Hour})
+				tok, kept := s.grant(join.TokenOptions{Pool: "worker", Node: node, TTL: time.Hour})
 				s.kept[kept.Name] = kept
 				s.start()
 				root := n.empty(t)

@@ -18,9 +18,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/mcs"
-	"github.com/bunsen-os/bunsen/mcs/pointer"
-	"github.com/bunsen-os/bunsen/mcs/served"
-	"github.com/bunsen-os/bunsen/mcs/token"
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 // memoryFile is a file in memory.
@@ -43,7 +41,7 @@ func TestAMachineIsBornWithAFileOfTheContentStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newServer(t)
-			served.SetContentStore(s.pools)
+			mcs.SetContentStore(s.pools)
 			var requests atomic.Int64
 			s.open = func(_ context.Context, asked string) (io.ReadSeekCloser, int64, error) {
 				if requests.Add(1) <= 2 || asked != hash && asked != strings.Replace(artifact.String(), ":v1", "", 1) {
@@ -75,11 +73,11 @@ func TestAMachineIsBornWithAFileOfTheContentStore(t *testing.T) {
 			if err := s.pools.Set("worker", mc); err != nil {
 				t.Fatal(err)
 			}
-			pass, kept := s.grant(token.Options{Pool: "worker", Node: "a", TTL: time.Hour, Uses: 1})
+			pass, kept := s.grant(join.TokenOptions{Pool: "worker", Node: "a", TTL: time.Hour, Uses: 1})
 			s.kept[kept.Name] = kept
 			s.start()
 			root := n.empty(t)
-			log, err := n.start(t, root, s.pointer(pass.String(), func(p *pointer.Pointer) { n.reads(p) }))
+			log, err := n.start(t, root, s.pointer(pass.String(), func(p *join.Pointer) { n.reads(p) }))
 			if err != nil {
 				t.Fatalf("%v\n%s", err, log)
 			}

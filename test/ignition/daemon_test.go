@@ -9,14 +9,13 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy"
-	"github.com/bunsen-os/bunsen/internal/policy/secret"
+	"github.com/bunsen-os/bunsen/internal/disruption"
+	"github.com/bunsen-os/bunsen/internal/secretmask"
 	"github.com/bunsen-os/bunsen/mcd/apply"
-	"github.com/bunsen-os/bunsen/mcd/desired"
 	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/host"
-	"github.com/bunsen-os/bunsen/mcd/host/linux"
-	"github.com/bunsen-os/bunsen/mcd/host/linux/files"
+	"github.com/bunsen-os/bunsen/mcd/linux"
+	"github.com/bunsen-os/bunsen/mcd/linux/files"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
 
@@ -60,7 +59,7 @@ func read(mc *mcfgv1.MachineConfig) (plan.Config, error) {
 	if err != nil {
 		return plan.Config{}, fmt.Errorf("%w: %w", errRefused, err)
 	}
-	marked, err := secret.ParsePaths(mc.Annotations[v1alpha1.SecretPathsAnnotation])
+	marked, err := secretmask.ParsePaths(mc.Annotations[v1alpha1.SecretPathsAnnotation])
 	return plan.Config{Name: mc.Name, Config: c, Secrets: marked}, err
 }
 
@@ -70,7 +69,7 @@ func (d daemon) move(ctx context.Context, from, to plan.Config) error {
 	if err != nil {
 		return err
 	}
-	way, err := apply.Place(d.host, plan.NewTransition(from, to, plan.Rules{Policy: policy.Default()}, accounts))
+	way, err := apply.Place(d.host, plan.NewTransition(from, to, plan.Rules{Policy: disruption.Default()}, accounts))
 	if err != nil {
 		return err
 	}
@@ -109,7 +108,7 @@ func (d daemon) drift(ctx context.Context, in plan.Config) ([]drift.Item, error)
 	if err != nil {
 		return nil, err
 	}
-	want := desired.Of(in.Config, accounts)
+	want := plan.DesiredOf(in.Config, accounts)
 	here, err := apply.Place(d.host, plan.Transition{Old: want, New: want})
 	if err != nil {
 		return nil, err

@@ -17,9 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	service "github.com/bunsen-os/bunsen/mcs/daemon"
-	"github.com/bunsen-os/bunsen/mcs/pointer"
-	"github.com/bunsen-os/bunsen/mcs/token"
+	"github.com/bunsen-os/bunsen/mcs/join"
+
 	"github.com/bunsen-os/bunsen/reconcile/render"
 	"github.com/bunsen-os/bunsen/test/lab"
 )
@@ -79,28 +78,28 @@ cat "$(getent passwd "$1" | cut -d: -f6)"/.ssh/authorized_keys.d/*
 const containerdHosts = "/etc/containerd/certs.d/registry.example/hosts.toml"
 
 var distributions = []distribution{
-	{name: "kubeadm on Debian", unit: "kubelet.service", kubeconfig: "/etc/kubernetes/kubelet.conf", binary: service.DefaultPath, live: containerdHosts},
+	{name: "kubeadm on Debian", unit: "kubelet.service", kubeconfig: "/etc/kubernetes/kubelet.conf", binary: join.DefaultBinaryPath, live: containerdHosts},
 	{name: "kubeadm on Flatcar", unit: "kubelet.service", kubeconfig: "/etc/kubernetes/kubelet.conf", binary: "/opt/bin/machine-config-daemon", live: containerdHosts, release: "ID=flatcar\n", files: flatcar, own: fragmentKeys},
-	{name: "k3s agent", unit: "k3s-agent.service", kubeconfig: "/var/lib/rancher/k3s/agent/kubelet.kubeconfig", binary: service.DefaultPath, live: "/etc/rancher/k3s/registries.yaml", restarts: true},
-	{name: "RKE2 server", unit: "rke2-server.service", kubeconfig: "/var/lib/rancher/rke2/agent/kubelet.kubeconfig", binary: service.DefaultPath, live: "/etc/rancher/rke2/config.yaml.d/10-labels.yaml", restarts: true},
+	{name: "k3s agent", unit: "k3s-agent.service", kubeconfig: "/var/lib/rancher/k3s/agent/kubelet.kubeconfig", binary: join.DefaultBinaryPath, live: "/etc/rancher/k3s/registries.yaml", restarts: true},
+	{name: "RKE2 server", unit: "rke2-server.service", kubeconfig: "/var/lib/rancher/rke2/agent/kubelet.kubeconfig", binary: join.DefaultBinaryPath, live: "/etc/rancher/rke2/config.yaml.d/10-labels.yaml", restarts: true},
 	{ // snapd writes units to /etc, and a revision of a snap is a directory
 		name: "MicroK8s", unit: "snap.microk8s.daemon-kubelite.service",
-		kubeconfig: "/var/snap/microk8s/current/credentials/kubelet.config", binary: service.DefaultPath,
+		kubeconfig: "/var/snap/microk8s/current/credentials/kubelet.config", binary: join.DefaultBinaryPath,
 		live: "/var/snap/microk8s/current/args/certs.d/registry.example/hosts.toml", units: "etc/systemd/system",
 		links: map[string]string{"var/snap/microk8s/current": "8511"},
 	},
 	{ // k0s install writes its unit to /etc
 		name: "k0s worker", unit: "k0sworker.service", kubeconfig: "/var/lib/k0s/kubelet.conf",
-		binary: service.DefaultPath, live: containerdHosts, units: "etc/systemd/system",
+		binary: join.DefaultBinaryPath, live: containerdHosts, units: "etc/systemd/system",
 	},
 	{
 		name: "kubeadm on MicroOS", unit: "kubelet.service", kubeconfig: "/etc/kubernetes/kubelet.conf",
-		binary: service.DefaultPath, live: containerdHosts, release: "ID=\"opensuse-microos\"\n", plain: true,
+		binary: join.DefaultBinaryPath, live: containerdHosts, release: "ID=\"opensuse-microos\"\n", plain: true,
 		frozen: []string{"/"}, writable: []string{"/etc", "/home", "/opt", "/root", "/srv", "/usr/local", "/var"},
 	},
 	{
 		name: "kubeadm on Fedora CoreOS", unit: "kubelet.service", kubeconfig: "/etc/kubernetes/kubelet.conf",
-		binary: service.DefaultPath, live: containerdHosts, release: "ID=fedora\nVARIANT_ID=coreos\n", files: coreOS,
+		binary: join.DefaultBinaryPath, live: containerdHosts, release: "ID=fedora\nVARIANT_ID=coreos\n", files: coreOS,
 		keys: fragmentKeys,
 		links: map[string]string{
 			"home": "var/home", "mnt": "var/mnt", "opt": "var/opt", "root": "var/roothome", "srv": "var/srv",
@@ -179,11 +178,11 @@ func TestEachDistributionIsManaged(t *testing.T) {
 			m.kubectl(text(t, first), "create", "-f", "-")
 			m.kubectl(text(t, second), "create", "-f", "-")
 			s := newServer(t)
-			s.daemons = service.Binaries{binary}
+			s.daemons = join.Binaries{binary}
 			if err := s.pools.Set("worker", first); err != nil {
 				t.Fatal(err)
 			}
-			tok, kept := s.grant(token.Options{Pool: "worker", Node: "born", TTL: time.Hour})
+			tok, kept := s.grant(join.TokenOptions{Pool: "worker", Node: "born", TTL: time.Hour})
 			s.kept[kept.Name] = kept
 			s.start()
 			m.host = lab.Start(t, lab.Options{Name: "born", Network: m.network, Prepare: func(root string) error {
@@ -192,8 +191,8 @@ func TestEachDistributionIsManaged(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				log, err := n.start(t, root, s.pointer(tok.String(), func(p *pointer.Pointer) {
-					p.Daemon = &pointer.Daemon{Arch: runtime.GOARCH, Path: d.binary}
+				log, err := n.start(t, root, s.pointer(tok.String(), func(p *join.Pointer) {
+					p.Daemon = &join.Daemon{Arch: runtime.GOARCH, Path: d.binary}
 				}))
 				if err != nil {
 					t.Log(log)

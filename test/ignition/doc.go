@@ -57,7 +57,7 @@
 //     for nobody knows what the image had; the same holds for the modes and owners of directories, and the contents of files,
 //     outside of /etc, of which images keep no copy;
 //   - keys for a user without a home (noCreateHome): Ignition fails, the daemon makes the home;
-//   - what policy.Refuse refuses on a running node: another number or home, locking out.
+//   - what disruption.Refuse refuses on a running node: another number or home, locking out.
 //
 // In: Ignition's suite, dice. Out: a verdict for each case and each way; the configs of a wrong one, made small. Never:
 // anything outside of directories of its own, a machine that runs.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bunsen-os/bunsen/mcs/token"
+	"github.com/bunsen-os/bunsen/mcs/join"
 	"github.com/bunsen-os/bunsen/test/lab"
 )
 
@@ -20,7 +20,7 @@ func TestAMachineComesUpAsItWasBorn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t)
 			s.serve()
-			tok, kept := s.grant(token.Options{Pool: "worker", Node: "born", Uses: 1, TTL: time.Hour})
+			tok, kept := s.grant(join.TokenOptions{Pool: "worker", Node: "born", Uses: 1, TTL: time.Hour})
 			s.kept[kept.Name] = kept
 			s.start()
 			h := lab.Start(t, lab.Options{Name: "born", Prepare: func(root string) error {

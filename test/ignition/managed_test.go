@@ -23,9 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	service "github.com/bunsen-os/bunsen/mcs/daemon"
-	"github.com/bunsen-os/bunsen/mcs/pointer"
-	"github.com/bunsen-os/bunsen/mcs/token"
+	"github.com/bunsen-os/bunsen/mcs/join"
+
 	"github.com/bunsen-os/bunsen/reconcile/render"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/test/lab"
@@ -43,11 +42,11 @@ func TestAMachineOfTheExampleIsManagedFromItsFirstBoot(t *testing.T) {
 	m.kubectl(text(t, first), "create", "-f", "-")
 
 	s := newServer(t)
-	s.daemons = service.Binaries{m.binary(m.build("v1"))}
+	s.daemons = join.Binaries{m.binary(m.build("v1"))}
 	if err := s.pools.Set("worker", first); err != nil {
 		t.Fatal(err)
 	}
-	tok, kept := s.grant(token.Options{Pool: "worker", Node: "born", Uses: 1, TTL: time.Hour})
+	tok, kept := s.grant(join.TokenOptions{Pool: "worker", Node: "born", Uses: 1, TTL: time.Hour})
 	s.kept[kept.Name] = kept
 	s.start()
 	m.host = lab.Start(t, lab.Options{Name: "born", Network: m.network, Prepare: func(root string) error {
@@ -59,8 +58,8 @@ func TestAMachineOfTheExampleIsManagedFromItsFirstBoot(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		log, err := n.start(t, root, s.pointer(tok.String(), func(p *pointer.Pointer) {
-			p.Daemon = &pointer.Daemon{Arch: runtime.GOARCH}
+		log, err := n.start(t, root, s.pointer(tok.String(), func(p *join.Pointer) {
+			p.Daemon = &join.Daemon{Arch: runtime.GOARCH}
 		}))
 		if err != nil {
 			t.Log(log)
@@ -218,9 +217,9 @@ func (m managed) build(version string) []byte {
 	return content
 }
 
-func (m managed) binary(content []byte) *service.Binary {
+func (m managed) binary(content []byte) *join.Binary {
 	m.t.Helper()
-	b, err := service.NewBinary(content)
+	b, err := join.NewBinary(content)
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -236,7 +235,7 @@ func (m managed) updates(first *mcfgv1.MachineConfig) {
 		_ = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(content) }))
 	}()
 	names, err := json.Marshal(map[string]any{runtime.GOARCH: map[string]string{"url": "http://" + l.Addr().String() +
-		"/v2", "sha512": strings.TrimPrefix(service.HashOf(content), "sha512-")}})
+		"/v2", "sha512": strings.TrimPrefix(join.HashOf(content), "sha512-")}})
 	if err != nil {
 		m.t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/mcd/plan"
 	"github.com/bunsen-os/bunsen/reconcile/render"
-	"github.com/bunsen-os/bunsen/transpile/ignition"
+	"github.com/bunsen-os/bunsen/transpile/kinds"
 )
 
 // inapplicable are words of cases about disks and the network, which no daemon on a running node has a say in.
@@ -192,7 +192,7 @@ func rendered(c types.Test) (*mcfgv1.MachineConfig, error) {
 		mc.Labels = map[string]string{"machineconfiguration.openshift.io/role": "worker"}
 		mc.Spec.Config.Raw = []byte(text)
 		if strings.Contains(text, newest) { // no MachineConfig has it; a document of a repository may
-			out, findings := ignition.Translate(ignition.Input{Source: []byte(text)})
+			out, findings := kinds.TranslateIgnition(kinds.IgnitionInput{Source: []byte(text)})
 			for _, f := range findings {
 				if !f.Warning {
 					return nil, fmt.Errorf("%w: %s", errRefused, f.Message)

@@ -22,13 +22,12 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs/certs"
 	"github.com/bunsen-os/bunsen/mcs/content"
-	service "github.com/bunsen-os/bunsen/mcs/daemon"
 	"github.com/bunsen-os/bunsen/mcs/files"
-	mcshttp "github.com/bunsen-os/bunsen/mcs/http"
-	"github.com/bunsen-os/bunsen/mcs/http/limit"
-	"github.com/bunsen-os/bunsen/mcs/pointer"
-	"github.com/bunsen-os/bunsen/mcs/served"
-	"github.com/bunsen-os/bunsen/mcs/token"
+	"github.com/bunsen-os/bunsen/mcs/http"
+	"github.com/bunsen-os/bunsen/mcs/join"
+
+	"github.com/bunsen-os/bunsen/mcs"
+
 	"github.com/bunsen-os/bunsen/reconcile/render"
 )
 
@@ -39,9 +38,9 @@ type server struct {
 	dir     string
 	address string
 	ca      []byte
-	pools   *served.Pools
+	pools   *mcs.Pools
 	kept    map[string]*v1alpha1.ProvisioningToken
-	daemons service.Binaries
+	daemons join.Binaries
 	// open returns files of the content store; nil for a server without one.
 	open func(ctx context.Context, hash string) (io.ReadSeekCloser, int64, error)
 
@@ -70,7 +69,7 @@ func newServer(t *testing.T) *server {
 		t.Fatal(err)
 	}
 	s := &server{
-		t: t, dir: t.TempDir(), address: l.Addr().String(), pools: served.NewPools(),
+		t: t, dir: t.TempDir(), address: l.Addr().String(), pools: mcs.NewPools(),
 		kept: map[string]*v1alpha1.ProvisioningToken{}, now: time.Now(), more: make(chan struct{}),
 	}
 	if err := l.Close(); err != nil {
@@ -112,11 +111,11 @@ func (s *server) start() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	stored := mcshttp.Content{Open: s.open, Identity: func() content.Identity {
+	stored := http.Content{Open: s.open, Identity: func() content.Identity {
 		return content.Identity{Keys: certificates.GrantKeys(), CA: certificates.CA(), Covers: certificates.Covers}
 	}}
-	handler, _ := mcshttp.Routes(mcshttp.Options{
-		Source: s.pools, Tokens: tokens, Limits: limit.Default(),
+	handler, _ := http.Routes(http.Options{
+		Source: s.pools, Tokens: tokens, Limits: http.DefaultLimits(),
 		Daemons: s.daemons, Content: stored, Audit: s, Log: log, Now: s.clock,
 	})
 	listener, err := (&net.ListenConfig{}).Listen(s.t.Context(), "tcp", s.address)
@@ -126,7 +125,7 @@ func (s *server) start() {
 	ctx, stop := context.WithCancel(context.WithoutCancel(s.t.Context()))
 	done := make(chan error, 1)
 	go func() {
-		done <- mcshttp.Server{Handler: handler, TLS: certificates.TLS(), Log: log}.Serve(ctx, listener)
+		done <- http.Server{Handler: handler, TLS: certificates.TLS(), Log: log}.Serve(ctx, listener)
 	}()
 	s.stop = sync.OnceFunc(func() {
 		stop()
@@ -199,9 +198,9 @@ func (s *server) await(ctx context.Context, n int) error {
 }
 
 // grant makes a token; kept is what the server is given of it, once it is started again.
-func (s *server) grant(g token.Options) (t token.Token, kept *v1alpha1.ProvisioningToken) {
+func (s *server) grant(g join.TokenOptions) (t join.Token, kept *v1alpha1.ProvisioningToken) {
 	s.t.Helper()
-	t, err := token.New(rand.Reader)
+	t, err := join.NewToken(rand.Reader)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -210,11 +209,11 @@ func (s *server) grant(g token.Options) (t token.Token, kept *v1alpha1.Provision
 }
 
 // pointer is what a machine is handed at birth.
-func (s *server) pointer(t string, change ...func(*pointer.Pointer)) []byte {
+func (s *server) pointer(t string, change ...func(*join.Pointer)) []byte {
 	s.t.Helper()
-	p := pointer.Pointer{
+	p := join.Pointer{
 		Pool: "worker", Server: "https://" + s.address, CA: s.ca, Token: t,
-		Version: pointer.DefaultVersion,
+		Version: join.DefaultPointerVersion,
 	}
 	for _, c := range change {
 		c(&p)

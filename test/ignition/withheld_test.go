@@ -13,9 +13,8 @@ import (
 	"github.com/vincent-petithory/dataurl"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/policy/secret"
+	"github.com/bunsen-os/bunsen/internal/secretmask"
 	"github.com/bunsen-os/bunsen/mcd/apply"
-	"github.com/bunsen-os/bunsen/mcd/desired"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
 
@@ -83,7 +82,7 @@ func (d dice) secrets(c ign.Config) ign.Config {
 
 // marksOf marks the files and units that have a secret.
 func marksOf(c ign.Config) string {
-	var marks secret.Paths
+	var marks secretmask.Paths
 	for _, f := range c.Storage.Files {
 		for _, r := range append([]ign.Resource{f.Contents}, f.Append...) {
 			// A mark cannot name every path.
@@ -106,7 +105,7 @@ func marksOf(c ign.Config) string {
 			marks = append(marks, u.Name)
 		}
 	}
-	return secret.Join(marks)
+	return secretmask.Join(marks)
 }
 
 // complete gives a machine what was withheld, and compares it with one that had it from the beginning.
@@ -120,7 +119,7 @@ func complete(ctx context.Context, m, whole machine) error {
 	if err != nil {
 		return err
 	}
-	observed, err := apply.Observe(ctx, d.host, plan.ScopeOf(desired.Of(m.named.Config, accounts)))
+	observed, err := apply.Observe(ctx, d.host, plan.ScopeOf(plan.DesiredOf(m.named.Config, accounts)))
 	if err != nil {
 		return err
 	}

@@ -2,8 +2,8 @@
 // in systemd-nspawn. A host can be rebooted from inside, can lose its power, and is gone when its test ends; what a
 // killed run left behind is swept by the next one.
 //
-//	lab.Need(t)
-//	h := lab.Start(t, lab.Options{Name: "one"})
+//	Need(t)
+//	h := Start(t, Options{Name: "one"})
 //	h.Do("systemctl", "reboot")
 //	h.AwaitBoot(t.Context(), 2)
 //

@@ -6,18 +6,17 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy/pace"
-	"github.com/bunsen-os/bunsen/reconcile/controller/gates"
+	"github.com/bunsen-os/bunsen/internal/schedule"
 	"github.com/bunsen-os/bunsen/reconcile/gate"
 )
 
 // ask returns what a prometheus gate says about a query, with SERVER for the address of the server.
 func ask(t *testing.T, url, query string) string {
 	t.Helper()
-	evaluator := &gates.Evaluator{Now: time.Now}
+	evaluator := &gate.Evaluator{Now: time.Now}
 	answers := evaluator.Pool(t.Context(), gate.Question{
 		Pool: "worker", Config: "rendered-worker-1", Now: time.Now(),
-		Pace: pace.Pace{
+		Pace: schedule.Pace{
 			Gates: []v1alpha1.HealthGate{{Name: "errors", Prometheus: &v1alpha1.PrometheusGate{
 				URL:   url,
 				Query: query,

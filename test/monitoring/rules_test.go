@@ -27,7 +27,7 @@ var update = flag.Bool("update", false, "rewrite prometheusrule.yaml from rules.
 const (
 	config   = "../../config/monitoring"
 	manual   = "../../docs/monitoring.md"
-	exported = "../../reconcile/controller/metrics/testdata/metrics.txt"
+	exported = "../../reconcile/health/testdata/metrics.txt"
 	runbook  = "https://github.com/bunsen-os/bunsen/blob/main/docs/monitoring.md#"
 )
 

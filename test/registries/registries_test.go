@@ -17,16 +17,15 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/transpile/object"
+	"github.com/bunsen-os/bunsen/transpile/kinds"
 	"github.com/bunsen-os/bunsen/transpile/origin"
-	"github.com/bunsen-os/bunsen/transpile/registries"
 )
 
 // node writes the files that the documents become below a directory, and returns the directory. Each document lacks its
 // apiVersion, its name and its annotation.
 func node(t *testing.T, documents ...string) string {
 	t.Helper()
-	var all []registries.Document
+	var all []kinds.RegistriesDocument
 	for i, text := range documents {
 		var doc map[string]any
 		if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
@@ -48,12 +47,12 @@ func node(t *testing.T, documents ...string) string {
 			t.Fatal(err)
 		}
 		at := origin.Map{At: map[string]origin.Pos{"$": {File: fmt.Sprintf("%d.yaml", i), Line: 1}}}
-		all = append(all, registries.Document{Kind: kind, Input: object.Input{
+		all = append(all, kinds.RegistriesDocument{Kind: kind, ObjectInput: kinds.ObjectInput{
 			Pool: "worker", Source: source,
 			Origin: at,
 		}})
 	}
-	out, findings := registries.Translate(all)
+	out, findings := kinds.TranslateRegistries(all)
 	if origin.Fatal(findings) {
 		t.Fatal(findings)
 	}

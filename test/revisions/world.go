@@ -11,11 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/controller/applier"
-	"github.com/bunsen-os/bunsen/reconcile/controller/gitsource"
-	"github.com/bunsen-os/bunsen/reconcile/controller/kube"
-	"github.com/bunsen-os/bunsen/reconcile/controller/rendering"
-	rendercache "github.com/bunsen-os/bunsen/reconcile/render/cache"
+	"github.com/bunsen-os/bunsen/reconcile/gitsource"
+
+	"github.com/bunsen-os/bunsen/reconcile/kube"
+	"github.com/bunsen-os/bunsen/reconcile/render"
+
 	"github.com/bunsen-os/bunsen/reconcile/revision"
 	"github.com/bunsen-os/bunsen/source"
 )
@@ -65,7 +65,7 @@ type running struct {
 	process *process
 	caches  [controllers]*cache
 	source  *gitsource.Controller
-	render  *rendering.Controller
+	render  *render.Controller
 	digests *revision.Digests
 	active  int // the GitSource that is being reconciled; negative is none
 	// overtaken is closed when a push overtakes the commit that is applied; nil while none is applied.
@@ -215,7 +215,7 @@ func (w *world) restart() {
 	w.running.source = &gitsource.Controller{
 		Client: cached, Live: live, Namespace: "bunsen-system", Now: clock, Events: noEvents{},
 		// One write at a time, so that a history can be played again.
-		Applier: &applier.Applier{Client: cached, Live: live, Now: clock, Events: noEvents{}, Parallel: 1},
+		Applier: &gitsource.Applier{Client: cached, Live: live, Now: clock, Events: noEvents{}, Parallel: 1},
 		Newer: func(*v1alpha1.GitSource) (<-chan struct{}, func()) {
 			overtaken := make(chan struct{})
 			w.running.overtaken = overtaken
@@ -230,8 +230,8 @@ func (w *world) restart() {
 	}
 	renderSession := w.session(theRender)
 	renderSession.process = &process{fetched: map[string]string{}}
-	w.running.render = &rendering.Controller{
-		Client: renderSession, Renderer: &rendercache.Renderer{}, Version: "v1",
+	w.running.render = &render.Controller{
+		Client: renderSession, Renderer: &render.Renderer{}, Version: "v1",
 		Now: clock, Events: noEvents{},
 	}
 }

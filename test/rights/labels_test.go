@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/bunsen-os/bunsen/reconcile/poollabels"
+	reconcilepools "github.com/bunsen-os/bunsen/reconcile/pools"
 )
 
 // kubelet is the identity of a node.
@@ -78,7 +78,8 @@ func (s server) publishLabels(t *testing.T, more int) {
 			i): ""}}
 		pools.Items = append(pools.Items, pool)
 	}
-	configMap := applycorev1.ConfigMap(poollabels.ConfigMapName, "bunsen-system").WithData(poollabels.Data(pools.Items))
+	configMap := applycorev1.ConfigMap(reconcilepools.LabelKeysConfigMap,
+		"bunsen-system").WithData(reconcilepools.LabelKeys(pools.Items))
 	if err := connect(s.as(identities["controller"])).Apply(t.Context(), configMap,
 		client.FieldOwner("rights")); err != nil {
 		t.Fatal(err)

@@ -27,7 +27,7 @@ import (
 	"github.com/coreos/vcontext/report"
 
 	"github.com/bunsen-os/bunsen/mcs"
-	"github.com/bunsen-os/bunsen/mcs/pointer"
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 // read does with a served config what the Ignition of each version does: it parses, and merges into the pointer.
@@ -56,7 +56,7 @@ func merged[C any](v mcs.Version, parse, parseOlder parser[C], merge func(parent
 		if err != nil {
 			return fmt.Errorf("today's parser says %w\n%s", err, rpt.String())
 		}
-		for _, p := range slices.Compact([]mcs.Version{min(v, pointer.DefaultVersion), v}) {
+		for _, p := range slices.Compact([]mcs.Version{min(v, join.DefaultPointerVersion), v}) {
 			text, err := point(pool, p)
 			if err != nil {
 				return err
@@ -138,7 +138,7 @@ func point(pool string, v mcs.Version) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := pointer.Pointer{
+	p := join.Pointer{
 		Pool: pool, Server: "https://api.example:22623", CA: ca, Version: v,
 		Token: "bunsen.abcdefghij.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
 	}

@@ -18,7 +18,6 @@ import (
 
 	"github.com/bunsen-os/bunsen/internal/sops"
 	"github.com/bunsen-os/bunsen/internal/sops/document"
-	client "github.com/bunsen-os/bunsen/internal/sops/keyservice"
 )
 
 // recorder is a key service that records what it is asked, and answers with a data key.
@@ -49,7 +48,7 @@ func TestTheKeyServiceReadsEachKindOfKey(t *testing.T) {
 	}
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(server.Stop)
-	c, err := client.New("unix://" + l.Addr().String())
+	c, err := sops.NewKeyService("unix://" + l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +177,7 @@ func TestTheProgramDecryptsForAPGPKey(t *testing.T) {
 			_ = os.Remove(socket)
 		}
 	}
-	c, err := client.New("unix://" + socket)
+	c, err := sops.NewKeyService("unix://" + socket)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +207,7 @@ func TestTheProgramDecryptsForAPGPKey(t *testing.T) {
 	if out, err := decrypt(body, key); err != nil || out != plain {
 		t.Errorf("a known data key without the service: %q, %v", out, err)
 	}
-	if c, err = client.New("unix://" + socket); err != nil {
+	if c, err = sops.NewKeyService("unix://" + socket); err != nil {
 		t.Fatal(err)
 	}
 	fails("another server without the service", "it does not answer", body, key)

@@ -11,9 +11,8 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/policy"
-	"github.com/bunsen-os/bunsen/internal/policy/distribution"
-	"github.com/bunsen-os/bunsen/internal/policy/registries"
+	"github.com/bunsen-os/bunsen/internal/disruption"
+	"github.com/bunsen-os/bunsen/internal/distribution"
 )
 
 // daemonVectors are answers of the original's daemon.
@@ -42,24 +41,24 @@ func TestActionsAgreeWithTheOriginal(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range load[daemonVectors](t, "daemon.json").Actions {
 		t.Run(c.Case, func(t *testing.T) {
-			p := policy.Default()
+			p := disruption.Default()
 			if c.Policy != nil {
 				var err error
-				if p, err = policy.FromStatus(
+				if p, err = disruption.FromStatus(
 					operatorv1.NodeDisruptionPolicyStatus{ClusterPolicies: *c.Policy}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			got := policy.Decide(parse(t, c.Old), parse(t, c.New), p)
+			got := disruption.Decide(parse(t, c.Old), parse(t, c.New), p)
 			if diff := cmp.Diff(resolved(c.Actions), got.Actions); diff != "" {
 				actionExceptions.differs(t, c.Case, seen, "actions differ (-original +ours):\n%s", diff)
 			}
 			if got.Drain != c.Drain {
 				actionExceptions.differs(t, c.Case, seen, "drain is %v, the original's is %v", got.Drain, c.Drain)
 			}
-			for kind, want := range map[policy.ChangeKind][]string{
-				policy.KindFile: c.ChangedFiles,
-				policy.KindUnit: c.ChangedUnits,
+			for kind, want := range map[disruption.ChangeKind][]string{
+				disruption.KindFile: c.ChangedFiles,
+				disruption.KindUnit: c.ChangedUnits,
 			} {
 				slices.Sort(want) // the original's order is that of a Go map
 				if diff := cmp.Diff(want, names(got, kind), cmpopts.EquateEmpty()); diff != "" {
@@ -74,24 +73,24 @@ func TestActionsAgreeWithTheOriginal(t *testing.T) {
 
 // resolved reads the original's actions. It leaves Special for the daemon to interpret at the last moment, as a reload
 // of crio; a Decision has that done.
-func resolved(in []operatorv1.NodeDisruptionPolicyStatusAction) []policy.Action {
-	out := []policy.Action{}
+func resolved(in []operatorv1.NodeDisruptionPolicyStatusAction) []disruption.Action {
+	out := []disruption.Action{}
 	for _, a := range in {
-		next := policy.Action{Type: policy.ActionType(a.Type)}
+		next := disruption.Action{Type: disruption.ActionType(a.Type)}
 		switch {
 		case a.Reload != nil:
 			next.Service = string(a.Reload.ServiceName)
 		case a.Restart != nil:
 			next.Service = string(a.Restart.ServiceName)
-		case next.Type == policy.ActionSpecial:
-			next = policy.Action{Type: policy.ActionReload, Service: "crio.service"}
+		case next.Type == disruption.ActionSpecial:
+			next = disruption.Action{Type: disruption.ActionReload, Service: "crio.service"}
 		}
 		out = append(out, next)
 	}
 	return out
 }
 
-func names(d policy.Decision, kind policy.ChangeKind) (out []string) {
+func names(d disruption.Decision, kind disruption.ChangeKind) (out []string) {
 	for _, i := range d.Items {
 		if i.Kind == kind {
 			out = append(out, i.Name)
@@ -104,7 +103,7 @@ func names(d policy.Decision, kind policy.ChangeKind) (out []string) {
 // for distributions other than OpenShift.
 func TestTheDefaultPolicyBeginsAsTheOriginals(t *testing.T) {
 	want := load[daemonVectors](t, "daemon.json").DefaultPolicies
-	ours := policy.Default().Status().ClusterPolicies
+	ours := disruption.Default().Status().ClusterPolicies
 	added := slices.Clone(ours.Files[len(want.Files):])
 	ours.Files, ours.Units = ours.Files[:len(want.Files)], slices.DeleteFunc(slices.Clone(ours.Units),
 		func(u operatorv1.NodeDisruptionPolicyStatusUnit) bool {
@@ -119,7 +118,7 @@ func TestTheDefaultPolicyBeginsAsTheOriginals(t *testing.T) {
 		others := slices.ContainsFunc(distribution.Distributions(), func(k distribution.Kubernetes) bool {
 			return slices.ContainsFunc(k.Live, func(live distribution.Live) bool { return live.Path == file.Path })
 		})
-		if !own && !others && file.Path != registries.DropIns {
+		if !own && !others && file.Path != disruption.RegistriesDropIns {
 			t.Errorf("the rule for %s is neither for the daemon, nor for another distribution, nor for documents "+
 				"about registries", file.Path)
 		}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/bunsen-os/bunsen/mcs"
 	mcshttp "github.com/bunsen-os/bunsen/mcs/http"
-	"github.com/bunsen-os/bunsen/mcs/served"
 )
 
 // serverVectors were recorded from the original server's handler, over a stub that serves one config to every pool but
@@ -112,7 +111,7 @@ func server(t *testing.T) http.Handler {
 	mc.Name = "rendered-worker-1"
 	mc.Spec.Config.Raw = []byte(
 		`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/a","overwrite":true,"mode":420,"contents":{"source":"data:,1"}}]}}`)
-	pools := served.NewPools()
+	pools := mcs.NewPools()
 	if err := pools.Set("worker", mc); err != nil {
 		t.Fatal(err)
 	}

@@ -14,10 +14,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/bunsen-os/bunsen/internal/policy/membership"
+	"github.com/bunsen-os/bunsen/internal/membership"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+
 	"github.com/bunsen-os/bunsen/reconcile/status"
 )
 
@@ -81,7 +81,7 @@ func TestPoolsOfANodeAgreeWithTheOriginal(t *testing.T) {
 	}
 	pools := membership.New(all)
 	for _, c := range load[nodeVectors](t, "node.json").PoolsForNode {
-		n := nodestate.Node{Name: "n", Labels: map[string]string{corev1.LabelOSStable: c.OS}}
+		n := poolstate.Node{Name: "n", Labels: map[string]string{corev1.LabelOSStable: c.OS}}
 		for _, r := range c.Roles {
 			n.Labels[role(r)] = ""
 		}
@@ -110,7 +110,7 @@ var candidateExceptions = exceptions{
 // findCandidates are the nodes that may be assigned the target, and for how many of those that are in service there is
 // room. Nodes that take no new place come first.
 func findCandidates(f poolstate.Facts) (names []string, capacity int) {
-	capacity = max(0, f.MaxUnavailable-rollout.Count(f).Places)
+	capacity = max(0, f.MaxUnavailable-poolstate.Count(f).Places)
 	f.Paused, f.MaxUnavailable = false, 1000
 	assigned := func(shared ...poolstate.Shared) (names []string) {
 		f.Care.Around.Together = shared
@@ -215,7 +215,7 @@ func TestPoolStatusAgreesWithTheOriginal(t *testing.T) {
 func (c poolCase) facts() poolstate.Facts {
 	f := poolstate.Facts{Pool: "worker", Target: c.Target, Paused: c.Paused, MaxUnavailable: c.MaxUnavailable}
 	for i := range c.Nodes {
-		f.Nodes = append(f.Nodes, nodestate.Read(&c.Nodes[i]))
+		f.Nodes = append(f.Nodes, poolstate.ReadNode(&c.Nodes[i]))
 	}
 	return f
 }
@@ -226,15 +226,15 @@ func TestTheArbiterAgreesWithTheOriginal(t *testing.T) {
 		"the masters are paused, and all are available": "the arbiter waits until the masters run the same commit",
 		"a master failed, and is available":             "the arbiter waits until the masters run the same commit",
 	}
-	node := func(name, words string) nodestate.Node {
+	node := func(name, words string) poolstate.Node {
 		w := strings.Fields(words)
-		n := nodestate.Node{Name: name, Config: nodestate.Configs{Current: w[0], Desired: w[1]}, State: w[2]}
+		n := poolstate.Node{Name: name, Config: poolstate.Configs{Current: w[0], Desired: w[1]}, State: w[2]}
 		for _, ail := range w[3:] {
 			switch ail {
 			case "NotReady":
-				n.Health = nodestate.Health{Trouble: "not Ready", NotReady: true}
+				n.Health = poolstate.Health{Trouble: "not Ready", NotReady: true}
 			case "DiskPressure":
-				n.Health = nodestate.Health{Trouble: "short of disk space"}
+				n.Health = poolstate.Health{Trouble: "short of disk space"}
 			case "Cordoned":
 				n.Cordon.Unschedulable = true
 			}
@@ -242,7 +242,7 @@ func TestTheArbiterAgreesWithTheOriginal(t *testing.T) {
 		return n
 	}
 	for _, c := range load[nodeVectors](t, "node.json").Arbiters {
-		var masters nodestate.Counts
+		var masters poolstate.Counts
 		done := true
 		for i, words := range c.Masters {
 			n := node(fmt.Sprintf("master-%d", i), words)
@@ -251,10 +251,10 @@ func TestTheArbiterAgreesWithTheOriginal(t *testing.T) {
 		}
 		arbiter := node("arbiter", c.Arbiter)
 		f := poolstate.Facts{
-			Pool: poolstate.ArbiterPool, Target: "v1", MaxUnavailable: 1, Nodes: []nodestate.Node{arbiter},
+			Pool: poolstate.ArbiterPool, Target: "v1", MaxUnavailable: 1, Nodes: []poolstate.Node{arbiter},
 		}
 		f.Care.Around.Ahead = []poolstate.Ahead{{Pool: membership.Master, Done: done, Why: "not all run v1"}}
-		f.Care.Around.Quorum = poolstate.NewQuorum(f.Pool, masters, nodestate.Counts{}.With(&arbiter, "v1", 0))
+		f.Care.Around.Quorum = poolstate.NewQuorum(f.Pool, masters, poolstate.Counts{}.With(&arbiter, "v1", 0))
 		want := c.Updated && exceptions[c.Case] == ""
 		if got := len(rollout.Next(f, time.Now()).Assign) == 1; got != want {
 			t.Errorf("%s: the arbiter is updated: %v, want %v", c.Case, got, want)

@@ -10,7 +10,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 )
 
 // reconcilableCase is one answer to: can a running node go from old to new?
@@ -38,15 +38,17 @@ func TestRefusalsAgreeWithTheOriginal(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range load[[]reconcilableCase](t, "reconcilable.json") {
 		t.Run(c.Case, func(t *testing.T) {
-			overrides := policy.OverridesOf(&operatorv1.MachineConfiguration{
-				ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{policy.InPlaceAnnotation: "openshift"}},
+			overrides := disruption.OverridesOf(&operatorv1.MachineConfiguration{
+				ObjectMeta: metav1.ObjectMeta{
+					Annotations: map[string]string{disruption.InPlaceAnnotation: "openshift"},
+				},
 				Spec: operatorv1.MachineConfigurationSpec{
 					IrreconcilableValidationOverrides: operatorv1.IrreconcilableValidationOverrides{
 						Storage: c.Overrides,
 					},
 				},
 			})
-			got := policy.Refuse(parse(t, c.Old), parse(t, c.New), overrides)
+			got := disruption.Refuse(parse(t, c.Old), parse(t, c.New), overrides)
 			if (len(got) == 0) != c.Reconcilable {
 				reconcilableExceptions.differs(t, c.Case, seen, "refused for %v; the original says reconcilable=%v %s",
 					got, c.Reconcilable, c.Error)
@@ -56,7 +58,7 @@ func TestRefusalsAgreeWithTheOriginal(t *testing.T) {
 				t.Errorf("the refusal %v does not name %q", got, want)
 			}
 			if len(c.Overrides) > 0 &&
-				len(policy.Refuse(parse(t, c.Old), parse(t, c.New), policy.Overrides{OpenShift: true})) == 0 {
+				len(disruption.Refuse(parse(t, c.Old), parse(t, c.New), disruption.Overrides{OpenShift: true})) == 0 {
 				t.Error("without the override it is not refused either, so the case shows nothing")
 			}
 		})

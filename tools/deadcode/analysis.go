@@ -20,7 +20,7 @@ import (
 )
 
 // function is one function or method of the project. The name begins with the directory of the package:
-// mcs/token.Token.Format.
+// mcs/join.Token.Format.
 type function struct {
 	name string
 	at   token.Position

@@ -23,7 +23,7 @@ import (
 	"golang.org/x/tools/txtar"
 	"gopkg.in/yaml.v3"
 
-	"github.com/bunsen-os/bunsen/transpile/message"
+	transpilemessage "github.com/bunsen-os/bunsen/transpile/message"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
@@ -124,7 +124,7 @@ func TestTranslateGivesAndSaysWhatButaneDoes(t *testing.T) {
 		}
 		want.says = slices.DeleteFunc(want.says, func(line string) bool {
 			return slices.ContainsFunc(ownMessages, func(m string) bool {
-				return strings.HasPrefix(line, "warning") && strings.HasSuffix(line, message.Translate(m, ""))
+				return strings.HasPrefix(line, "warning") && strings.HasSuffix(line, transpilemessage.Translate(m, ""))
 			})
 		})
 		if diff := cmp.Diff(want.says, says(found), cmpopts.EquateEmpty()); diff != "" {
@@ -290,7 +290,7 @@ func entries(s sample, rep report.Report) []string {
 	for _, e := range rep.Entries {
 		here := documentPath(e.Context)
 		at, _ := s.in.Origin.Find(here)
-		kind, message := e.Kind.String(), message.Translate(e.Message, textAt(doc, here))
+		kind, message := e.Kind.String(), transpilemessage.Translate(e.Message, textAt(doc, here))
 		if strings.HasPrefix(message, "context tree does not match") {
 			message = here[strings.LastIndexByte(here, '.')+1:] + " is empty: indent what belongs to it below it, or " +
 				"remove it"

@@ -16,7 +16,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/bunsen-os/bunsen/api/contentstore"
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
@@ -25,7 +25,7 @@ const ruleLarge = "large-file"
 
 // largeFile is a local file that is too large for any config, so that its contents go to the content store.
 type largeFile struct {
-	contentstore.File
+	machineconfig.LargeFile
 	sha256 string
 }
 
@@ -39,7 +39,7 @@ const encrypted = "ENC[AES256_GCM,data:"
 // takeLarge never has the whole file in memory.
 func takeLarge(t *translator, r reference) (origin.File, bool) {
 	info, err := fs.Stat(t.in.FS, r.path)
-	if err != nil || info.IsDir() || info.Size() <= contentstore.MaxObject {
+	if err != nil || info.IsDir() || info.Size() <= machineconfig.MaxContentObject {
 		return origin.File{}, false
 	}
 	place := takesSecret.FindStringSubmatch(r.at)
@@ -56,7 +56,7 @@ func takeLarge(t *translator, r reference) (origin.File, bool) {
 	}
 	if t.secrets.files[i].template {
 		t.fatal(r.at, ruleLarge, "%q has %d bytes, and a template at most %d; split it", r.path, info.Size(),
-			contentstore.MaxObject)
+			machineconfig.MaxContentObject)
 		return origin.File{}, true
 	}
 	f, err := readLarge(t.in.FS, r.path, info.Size())
@@ -83,14 +83,14 @@ func takeLarge(t *translator, r reference) (origin.File, bool) {
 // refuseLarge refuses a large file in a place from which it cannot go to the content store.
 func refuseLarge(t *translator, at, file string, size int64) {
 	t.fatal(at, ruleLarge, "%q has %d bytes, and only `contents: {local: …}` of a file in storage.files may have "+
-		"more than %d; include it there", file, size, contentstore.MaxObject)
+		"more than %d; include it there", file, size, machineconfig.MaxContentObject)
 }
 
 // readLarge reads a file once, and returns its hashes.
 func readLarge(files fs.FS, name string, size int64) (largeFile, error) {
-	if size > contentstore.MaxSize {
+	if size > machineconfig.MaxContent {
 		return largeFile{}, fmt.Errorf("%q has %d bytes, and the content store has files of at most %d", name, size,
-			int64(contentstore.MaxSize))
+			int64(machineconfig.MaxContent))
 	}
 	file, err := files.Open(name)
 	if err != nil {
@@ -98,8 +98,8 @@ func readLarge(files fs.FS, name string, size int64) (largeFile, error) {
 	}
 	defer file.Close()
 	short, long := sha256.New(), sha512.New()
-	marks := &finder{needles: [][]byte{[]byte(encrypted), []byte(contentstore.Fact)}}
-	n, err := io.Copy(io.MultiWriter(short, long, marks), io.LimitReader(file, contentstore.MaxSize+1))
+	marks := &finder{needles: [][]byte{[]byte(encrypted), []byte(machineconfig.ContentFact)}}
+	n, err := io.Copy(io.MultiWriter(short, long, marks), io.LimitReader(file, machineconfig.MaxContent+1))
 	if err != nil {
 		return largeFile{}, fmt.Errorf("reading %q: %w", name, err)
 	}
@@ -108,7 +108,7 @@ func readLarge(files fs.FS, name string, size int64) (largeFile, error) {
 	}
 	hex := func(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
 	out := largeFile{sha256: hex(short)}
-	out.File = contentstore.File{Hash: "sha512-" + hex(long), Size: n, Name: name, HasFacts: marks.found[1]}
+	out.LargeFile = machineconfig.LargeFile{Hash: "sha512-" + hex(long), Size: n, Name: name, HasFacts: marks.found[1]}
 	return out, nil
 }
 
@@ -178,8 +178,8 @@ func withoutPlaceholders(t *translator, out *Output, steps map[string]string) {
 			continue
 		}
 		f := &out.Config.Ignition.Storage.Files[k]
-		f.Contents = contentstore.Resource(large.Hash)
+		f.Contents = machineconfig.ContentResource(large.Hash)
 		large.Path, large.FS = f.Path, t.in.FS
-		out.Contents = append(out.Contents, large.File)
+		out.Contents = append(out.Contents, large.LargeFile)
 	}
 }

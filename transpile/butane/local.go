@@ -19,7 +19,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/bunsen-os/bunsen/api/contentstore"
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
@@ -111,7 +111,7 @@ func files(fsys fs.FS, root string, each func(file string, contents []byte, size
 func digestOf(fsys fs.FS, name string, size int64, each func(file string, contents []byte,
 	size int64),
 ) (string, error) {
-	if size <= contentstore.MaxObject {
+	if size <= machineconfig.MaxContentObject {
 		src, err := fs.ReadFile(fsys, name)
 		if err != nil {
 			return "", err
@@ -158,7 +158,7 @@ func (t *translator) locals() []Local {
 			continue
 		}
 		found, err := files(t.in.FS, r.path, func(file string, contents []byte, size int64) {
-			if size > contentstore.MaxObject {
+			if size > machineconfig.MaxContentObject {
 				refuseLarge(t, r.at, file, size)
 				return
 			}

@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/api/secretref"
+
 	"github.com/bunsen-os/bunsen/internal/sops/document"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
@@ -98,8 +98,9 @@ func (t secretFiles) takeMark(f *yaml.Node, at string) (marked bool) {
 
 // isReference reports whether a source is meant as a reference.
 func isReference(text string) bool {
-	return strings.HasPrefix(text, string(secretref.Secret)+":") || strings.HasPrefix(text, string(secretref.ConfigMap)+
-		":")
+	return strings.HasPrefix(text, string(machineconfig.Secret)+":") ||
+		strings.HasPrefix(text, string(machineconfig.ConfigMap)+
+			":")
 }
 
 // takeReference replaces a reference by a data URL, which Butane accepts. It returns false if the source is none.
@@ -108,7 +109,7 @@ func (t secretFiles) takeReference(source *yaml.Node, at string, marked bool) bo
 	if source.Kind != yaml.ScalarNode || !isReference(written) {
 		return false
 	}
-	r, err := secretref.Parse(written)
+	r, err := machineconfig.ParseSecret(written)
 	switch {
 	case err != nil:
 		t.fatal(at, ruleReference, "%v", err)
@@ -116,7 +117,7 @@ func (t secretFiles) takeReference(source *yaml.Node, at string, marked bool) bo
 		t.fatal(at, ruleReference, "a file is a template or one reference; remove `template: true`, or write ${%s} "+
 			"into a text", r)
 	}
-	source.SetString(secretref.TemplateURL("${" + r.String() + "}"))
+	source.SetString(machineconfig.TemplateURL("${" + r.String() + "}"))
 	return true
 }
 
@@ -196,7 +197,7 @@ func (t secretFiles) place(out *Output, steps map[string]string) {
 			t.fatal(from, ruleReference, "%v", err)
 			continue
 		}
-		source := secretref.SOPSURL(string(s.format), body)
+		source := machineconfig.SOPSURL(string(s.format), body)
 		if s.template {
 			source = t.templateURL(from, string(body))
 		}
@@ -210,7 +211,7 @@ func (t secretFiles) templateURL(at, body string) string {
 		t.fatal(at, ruleReference, "the file is not text in UTF-8, and a template is; remove `template: true`")
 		return ""
 	}
-	c, err := secretref.Template(body)
+	c, err := machineconfig.SecretTemplate(body)
 	if err != nil {
 		start, _ := t.in.Origin.Find(at)
 		if strings.HasSuffix(at, ".local") {
@@ -229,7 +230,7 @@ func (t secretFiles) templateURL(at, body string) string {
 	if len(c.References()) == 0 {
 		t.warn(at, ruleReference, "the template has no ${secret:NAME/KEY}; remove `template: true`")
 	}
-	return secretref.TemplateURL(body)
+	return machineconfig.TemplateURL(body)
 }
 
 // numbered matches a problem in a line of a template.

@@ -16,8 +16,8 @@ import (
 	"github.com/coreos/vcontext/validate"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/bunsen-os/bunsen/api/contentstore"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+
 	"github.com/bunsen-os/bunsen/transpile/message"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/unit"
@@ -51,7 +51,7 @@ type Output struct {
 	// local files.
 	Origin origin.Map
 	// Contents are the local files that are too large for a config. Config names them in the content store.
-	Contents []contentstore.File
+	Contents []machineconfig.LargeFile
 	// Locals are the files and directories that the document includes, in the order of the document.
 	Locals []Local
 }

@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy"
-	"github.com/bunsen-os/bunsen/transpile/kubelet"
-	"github.com/bunsen-os/bunsen/transpile/overlay/kustomization"
+	"github.com/bunsen-os/bunsen/internal/disruption"
+	transpilekinds "github.com/bunsen-os/bunsen/transpile/kinds"
+	"github.com/bunsen-os/bunsen/transpile/overlay"
 )
 
 // MetadataRule is the rule of findings about labels and annotations that the API server refuses.
@@ -26,7 +26,8 @@ const reservedPrefix = "bunsen.dev/"
 
 // isForUsers reports whether a repository may set an annotation under reservedPrefix.
 func isForUsers(key string) bool {
-	return key == policy.InPlaceAnnotation || key == kustomization.RemovesAnnotation || key == kubelet.PathAnnotation ||
+	return key == disruption.InPlaceAnnotation || key == overlay.RemovesAnnotation ||
+		key == transpilekinds.KubeletPathAnnotation ||
 		key == v1alpha1.ContainerRuntimeAnnotation
 }
 

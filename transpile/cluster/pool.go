@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/bunsen-os/bunsen/internal/policy/membership"
+	"github.com/bunsen-os/bunsen/internal/membership"
 )
 
 // maxPoolName leaves room for the rest of a rendered config's name: the prefix rendered-, a dash and 32 digits.

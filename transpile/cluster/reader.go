@@ -19,10 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy"
-	"github.com/bunsen-os/bunsen/transpile/object"
+	"github.com/bunsen-os/bunsen/internal/disruption"
+	transpilekinds "github.com/bunsen-os/bunsen/transpile/kinds"
 	"github.com/bunsen-os/bunsen/transpile/origin"
-	"github.com/bunsen-os/bunsen/transpile/schema"
 )
 
 var yamlLine = regexp.MustCompile(`line (\d+): `)
@@ -115,7 +114,7 @@ func (r *reader) object(root *yaml.Node) {
 		if u.Object["spec"] == nil {
 			u.Object["spec"] = map[string]any{} // The API server requires a spec, so object adds an empty one.
 		}
-		digest, err := object.Digest(u.Object)
+		digest, err := transpilekinds.ObjectDigest(u.Object)
 		if err != nil {
 			r.Errorf(at, "yaml", "%v", err)
 			return
@@ -180,7 +179,7 @@ func (r *reader) check(root *yaml.Node, u *unstructured.Unstructured, into any) 
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(u.Object, into, true); err != nil {
 		strict, ok := runtime.AsStrictDecodingError(err)
 		if !ok {
-			for _, m := range object.Mistakes(u.Object, into, err) {
+			for _, m := range transpilekinds.Mistakes(u.Object, into, err) {
 				r.Errorf(fieldPosition(r.file, root, strconv.Quote(m.Field)), "field", "not a %s: %s%s", u.GetKind(),
 					m.Problem, inBrackets(u, m))
 			}
@@ -223,7 +222,7 @@ func (r *reader) disruption(root *yaml.Node, mc *operatorv1.MachineConfiguration
 	for i, u := range mc.Spec.NodeDisruptionPolicy.Units {
 		rules[string(u.Name)] = at(fmt.Sprintf("spec.nodeDisruptionPolicy.units[%d]", i))
 	}
-	_, err := policy.FromSpec(mc.Spec.NodeDisruptionPolicy)
+	_, err := disruption.FromSpec(mc.Spec.NodeDisruptionPolicy)
 	if err == nil {
 		return
 	}
@@ -241,7 +240,7 @@ func (r *reader) disruption(root *yaml.Node, mc *operatorv1.MachineConfiguration
 // schema checks an object against the schema of its CRD. The findings from the index from on are about the same object.
 // If one of these findings has the same position, schema adds no second error, because the first error is more exact.
 func (r *reader) schema(root *yaml.Node, u *unstructured.Unstructured, from int) {
-	problems, err := schema.Check(u.GetKind(), u.Object)
+	problems, err := CheckSchema(u.GetKind(), u.Object)
 	if err != nil {
 		r.Errorf(r.at(root), "schema", "%v", err)
 	}
@@ -257,7 +256,7 @@ func (r *reader) schema(root *yaml.Node, u *unstructured.Unstructured, from int)
 }
 
 // inBrackets returns how to write a single value in a field that requires a list.
-func inBrackets(u *unstructured.Unstructured, m object.Mistake) string {
+func inBrackets(u *unstructured.Unstructured, m transpilekinds.Mistake) string {
 	if value, ok, _ := unstructured.NestedString(u.Object, strings.Split(m.Field, ".")...); ok && m.Single {
 		return "; write [" + value + "]"
 	}

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy/pace"
+	"github.com/bunsen-os/bunsen/internal/schedule"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
@@ -24,7 +24,7 @@ var standardPools = []string{"master", "worker"}
 
 // rollout refuses values of a RolloutPolicy that the controller cannot use.
 func (r *reader) rollout(root *yaml.Node, p *v1alpha1.RolloutPolicy) {
-	for _, problem := range pace.Check(p) {
+	for _, problem := range schedule.CheckPolicy(p) {
 		r.Errorf(fieldPosition(r.file, root, strconv.Quote(problem.Path)), "rollout", "%s: %s", problem.Path,
 			problem.Text)
 	}
@@ -62,7 +62,7 @@ func checkRollouts(fsys fs.FS, pools []string, objects []Object, found *origin.F
 		r.warnUnknownPools(o, "spec.pools", p.Spec.Pools)
 		r.warnUnknownPools(o, "spec.after", p.Spec.After)
 		r.warnNoPool(o, p.Spec.MachineConfigPoolSelector)
-		for _, doubt := range pace.Doubts(&p) {
+		for _, doubt := range schedule.Doubts(&p) {
 			r.Warnf(o.Position(r.fs, doubt.Path), "rollout", "%s: %s", doubt.Path, doubt.Text)
 		}
 	}
@@ -118,12 +118,12 @@ func (r *rolloutChecker) warnUnusedJobs() {
 		}
 		selected, steps := false, false
 		for _, pool := range r.pools {
-			mine, err := pace.For(pool, r.policies[i:i+1])
+			mine, err := schedule.PaceFor(pool, r.policies[i:i+1])
 			if err != nil || len(mine.Policies) == 0 {
 				continue
 			}
 			selected = true
-			all, err := pace.For(pool, r.policies)
+			all, err := schedule.PaceFor(pool, r.policies)
 			steps = steps || err != nil || len(all.Steps) > 0
 		}
 		if selected && !steps {
@@ -138,11 +138,11 @@ func (r *rolloutChecker) warnUnusedJobs() {
 func (r *rolloutChecker) checkCycles() {
 	after := map[string][]string{}
 	for name, pool := range r.pools {
-		if p, err := pace.For(pool, r.policies); err == nil {
+		if p, err := schedule.PaceFor(pool, r.policies); err == nil {
 			after[name] = p.After
 		}
 	}
-	cycle := pace.Cycle(after)
+	cycle := schedule.Cycle(after)
 	if cycle == nil {
 		return
 	}
@@ -151,7 +151,7 @@ func (r *rolloutChecker) checkCycles() {
 		if at < 0 {
 			continue
 		}
-		if mine, err := pace.For(r.pools[cycle[0]], r.policies[i:i+1]); err != nil || len(mine.Policies) == 0 {
+		if mine, err := schedule.PaceFor(r.pools[cycle[0]], r.policies[i:i+1]); err != nil || len(mine.Policies) == 0 {
 			continue
 		}
 		field := fmt.Sprintf("spec.after[%d]", at)

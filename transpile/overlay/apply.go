@@ -7,12 +7,11 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/bunsen-os/bunsen/transpile/origin"
-	"github.com/bunsen-os/bunsen/transpile/overlay/kustomization"
 )
 
 // change is the application of one step to one document.
 type change struct {
-	step     *kustomization.Step
+	step     *Step
 	document *document
 	name     string // the name of the document after the step
 	// source is the document from which a replacement copies its value. sourceName is the name that this document has
@@ -47,13 +46,13 @@ func (c change) apply(b *builder) {
 // returns false.
 func (c change) transform(b *builder) bool {
 	switch t := c.step.Transform.(type) {
-	case *kustomization.Patch:
+	case *Patch:
 		return applyPatch(b, t, c)
-	case kustomization.Replacement:
+	case Replacement:
 		return applyReplacement(t, c)
-	case kustomization.SetMetadata:
+	case SetMetadata:
 		return applyMetadata(t, c)
-	case kustomization.Rename:
+	case Rename:
 		return applyRename(c)
 	default:
 		return false

@@ -9,7 +9,6 @@ import (
 
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
-	"github.com/bunsen-os/bunsen/transpile/overlay/kustomization"
 )
 
 // Result is the result of building one directory.
@@ -44,7 +43,7 @@ const (
 
 // builder is the state of one build.
 type builder struct {
-	*kustomization.Reader
+	*Reader
 	work    int // work is the number of bytes that the build has processed so far. The method spend adds to work.
 	maxWork int
 }
@@ -72,7 +71,7 @@ func buildWithin(fsys fs.FS, dir string, limit int) (Result, []origin.Finding) {
 }
 
 func newBuilder(fsys fs.FS, limit int) *builder {
-	return &builder{Reader: kustomization.NewReader(fsys), maxWork: limit}
+	return &builder{Reader: NewReader(fsys), maxWork: limit}
 }
 
 // spend adds bytes to the work that the build has done so far, and reports whether more work is allowed.

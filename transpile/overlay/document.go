@@ -8,7 +8,6 @@ import (
 
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
-	"github.com/bunsen-os/bunsen/transpile/overlay/yamltree"
 )
 
 // document is the document of one file in a build. If two layers list a file under two names, the build has two
@@ -22,7 +21,7 @@ type document struct {
 	// root is the parsed object. root is nil before the first change, and after a patch has deleted the document.
 	root     *yaml.Node
 	changed  bool
-	files    yamltree.Files // the files to which the positions in root refer
+	files    documents.YAMLFiles // the files to which the positions in root refer
 	findings []origin.Finding
 	effects  []effect
 	// added are the labels and annotations that layers set for selectors. finish removes these labels and annotations.
@@ -45,9 +44,9 @@ func (d *document) load() {
 	if d.changed {
 		return
 	}
-	d.changed, d.root, d.files = true, d.file.Object(), yamltree.Files{d.file.Path}
-	if _, meta := yamltree.Field(d.root, "metadata"); meta == nil {
-		yamltree.Set(d.root, "metadata", yamltree.Mapping())
+	d.changed, d.root, d.files = true, d.file.Object(), documents.YAMLFiles{d.file.Path}
+	if _, meta := documents.Field(d.root, "metadata"); meta == nil {
+		documents.Set(d.root, "metadata", documents.Mapping())
 	}
 }
 
@@ -58,7 +57,7 @@ func (d *document) content() *yaml.Node { return d.file.Info.Content(d.root) }
 // position of the item's key.
 func (d *document) entryPosition(item *yaml.Node, e documents.Entry) origin.Pos {
 	for _, l := range d.file.Info.Lists {
-		if _, key := yamltree.Field(item, l.Key); l.Path == e.List && key != nil {
+		if _, key := documents.Field(item, l.Key); l.Path == e.List && key != nil {
 			return d.files.Pos(key)
 		}
 	}
@@ -87,7 +86,7 @@ func (d *document) finish(b *builder) documents.Document {
 		_, again := left[e.entry]
 		return e.what == removed && again
 	})
-	src, err := yamltree.Encode(d.outer())
+	src, err := documents.Encode(d.outer())
 	if err != nil {
 		d.fatal(origin.Pos{File: d.file.Path}, "kustomize", "%v", err)
 	}
@@ -104,15 +103,15 @@ func (d *document) outer() *yaml.Node {
 
 // removeAdded removes the labels and annotations that the layers set for selectors.
 func (d *document) removeAdded() {
-	_, meta := yamltree.Field(d.root, "metadata")
+	_, meta := documents.Field(d.root, "metadata")
 	for _, a := range d.added {
-		_, m := yamltree.Field(meta, a[0])
-		yamltree.Remove(m, a[1])
+		_, m := documents.Field(meta, a[0])
+		documents.Remove(m, a[1])
 		if m != nil && len(m.Content) == 0 {
-			yamltree.Remove(meta, a[0])
+			documents.Remove(meta, a[0])
 		}
 	}
 	if !d.file.Info.Wrapped && !d.file.Named {
-		yamltree.Remove(d.root, "metadata")
+		documents.Remove(d.root, "metadata")
 	}
 }

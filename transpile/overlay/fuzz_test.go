@@ -11,7 +11,6 @@ import (
 
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
-	"github.com/bunsen-os/bunsen/transpile/overlay/yamltree"
 )
 
 // watched notes what is opened, and refuses what no tree holds.
@@ -154,7 +153,9 @@ func texts(n *yaml.Node) (out []string, ok bool) {
 	return out, ok
 }
 
-func asFile(src string) yamltree.Text { return yamltree.Text{File: "o/a.bu", Src: []byte(src)} }
+func asFile(src string) documents.YAMLText {
+	return documents.YAMLText{File: "o/a.bu", Src: []byte(src)}
+}
 
 func parsedAgain(t *testing.T, built Result) *yaml.Node {
 	t.Helper()

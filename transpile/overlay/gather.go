@@ -9,7 +9,6 @@ import (
 
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
-	"github.com/bunsen-os/bunsen/transpile/overlay/kustomization"
 )
 
 // identity identifies a document. Each identity must be unique in a build.
@@ -53,7 +52,7 @@ func (set *documentSet) reindex() {
 // gather finds all documents of a directory and the changes to them, in order. Documents that a patch deletes come
 // last.
 func gather(b *builder, dir string) ([]*document, []change) {
-	g := &gatherer{builder: b, effective: map[kustomization.SetMetadata]bool{}}
+	g := &gatherer{builder: b, effective: map[SetMetadata]bool{}}
 	l := b.Layer(dir, origin.Pos{File: dir})
 	if l == nil {
 		return nil, nil
@@ -74,7 +73,7 @@ func gather(b *builder, dir string) ([]*document, []change) {
 // found so far; then the steps of the layer.
 type gatherer struct {
 	*builder
-	stack     []*kustomization.Layer
+	stack     []*Layer
 	count     int // count is the number of layers. A layer counts once for each time that a kustomization lists it.
 	stopped   bool
 	documents []*document // the documents of all layers
@@ -83,12 +82,12 @@ type gatherer struct {
 	unmatched []unmatched
 	// metadata are the labels and annotations that layers set. effective has those labels and annotations that the
 	// objects on the cluster get.
-	metadata  []kustomization.SetMetadata
-	effective map[kustomization.SetMetadata]bool
+	metadata  []SetMetadata
+	effective map[SetMetadata]bool
 }
 
 // layerInto adds the documents of a layer to a set and plans the layer's steps.
-func (g *gatherer) layerInto(l *kustomization.Layer, all *documentSet) {
+func (g *gatherer) layerInto(l *Layer, all *documentSet) {
 	at := origin.Pos{File: cmp.Or(l.File, l.Dir)}
 	if g.count++; g.count > maxLayers {
 		g.stop(at, fmt.Sprintf("more than %d directories are listed, counting each as often as it is listed",
@@ -118,15 +117,15 @@ func (g *gatherer) layerInto(l *kustomization.Layer, all *documentSet) {
 }
 
 // plan adds a change for each document that a step may change.
-func (g *gatherer) plan(s *kustomization.Step, all *documentSet) {
+func (g *gatherer) plan(s *Step, all *documentSet) {
 	switch t := s.Transform.(type) {
-	case *kustomization.Patch:
+	case *Patch:
 		planPatch(g, t, s, all)
-	case kustomization.Replacement:
+	case Replacement:
 		planReplacement(g, t, s, all)
-	case kustomization.SetMetadata:
+	case SetMetadata:
 		planMetadata(g, t, s, all)
-	case kustomization.Rename:
+	case Rename:
 		planRename(g, t, s, all)
 	}
 }
@@ -174,7 +173,7 @@ func (g *gatherer) resource(r documents.Reference, all *documentSet) {
 }
 
 // directory reads a layer that another layer includes.
-func (g *gatherer) directory(r documents.Reference, component bool) *kustomization.Layer {
+func (g *gatherer) directory(r documents.Reference, component bool) *Layer {
 	for _, l := range g.stack {
 		if l.Dir == r.Path {
 			g.Add(origin.Errorf(r.At, "cycle", "%q includes itself: %s; remove one of these entries", r.Written,

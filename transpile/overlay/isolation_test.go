@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/openapi"
 
 	"github.com/bunsen-os/bunsen/transpile/origin"
-	"github.com/bunsen-os/bunsen/transpile/overlay/kustomization"
 )
 
 func repository(pairs ...string) fstest.MapFS {
@@ -88,7 +87,7 @@ func TestAPanicFailsOneDocument(t *testing.T) {
 	b := newBuilder(repository("o/a.bu", butaneHead, "o/b.bu", butaneHead), maxWork)
 	docs, _ := gather(b, "o")
 	out := b.apply(docs, []change{{
-		step:     &kustomization.Step{Transform: (*kustomization.Patch)(nil)},
+		step:     &Step{Transform: (*Patch)(nil)},
 		document: docs[1],
 	}})
 	if len(out) != 1 || len(b.Findings) != 1 || b.Findings[0].At.File != "o/b.bu" ||

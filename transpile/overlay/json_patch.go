@@ -10,12 +10,10 @@ import (
 	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 
 	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
-	"github.com/bunsen-os/bunsen/transpile/overlay/kustomization"
-	"github.com/bunsen-os/bunsen/transpile/overlay/yamltree"
 )
 
 // applyOperations runs the patch's operations on a document.
-func applyOperations(b *builder, p *kustomization.Patch, c change) bool {
+func applyOperations(b *builder, p *Patch, c change) bool {
 	d := c.document
 	lists := d.file.Info.Lists
 	for _, op := range p.Operations {
@@ -74,9 +72,9 @@ func entersList(path []string, section string, e documents.Entry) bool {
 
 // runOperation runs one operation with kustomize. kustomize converts the result to JSON, which has no lines. So
 // runOperation also applies the operation to the nodes and copies their positions to the result.
-func runOperation(op kustomization.Operation, d *document, file string) bool {
+func runOperation(op Operation, d *document, file string) bool {
 	before := d.root
-	given := yamltree.Copy(before, 0)
+	given := documents.Copy(before, 0)
 	documents.MarkTabs(given)
 	n := kyaml.NewRNode(given)
 	if _, err := (patchjson6902.Filter{Patch: op.Text}).Filter([]*kyaml.RNode{n}); err != nil {
@@ -88,7 +86,7 @@ func runOperation(op kustomization.Operation, d *document, file string) bool {
 		return d.fatal(op.At, "document", "the document %q is empty after this; remove it from the resources", d.name())
 	}
 	bits := d.files.Bits(file)
-	applyToNodes(op, before, yamltree.Copy(op.Value, bits), bits)
+	applyToNodes(op, before, documents.Copy(op.Value, bits), bits)
 	d.files.SetAll(d.root, op.At)
 	copyPositions(before, d.root)
 	return true
@@ -96,7 +94,7 @@ func runOperation(op kustomization.Operation, d *document, file string) bool {
 
 // applyToNodes applies the operation to a tree of nodes with positions. If the operation cannot be applied,
 // applyToNodes does not change the tree, and the position of new values is that of the operation.
-func applyToNodes(op kustomization.Operation, root, value *yaml.Node, bits int) {
+func applyToNodes(op Operation, root, value *yaml.Node, bits int) {
 	switch op.Name {
 	case "remove":
 		removeAt(root, op.Path)
@@ -104,7 +102,7 @@ func applyToNodes(op kustomization.Operation, root, value *yaml.Node, bits int) 
 	case "move":
 		value = removeAt(root, op.From)
 	case "copy":
-		value = yamltree.Copy(nodeAt(root, op.From), 0)
+		value = documents.Copy(nodeAt(root, op.From), 0)
 	case "test":
 		return
 	}
@@ -116,7 +114,7 @@ func applyToNodes(op kustomization.Operation, root, value *yaml.Node, bits int) 
 	key := op.Path[len(op.Path)-1]
 	switch i, ok := index(parent, key); {
 	case parent.Kind == yaml.MappingNode:
-		yamltree.Set(parent, key, value)
+		documents.Set(parent, key, value)
 	case ok && op.Name == "replace" && i < len(parent.Content):
 		parent.Content[i] = value
 	case ok:
@@ -134,7 +132,7 @@ func nodeAt(n *yaml.Node, keys []string) *yaml.Node {
 			n = n.Content[i]
 			continue
 		}
-		_, n = yamltree.Field(n, key)
+		_, n = documents.Field(n, key)
 	}
 	return n
 }
@@ -150,8 +148,8 @@ func removeAt(root *yaml.Node, keys []string) *yaml.Node {
 		parent.Content = slices.Delete(parent.Content, i, i+1)
 		return n
 	}
-	_, n := yamltree.Field(parent, key)
-	yamltree.Remove(parent, key)
+	_, n := documents.Field(parent, key)
+	documents.Remove(parent, key)
 	return n
 }
 
@@ -178,7 +176,7 @@ func copyPositions(from, to *yaml.Node) {
 		var was *yaml.Node
 		switch {
 		case to.Kind == yaml.MappingNode && i%2 == 1:
-			_, was = yamltree.Field(from, to.Content[i-1].Value)
+			_, was = documents.Field(from, to.Content[i-1].Value)
 		case to.Kind == yaml.SequenceNode && from.Kind == yaml.SequenceNode && i < len(from.Content):
 			was = from.Content[i]
 		}

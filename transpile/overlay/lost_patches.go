@@ -7,12 +7,11 @@ import (
 
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
-	"github.com/bunsen-os/bunsen/transpile/overlay/kustomization"
 )
 
 // effect is one effect of a step on a document, such as a removed entry.
 type effect struct {
-	step  *kustomization.Step
+	step  *Step
 	what  effectKind
 	entry documents.Entry
 	// at is the position of the step. was is the position of the line that wrote the removed entry.
@@ -32,7 +31,7 @@ const (
 type outcome struct {
 	applied bool
 	// deletions maps each entry that the patch deletes by name to whether any document had this entry.
-	deletions map[kustomization.Deletion]bool
+	deletions map[Deletion]bool
 	removed   []loss
 }
 
@@ -43,16 +42,16 @@ type loss struct {
 }
 
 // outcomesOf collects the effects by step.
-func outcomesOf(docs []*document) map[*kustomization.Step]*outcome {
-	out := map[*kustomization.Step]*outcome{}
+func outcomesOf(docs []*document) map[*Step]*outcome {
+	out := map[*Step]*outcome{}
 	for _, d := range docs {
 		for _, e := range d.effects {
 			o := out[e.step]
 			if o == nil {
-				o = &outcome{deletions: map[kustomization.Deletion]bool{}}
+				o = &outcome{deletions: map[Deletion]bool{}}
 				out[e.step] = o
 			}
-			switch of := (kustomization.Deletion{Entry: e.entry, At: e.at}); e.what {
+			switch of := (Deletion{Entry: e.entry, At: e.at}); e.what {
 			case applied:
 				o.applied = true
 			case deleted:
@@ -70,10 +69,10 @@ func outcomesOf(docs []*document) map[*kustomization.Step]*outcome {
 }
 
 // reportEffects reports entries that were removed, and steps that had no effect.
-func reportEffects(docs []*document, changes []change, layers map[string]*kustomization.Layer) (out []origin.Finding) {
+func reportEffects(docs []*document, changes []change, layers map[string]*Layer) (out []origin.Finding) {
 	outcomes := outcomesOf(docs)
-	used := map[*kustomization.Layer]map[string]bool{}
-	seen := map[*kustomization.Step]bool{}
+	used := map[*Layer]map[string]bool{}
+	seen := map[*Step]bool{}
 	for _, c := range changes {
 		s := c.step
 		if seen[s] {
@@ -106,7 +105,7 @@ func reportEffects(docs []*document, changes []change, layers map[string]*kustom
 const maxLosses = 20
 
 // reportLosses warns of removed entries that the layer does not acknowledge. reportLosses marks used acknowledgements.
-func reportLosses(l *kustomization.Layer, losses []loss, used map[string]bool) (out []origin.Finding) {
+func reportLosses(l *Layer, losses []loss, used map[string]bool) (out []origin.Finding) {
 	count := 0
 	for _, f := range losses {
 		if name, ok := acknowledgement(l, f.entry); ok {
@@ -125,7 +124,7 @@ func reportLosses(l *kustomization.Layer, losses []loss, used map[string]bool) (
 			remedy = "" // A list without a merge key has no such directive.
 		}
 		text := fmt.Sprintf("this removes %s%s from %q; if that is intended, %ssay so in %s: metadata: {annotations: "+
-			"{%s: %q}}", f.entry, from, f.document, remedy, l.File, kustomization.RemovesAnnotation, f.entry.Short())
+			"{%s: %q}}", f.entry, from, f.document, remedy, l.File, RemovesAnnotation, f.entry.Short())
 		if f.entry.IsOfWhole() {
 			text += ". If not, repeat the item: a patch replaces this list as a whole"
 		}
@@ -139,7 +138,7 @@ func reportLosses(l *kustomization.Layer, losses []loss, used map[string]bool) (
 }
 
 // acknowledgement returns the word with which a layer acknowledges that an entry is removed.
-func acknowledgement(l *kustomization.Layer, e documents.Entry) (string, bool) {
+func acknowledgement(l *Layer, e documents.Entry) (string, bool) {
 	holder, _ := e.Within()
 	for _, name := range l.Removes {
 		if name == "*" || name == e.Name || name == e.Short() || name == holder.Name {
@@ -151,8 +150,8 @@ func acknowledgement(l *kustomization.Layer, e documents.Entry) (string, bool) {
 
 // reportUnusedAcknowledgements warns of acknowledgements without a removal. An unused acknowledgement would hide the
 // loss if a step later removed an entry with its name.
-func reportUnusedAcknowledgements(layers map[string]*kustomization.Layer,
-	used map[*kustomization.Layer]map[string]bool,
+func reportUnusedAcknowledgements(layers map[string]*Layer,
+	used map[*Layer]map[string]bool,
 ) (out []origin.Finding) {
 	for _, dir := range slices.Sorted(maps.Keys(layers)) {
 		l := layers[dir]
@@ -162,7 +161,7 @@ func reportUnusedAcknowledgements(layers map[string]*kustomization.Layer,
 		words := slices.DeleteFunc(slices.Clone(l.Removes), func(name string) bool { return used[l][name] })
 		if len(words) > 0 {
 			out = append(out, origin.Warningf(l.RemovesAt, "entry-removed", "%s acknowledges that %s is removed, and "+
-				"nothing of that name is; remove it", kustomization.RemovesAnnotation, some(words)))
+				"nothing of that name is; remove it", RemovesAnnotation, some(words)))
 		}
 	}
 	return out

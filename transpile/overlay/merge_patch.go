@@ -13,8 +13,6 @@ import (
 
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
-	"github.com/bunsen-os/bunsen/transpile/overlay/kustomization"
-	"github.com/bunsen-os/bunsen/transpile/overlay/yamltree"
 )
 
 // maxWidth is how many entries a list or a mapping may have if kustomize merges it. The time for a merge grows with the
@@ -22,7 +20,7 @@ import (
 const maxWidth = 4000
 
 // planPatch adds a change for each document that a patch selects.
-func planPatch(g *gatherer, p *kustomization.Patch, s *kustomization.Step, all *documentSet) {
+func planPatch(g *gatherer, p *Patch, s *Step, all *documentSet) {
 	for _, d := range g.find(s.Selector, all) {
 		g.changes = append(g.changes, change{step: s, document: d, name: d.name()})
 		if p.Deletes && !s.Selector.HasMetadata() {
@@ -35,7 +33,7 @@ func planPatch(g *gatherer, p *kustomization.Patch, s *kustomization.Step, all *
 	}
 }
 
-func applyPatch(b *builder, p *kustomization.Patch, c change) bool {
+func applyPatch(b *builder, p *Patch, c change) bool {
 	if p.Object == nil {
 		return applyOperations(b, p, c)
 	}
@@ -43,7 +41,7 @@ func applyPatch(b *builder, p *kustomization.Patch, c change) bool {
 }
 
 // applyMerge merges the patch into a document.
-func applyMerge(b *builder, p *kustomization.Patch, c change) bool {
+func applyMerge(b *builder, p *Patch, c change) bool {
 	d := c.document
 	lists := d.file.Info.Lists
 	before, wholeBefore := documents.Entries(d.content(), lists), documents.WholeEntries(d.content(), lists)
@@ -54,18 +52,18 @@ func applyMerge(b *builder, p *kustomization.Patch, c change) bool {
 		}
 		d.effects = append(d.effects, e)
 	}
-	part := yamltree.Copy(p.Object, d.files.Bits(p.File))
+	part := documents.Copy(p.Object, d.files.Bits(p.File))
 	if !checkMerge(p, d, part) {
 		return false
 	}
-	_, meta := yamltree.Field(part, "metadata")
+	_, meta := documents.Field(part, "metadata")
 	if meta == nil {
-		meta = yamltree.Mapping()
-		yamltree.Set(part, "metadata", meta)
+		meta = documents.Mapping()
+		documents.Set(part, "metadata", meta)
 	}
-	yamltree.Remove(part, "apiVersion") // A patch does not change the kind and the name of the document.
-	yamltree.Remove(part, "kind")
-	yamltree.Remove(meta, "name")
+	documents.Remove(part, "apiVersion") // A patch does not change the kind and the name of the document.
+	documents.Remove(part, "kind")
+	documents.Remove(meta, "name")
 	content := d.file.Info.Content(part)
 	inPatch, inDocument := scalarItems(documents.Entries(content, lists)), scalarItems(before)
 	inOrder := orderedItems(d.content(), content, lists)
@@ -199,7 +197,7 @@ func placeNewLists(content *yaml.Node, lists []documents.List) {
 }
 
 // checkMerge refuses patches that kustomize would merge wrongly or too slowly.
-func checkMerge(p *kustomization.Patch, d *document, part *yaml.Node) bool {
+func checkMerge(p *Patch, d *document, part *yaml.Node) bool {
 	info := d.file.Info
 	if info.Kind == documents.Ignition && documents.IsIgnition2(d.content()) && !p.Deletes {
 		return d.fatal(p.At, "patch", "%s is a config of Ignition 2, where a path can occur twice, so a patch is "+
@@ -252,10 +250,10 @@ func removedEntries(before, after map[documents.Entry]*yaml.Node) []documents.En
 
 // listPosition returns the position in the patch of the list that contains an entry. If the patch does not have the
 // list, listPosition returns the position of the nearest parent.
-func listPosition(p *kustomization.Patch, e documents.Entry) origin.Pos {
+func listPosition(p *Patch, e documents.Entry) origin.Pos {
 	n, at := p.Info.Content(p.Object), p.At
 	for _, word := range strings.Split(e.List, ".") {
-		if _, n = yamltree.Field(n, word); n == nil {
+		if _, n = documents.Field(n, word); n == nil {
 			break
 		}
 		at = origin.Pos{File: p.File, Line: n.Line, Column: n.Column}
@@ -292,6 +290,6 @@ func resetSchema() error {
 }
 
 // deletesByName reports whether the patch deletes an entry by its name.
-func deletesByName(p *kustomization.Patch, e documents.Entry) bool {
-	return slices.ContainsFunc(p.Deletions, func(d kustomization.Deletion) bool { return d.Entry == e })
+func deletesByName(p *Patch, e documents.Entry) bool {
+	return slices.ContainsFunc(p.Deletions, func(d Deletion) bool { return d.Entry == e })
 }

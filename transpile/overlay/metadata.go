@@ -7,12 +7,12 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/bunsen-os/bunsen/transpile/origin"
-	"github.com/bunsen-os/bunsen/transpile/overlay/kustomization"
-	"github.com/bunsen-os/bunsen/transpile/overlay/yamltree"
+
+	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
 )
 
 // planRename adds a change for each document, and records the new name for the selectors of later steps.
-func planRename(g *gatherer, c kustomization.Rename, s *kustomization.Step, all *documentSet) {
+func planRename(g *gatherer, c Rename, s *Step, all *documentSet) {
 	warnOfOrder(g, c, s, all)
 	for _, d := range all.docs {
 		name := c.Prefix + d.name() + c.Suffix
@@ -27,7 +27,7 @@ var number = regexp.MustCompile(`^[0-9]+-`)
 
 // warnOfOrder warns of a prefix that comes before the number of a name, because the prefix changes the order in which
 // documents merge.
-func warnOfOrder(g *gatherer, c kustomization.Rename, s *kustomization.Step, all *documentSet) {
+func warnOfOrder(g *gatherer, c Rename, s *Step, all *documentSet) {
 	if c.Prefix == "" || number.MatchString(c.Prefix) {
 		return
 	}
@@ -44,17 +44,17 @@ func warnOfOrder(g *gatherer, c kustomization.Rename, s *kustomization.Step, all
 }
 
 func applyRename(to change) bool {
-	_, meta := yamltree.Field(to.document.root, "metadata")
-	name := yamltree.Str(to.name)
-	if _, was := yamltree.Field(meta, "name"); was != nil {
+	_, meta := documents.Field(to.document.root, "metadata")
+	name := documents.Str(to.name)
+	if _, was := documents.Field(meta, "name"); was != nil {
 		name.Line, name.Column = was.Line, was.Column
 	}
-	yamltree.Set(meta, "name", name)
+	documents.Set(meta, "name", name)
 	return true
 }
 
 // planMetadata adds a change for each document whose labels or annotations a step sets.
-func planMetadata(g *gatherer, c kustomization.SetMetadata, s *kustomization.Step, all *documentSet) {
+func planMetadata(g *gatherer, c SetMetadata, s *Step, all *documentSet) {
 	for _, d := range all.docs {
 		g.changes = append(g.changes, change{step: s, document: d, name: d.name()})
 		if stays(c, d) {
@@ -65,22 +65,22 @@ func planMetadata(g *gatherer, c kustomization.SetMetadata, s *kustomization.Ste
 }
 
 // stays reports whether a finished document keeps a label or annotation that a layer set.
-func stays(c kustomization.SetMetadata, d *document) bool {
+func stays(c SetMetadata, d *document) bool {
 	return c.IsRole() && !d.file.Info.Wrapped || c.IsRuntime() && d.file.Info.Kind.ReadsRuntime()
 }
 
-func applyMetadata(c kustomization.SetMetadata, to change) bool {
+func applyMetadata(c SetMetadata, to change) bool {
 	d := to.document
-	_, meta := yamltree.Field(d.root, "metadata")
-	_, m := yamltree.Field(meta, c.Field)
+	_, meta := documents.Field(d.root, "metadata")
+	_, m := documents.Field(meta, c.Field)
 	if m == nil || m.Kind != yaml.MappingNode {
-		m = yamltree.Mapping()
+		m = documents.Mapping()
 		d.files.Set(m, c.At)
-		yamltree.Set(meta, c.Field, m)
+		documents.Set(meta, c.Field, m)
 	}
-	v := yamltree.Str(c.Value)
+	v := documents.Str(c.Value)
 	d.files.Set(v, c.At)
-	yamltree.Set(m, c.Key, v)
+	documents.Set(m, c.Key, v)
 	if added := [2]string{c.Field, c.Key}; !stays(c, d) && !slices.Contains(d.added, added) {
 		d.added = append(d.added, added)
 	}
@@ -107,7 +107,7 @@ func (g *gatherer) warnUnusedMetadata() {
 }
 
 // isSelectedBy reports whether any selector of the build uses a label or annotation.
-func (g *gatherer) isSelectedBy(c kustomization.SetMetadata) bool {
+func (g *gatherer) isSelectedBy(c SetMetadata) bool {
 	for _, l := range g.Layers {
 		if l == nil {
 			continue

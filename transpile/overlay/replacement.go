@@ -13,17 +13,15 @@ import (
 
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
-	"github.com/bunsen-os/bunsen/transpile/overlay/kustomization"
-	"github.com/bunsen-os/bunsen/transpile/overlay/yamltree"
 )
 
 // selectors returns all selectors of a step that compare labels.
-func selectors(s *kustomization.Step) []*kustomization.Selector {
-	var out []*kustomization.Selector
+func selectors(s *Step) []*Selector {
+	var out []*Selector
 	if s.Selector != nil {
 		out = append(out, s.Selector)
 	}
-	if c, ok := s.Transform.(kustomization.Replacement); ok {
+	if c, ok := s.Transform.(Replacement); ok {
 		out = append(out, c.Reject...)
 	}
 	return out
@@ -36,7 +34,7 @@ func mentionsKey(selector, key string) bool {
 }
 
 // planReplacement adds a change for each document to which a replacement copies its value.
-func planReplacement(g *gatherer, r kustomization.Replacement, s *kustomization.Step, all *documentSet) {
+func planReplacement(g *gatherer, r Replacement, s *Step, all *documentSet) {
 	c := change{step: s}
 	if r.Source != nil {
 		sources := g.find(r.Source, all)
@@ -59,7 +57,7 @@ func planReplacement(g *gatherer, r kustomization.Replacement, s *kustomization.
 }
 
 // rejects reports whether the replacement excludes a document by its name or kind.
-func rejects(r kustomization.Replacement, d *document) bool {
+func rejects(r Replacement, d *document) bool {
 	for _, s := range r.Reject {
 		if s.HasIdentity && matches(s, d) {
 			return true
@@ -68,7 +66,7 @@ func rejects(r kustomization.Replacement, d *document) bool {
 	return false
 }
 
-func applyReplacement(r kustomization.Replacement, c change) bool {
+func applyReplacement(r Replacement, c change) bool {
 	for _, s := range r.Reject {
 		if s.HasMetadata() && s.MatchesMetadata(c.document.root) {
 			return true
@@ -83,7 +81,7 @@ func applyReplacement(r kustomization.Replacement, c change) bool {
 }
 
 // copyValue calls kustomize to set one field of a document.
-func copyValue(r kustomization.Replacement, c change, f kustomization.TargetField) bool {
+func copyValue(r Replacement, c change, f TargetField) bool {
 	d := c.document
 	one := types.Replacement{SourceValue: r.Value, Targets: []*types.TargetSelector{{
 		Select: exactly(d.file.Info, c.name), FieldPaths: []string{f.Path}, Options: r.To,
@@ -106,7 +104,7 @@ func copyValue(r kustomization.Replacement, c change, f kustomization.TargetFiel
 		return d.fatal(f.At, "too-large", "this could write a value of %d bytes to too many fields; name the fields",
 			valueSize(r, nodes))
 	}
-	before := yamltree.Copy(d.root, 0)
+	before := documents.Copy(d.root, 0)
 	if _, err := (replacement.Filter{Replacements: []types.Replacement{one}}).Filter(nodes); err != nil {
 		return d.kustomizeFailed(f.At, err)
 	}
@@ -116,12 +114,12 @@ func copyValue(r kustomization.Replacement, c change, f kustomization.TargetFiel
 
 // isBounded reports whether a replacement writes a bounded number of bytes. A path with a wildcard may write to every
 // field.
-func isBounded(r kustomization.Replacement, f kustomization.TargetField, nodes []*kyaml.RNode) bool {
+func isBounded(r Replacement, f TargetField, nodes []*kyaml.RNode) bool {
 	return !strings.ContainsAny(f.Path, "*[") || valueSize(r, nodes)*count(nodes[0].YNode()) <= 4*maxGrown
 }
 
 // valueSize returns about how many bytes the value takes.
-func valueSize(r kustomization.Replacement, nodes []*kyaml.RNode) int {
+func valueSize(r Replacement, nodes []*kyaml.RNode) int {
 	if r.Value != nil {
 		return len(*r.Value)
 	}

@@ -9,12 +9,11 @@ import (
 
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
-	"github.com/bunsen-os/bunsen/transpile/overlay/kustomization"
 )
 
 // matches reports whether the kind and the names of a document match a selector. Labels are compared later, by
 // MatchesMetadata.
-func matches(s *kustomization.Selector, d *document) bool {
+func matches(s *Selector, d *document) bool {
 	switch {
 	case s == nil:
 		return true
@@ -32,13 +31,13 @@ func matches(s *kustomization.Selector, d *document) bool {
 
 // unmatched is a selector that matches no document of its layer.
 type unmatched struct {
-	selector *kustomization.Selector
+	selector *Selector
 	scope    []identity
 	why      string // why is the reason why no document matches, if it is not the usual reason.
 }
 
 // find returns the documents whose kind and name a selector matches.
-func (g *gatherer) find(s *kustomization.Selector, all *documentSet) []*document {
+func (g *gatherer) find(s *Selector, all *documentSet) []*document {
 	docs := all.docs
 	if s.Name != "" && regexp.QuoteMeta(s.Name) == s.Name {
 		docs = all.named[identity{s.Info.Kind, s.Name}]

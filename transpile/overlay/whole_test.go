@@ -24,8 +24,6 @@ import (
 
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
-	"github.com/bunsen-os/bunsen/transpile/overlay/kustomization"
-	"github.com/bunsen-os/bunsen/transpile/overlay/yamltree"
 )
 
 // A build goes through its layers by itself and has kustomize merge single documents. Here the whole repository goes
@@ -68,8 +66,8 @@ func buildWhole(fsys fs.FS, dir string) ([]string, error) {
 			return nil, err
 		}
 		root := doc.Content[0]
-		out = append(out, printed(yamltree.Scalar(root, "kind"), yamltree.Scalar(root, "metadata", "name"),
-			yamltree.Scalar(root, "metadata", "annotations", fileAnnotation), root))
+		out = append(out, printed(documents.Scalar(root, "kind"), documents.Scalar(root, "metadata", "name"),
+			documents.Scalar(root, "metadata", "annotations", fileAnnotation), root))
 	}
 	return out, nil
 }
@@ -82,7 +80,7 @@ func plainSchema() error {
 	}
 	openapi.ResetOpenAPI()
 	openapi.SuppressBuiltInSchemaUse()
-	return openapi.AddSchema([]byte(strings.ReplaceAll(string(keys), yamltree.HiddenKey, "local")))
+	return openapi.AddSchema([]byte(strings.ReplaceAll(string(keys), documents.HiddenKey, "local")))
 }
 
 // printed is what two builds must agree on.
@@ -96,11 +94,11 @@ func printed(kind, name, file string, root *yaml.Node) string {
 			}
 		}
 	}
-	src, err := yamltree.Encode(content)
+	src, err := documents.Encode(content)
 	if err != nil {
 		panic(err)
 	}
-	role := yamltree.Scalar(root, "metadata", "labels", "machineconfiguration.openshift.io/role")
+	role := documents.Scalar(root, "metadata", "labels", "machineconfiguration.openshift.io/role")
 	if info.Wrapped {
 		role = ""
 	}
@@ -110,7 +108,7 @@ func printed(kind, name, file string, root *yaml.Node) string {
 // normal takes notation out of a tree.
 func normal(n *yaml.Node) *yaml.Node {
 	if n == nil {
-		return yamltree.Mapping()
+		return documents.Mapping()
 	}
 	out := &yaml.Node{Kind: n.Kind, Tag: n.ShortTag(), Value: n.Value}
 	for _, c := range n.Content {
@@ -134,7 +132,7 @@ func (w *whole) directory(dir string) error {
 	}
 	k := doc.Content[0]
 	for _, key := range []string{"resources", "components"} {
-		_, list := yamltree.Field(k, key)
+		_, list := documents.Field(k, key)
 		if list == nil {
 			continue
 		}
@@ -144,24 +142,24 @@ func (w *whole) directory(dir string) error {
 			}
 		}
 	}
-	yamltree.Remove(k, "metadata")
+	documents.Remove(k, "metadata")
 	// kustomize would complain on the test's standard error
-	if _, pairs := yamltree.Field(k, "commonLabels"); pairs != nil {
-		yamltree.Remove(k, "commonLabels")
-		yamltree.Set(k, "labels", &yaml.Node{
+	if _, pairs := documents.Field(k, "commonLabels"); pairs != nil {
+		documents.Remove(k, "commonLabels")
+		documents.Set(k, "labels", &yaml.Node{
 			Kind: yaml.SequenceNode,
-			Content: []*yaml.Node{yamltree.Mapping(yamltree.Str("pairs"), pairs, yamltree.Str("includeSelectors"),
+			Content: []*yaml.Node{documents.Mapping(documents.Str("pairs"), pairs, documents.Str("includeSelectors"),
 				&yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: "true"})},
 		})
 	}
-	if _, list := yamltree.Field(k, "patches"); list != nil {
+	if _, list := documents.Field(k, "patches"); list != nil {
 		for _, e := range list.Content {
 			if err := w.patch(dir, e); err != nil {
 				return err
 			}
 		}
 	}
-	if _, list := yamltree.Field(k, "replacements"); list != nil {
+	if _, list := documents.Field(k, "replacements"); list != nil {
 		for _, e := range list.Content {
 			w.replacement(e)
 		}
@@ -177,13 +175,13 @@ func (w *whole) implicit(dir string) error {
 	list := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
 	for _, e := range entries {
 		if documents.IsButane(e.Name()) || w.saysVariant(path.Join(dir, e.Name())) {
-			list.Content = append(list.Content, yamltree.Str(e.Name()))
+			list.Content = append(list.Content, documents.Str(e.Name()))
 			if err := w.reference(path.Join(dir, e.Name())); err != nil {
 				return err
 			}
 		}
 	}
-	return w.write(path.Join(dir, "kustomization.yaml"), yamltree.Mapping(yamltree.Str("resources"), list))
+	return w.write(path.Join(dir, "kustomization.yaml"), documents.Mapping(documents.Str("resources"), list))
 }
 
 // saysVariant reports whether YAML is a Butane document by what it says.
@@ -194,7 +192,7 @@ func (w *whole) saysVariant(name string) bool {
 		len(doc.Content) == 0 {
 		return false
 	}
-	return yamltree.Scalar(doc.Content[0], "variant") != "" && yamltree.Scalar(doc.Content[0], "version") != ""
+	return documents.Scalar(doc.Content[0], "variant") != "" && documents.Scalar(doc.Content[0], "version") != ""
 }
 
 func (w *whole) reference(name string) error {
@@ -209,18 +207,18 @@ func (w *whole) reference(name string) error {
 	if d.Broken {
 		return errors.New(name + " is broken")
 	}
-	_, meta := yamltree.Field(root, "metadata")
-	_, annotations := yamltree.Field(meta, "annotations")
+	_, meta := documents.Field(root, "metadata")
+	_, annotations := documents.Field(meta, "annotations")
 	if annotations == nil {
-		annotations = yamltree.Mapping()
-		yamltree.Set(meta, "annotations", annotations)
+		annotations = documents.Mapping()
+		documents.Set(meta, "annotations", annotations)
 	}
-	yamltree.Set(annotations, fileAnnotation, yamltree.Str(name))
+	documents.Set(annotations, fileAnnotation, documents.Str(name))
 	return w.write(name, root)
 }
 
 func (w *whole) write(name string, n *yaml.Node) error {
-	src, err := yamltree.Encode(n)
+	src, err := documents.Encode(n)
 	if err != nil {
 		return err
 	}
@@ -229,39 +227,39 @@ func (w *whole) write(name string, n *yaml.Node) error {
 
 // patch makes a patch one of wrapped documents.
 func (w *whole) patch(dir string, e *yaml.Node) error {
-	_, target := yamltree.Field(e, "target")
-	t := yamltree.Text{File: path.Join(dir, "kustomization.yaml"), Src: []byte(yamltree.Scalar(e, "patch"))}
-	if file := yamltree.Scalar(e, "path"); file != "" {
+	_, target := documents.Field(e, "target")
+	t := documents.YAMLText{File: path.Join(dir, "kustomization.yaml"), Src: []byte(documents.Scalar(e, "patch"))}
+	if file := documents.Scalar(e, "path"); file != "" {
 		t.File = path.Join(dir, file)
 		var err error
 		if t.Src, err = fs.ReadFile(w.fs, t.File); err != nil {
 			return err
 		}
 	}
-	p := kustomization.ParsePatch(t, target)
+	p := ParsePatch(t, target)
 	if origin.Fatal(p.Findings) {
 		return fmt.Errorf("%v", p.Findings)
 	}
-	yamltree.Remove(e, "path")
+	documents.Remove(e, "path")
 	if p.Object == nil {
 		all := ""
 		for _, op := range p.Operations {
 			all += op.Text
 		}
-		yamltree.Set(e, "patch", yamltree.Str(all))
+		documents.Set(e, "patch", documents.Str(all))
 	} else {
 		if p.Info.Wrapped && target == nil {
-			_, meta := yamltree.Field(p.Object, "metadata")
-			yamltree.Set(meta, "name", yamltree.Str(p.Name))
+			_, meta := documents.Field(p.Object, "metadata")
+			documents.Set(meta, "name", documents.Str(p.Name))
 		}
-		src, err := yamltree.Encode(p.Object)
+		src, err := documents.Encode(p.Object)
 		if err != nil {
 			return err
 		}
-		yamltree.Set(e, "patch", yamltree.Str(string(src)))
+		documents.Set(e, "patch", documents.Str(string(src)))
 	}
-	if target != nil && yamltree.Scalar(target, "kind") == "" {
-		yamltree.Set(target, "kind", yamltree.Str(string(p.Info.Kind)))
+	if target != nil && documents.Scalar(target, "kind") == "" {
+		documents.Set(target, "kind", documents.Str(string(p.Info.Kind)))
 	}
 	return nil
 }
@@ -269,24 +267,24 @@ func (w *whole) patch(dir string, e *yaml.Node) error {
 // replacement makes a replacement one of wrapped documents.
 func (w *whole) replacement(e *yaml.Node) {
 	prefix := func(selector *yaml.Node) string {
-		kind := documents.Kind(yamltree.Scalar(selector, "kind"))
+		kind := documents.Kind(documents.Scalar(selector, "kind"))
 		if kind == "" {
 			kind = documents.Butane
-			yamltree.Set(selector, "kind", yamltree.Str(string(kind)))
+			documents.Set(selector, "kind", documents.Str(string(kind)))
 		}
 		if info, _ := kind.Info(); info.Wrapped {
 			return info.Section + "."
 		}
 		return ""
 	}
-	if _, source := yamltree.Field(e, "source"); source != nil {
-		_, p := yamltree.Field(source, "fieldPath")
+	if _, source := documents.Field(e, "source"); source != nil {
+		_, p := documents.Field(source, "fieldPath")
 		p.Value = prefix(source) + p.Value
 	}
-	_, targets := yamltree.Field(e, "targets")
+	_, targets := documents.Field(e, "targets")
 	for _, t := range targets.Content {
-		_, sel := yamltree.Field(t, "select")
-		_, paths := yamltree.Field(t, "fieldPaths")
+		_, sel := documents.Field(t, "select")
+		_, paths := documents.Field(t, "fieldPaths")
 		pre := prefix(sel)
 		for _, p := range paths.Content {
 			p.Value = pre + p.Value

@@ -35,7 +35,6 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/cli"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
-	"github.com/bunsen-os/bunsen/internal/steer"
 )
 
 // Applier applies the changes that a user requested.
@@ -47,7 +46,7 @@ type Applier struct {
 
 // Apply applies the changes in their order, and prints each with the equivalent command line. If a change fails, Apply
 // continues with the next change, which is about another node.
-func (a Applier) Apply(ctx context.Context, order steer.Order) error {
+func (a Applier) Apply(ctx context.Context, order HoldOrder) error {
 	var errs []error
 	for _, change := range order.Changes {
 		var o client.Object = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: change.Name}}

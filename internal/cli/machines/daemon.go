@@ -10,8 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bunsen-os/bunsen/internal/cli"
-	"github.com/bunsen-os/bunsen/mcs/daemon"
-	"github.com/bunsen-os/bunsen/mcs/pointer"
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 // The values of the flag --daemon.
@@ -33,10 +32,11 @@ func (d *Daemon) AddFlags(cmd *cobra.Command) {
 	f.StringVar(&d.from, "daemon", daemonAuto, "whether the first boot installs machine-config-daemon as a service. "+
 		"server: the server sends it. none: it is\nin the image or the pool's config, or runs as a pod. auto: "+
 		"server, if the cluster's servers have it, else none")
-	f.StringVar(&d.arch, "daemon-arch", "", "architecture of the machines: "+strings.Join(daemon.Architectures(), ", ")+
+	f.StringVar(&d.arch, "daemon-arch", "", "architecture of the machines: "+strings.Join(join.Architectures(), ", ")+
 		"; empty: that of the server's binary")
-	f.StringVar(&d.path, "daemon-path", daemon.DefaultPath, "path of the binary: "+strings.Join(daemon.Paths(), ", ")+
-		"; Flatcar needs the latter")
+	f.StringVar(&d.path, "daemon-path", join.DefaultBinaryPath,
+		"path of the binary: "+strings.Join(join.BinaryPaths(), ", ")+
+			"; Flatcar needs the latter")
 	f.StringVar(&d.url, "daemon-url", "", "`URL` of the binary, compressed if it ends in .gz; in place of the server's")
 	f.StringVar(&d.sha512, "daemon-sha512", "", "SHA-512 of the binary at --daemon-url, in hexadecimal; Ignition "+
 		"accepts no other one")
@@ -45,15 +45,15 @@ func (d *Daemon) AddFlags(cmd *cobra.Command) {
 	cmd.MarkFlagsMutuallyExclusive("daemon-arch", "daemon-url")
 	cli.CompleteFlag(cmd, "daemon", cobra.FixedCompletions([]string{daemonAuto, daemonServer, daemonNone},
 		cobra.ShellCompDirectiveNoFileComp))
-	cli.CompleteFlag(cmd, "daemon-arch", cobra.FixedCompletions(daemon.Architectures(),
+	cli.CompleteFlag(cmd, "daemon-arch", cobra.FixedCompletions(join.Architectures(),
 		cobra.ShellCompDirectiveNoFileComp))
-	cli.CompleteFlag(cmd, "daemon-path", cobra.FixedCompletions(daemon.Paths(), cobra.ShellCompDirectiveNoFileComp))
+	cli.CompleteFlag(cmd, "daemon-path", cobra.FixedCompletions(join.BinaryPaths(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 // choose returns how machines get the daemon; nil if the pointer config does not install it. The parameter offered has,
 // for each running server, the architectures of its binaries; nil if bunsen has not read a cluster.
-func (d *Daemon) choose(offered [][]string) (*pointer.Daemon, error) {
-	out := &pointer.Daemon{Arch: d.arch, Path: d.path, URL: d.url, SHA512: d.sha512}
+func (d *Daemon) choose(offered [][]string) (*join.Daemon, error) {
+	out := &join.Daemon{Arch: d.arch, Path: d.path, URL: d.url, SHA512: d.sha512}
 	switch d.from {
 	case daemonAuto, daemonServer, daemonNone:
 	default:
@@ -111,7 +111,7 @@ func commonArchs(offered [][]string) (out []string) {
 }
 
 // If the flag is auto, printNote reports how the machine gets the daemon.
-func (d *Daemon) printNote(w io.Writer, chosen *pointer.Daemon, asked bool) {
+func (d *Daemon) printNote(w io.Writer, chosen *join.Daemon, asked bool) {
 	switch {
 	case chosen != nil && chosen.URL == "":
 		cli.Say(w, "note: it installs machine-config-daemon for %s from the server, as a service; --daemon none "+

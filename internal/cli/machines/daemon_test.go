@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bunsen-os/bunsen/mcs/pointer"
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 func TestHowAMachineGetsTheDaemon(t *testing.T) {
@@ -35,7 +35,7 @@ func TestHowAMachineGetsTheDaemon(t *testing.T) {
 				t.Fatalf("%v, want %q", err, c.problem)
 			}
 			if got == nil {
-				got = &pointer.Daemon{}
+				got = &join.Daemon{}
 			}
 			if is := got.URL + got.Arch; is != c.want {
 				t.Errorf("it is %q, want %q", is, c.want)

@@ -14,7 +14,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/cli/kube"
 	"github.com/bunsen-os/bunsen/internal/terminal"
-	"github.com/bunsen-os/bunsen/mcs/token"
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 // CompleteTokens offers the ids of the tokens that a user can still revoke, each with its purpose.
@@ -24,7 +24,7 @@ var CompleteTokens = kube.Complete(math.MaxInt, func(ctx context.Context, c clie
 	all, err := ReadTokens(ctx, c, "")
 	now := time.Now()
 	for i := range all {
-		if !slices.Contains(args, all[i].Name) && token.State(&all[i], now) == token.Valid {
+		if !slices.Contains(args, all[i].Name) && join.TokenState(&all[i], now) == join.Valid {
 			_, what, _ := strings.Cut(Describe(&all[i], now), ": ")
 			out = append(out, cobra.CompletionWithDesc(all[i].Name, what))
 		}
@@ -53,7 +53,8 @@ func TokenRows(all []v1alpha1.ProvisioningToken, now time.Time) []tokenRow {
 	for i := range all {
 		t := &all[i]
 		row := tokenRow{
-			ID: t.Name, Pool: t.Spec.Pool, Node: t.Spec.Node, State: token.State(t, now), Expires: t.Spec.Expires.Time,
+			ID: t.Name, Pool: t.Spec.Pool, Node: t.Spec.Node, State: join.TokenState(t,
+				now), Expires: t.Spec.Expires.Time,
 			Uses: t.Spec.Uses, Used: t.Status.Used, Recent: t.Status.Recent, Created: t.CreationTimestamp.Time,
 		}
 		if t.Status.LastUsed != nil {

@@ -15,8 +15,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/internal/cli"
 	"github.com/bunsen-os/bunsen/mcs"
-	"github.com/bunsen-os/bunsen/mcs/pointer"
-	"github.com/bunsen-os/bunsen/mcs/token"
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 // Pointer is one run of the verb pointer.
@@ -47,7 +46,7 @@ func (p *Pointer) NoneMade(cmd *cobra.Command, _ []string) error {
 // Versions lists the versions of Ignition that a pointer config can have.
 func Versions(between string) string {
 	var out []string
-	for _, v := range pointer.Versions() {
+	for _, v := range join.PointerVersions() {
 		out = append(out, string(v))
 	}
 	return strings.Join(out, between)
@@ -97,8 +96,8 @@ func (p *Pointer) Run(cmd *cobra.Command) error {
 }
 
 // readInputs reads the inputs that the flags name, and reads all other inputs from the cluster.
-func (p *Pointer) readInputs(cmd *cobra.Command) (pointer.Pointer, error) {
-	out := pointer.Pointer{
+func (p *Pointer) readInputs(cmd *cobra.Command) (join.Pointer, error) {
+	out := join.Pointer{
 		Pool: p.grant.Pool, Server: p.Server, Token: p.Token, Version: mcs.Version(p.Version),
 		Gzip: p.Zipped,
 	}
@@ -112,7 +111,7 @@ func (p *Pointer) readInputs(cmd *cobra.Command) (pointer.Pointer, error) {
 			return out, cli.Invalid(errors.New("--token -: standard input is empty"))
 		}
 	}
-	if _, err := token.Parse(out.Token); out.Token != "" && err != nil {
+	if _, err := join.ParseToken(out.Token); out.Token != "" && err != nil {
 		return out, cli.Invalid(errors.New("--token: that is no provisioning token: want bunsen.ID.SECRET, as " +
 			"`bunsen token create` prints it"))
 	}
@@ -135,7 +134,7 @@ func (p *Pointer) readInputs(cmd *cobra.Command) (pointer.Pointer, error) {
 }
 
 // readCluster reads the data that the cluster has about its servers.
-func (p *Pointer) readCluster(ctx context.Context, c client.Client, out pointer.Pointer) (pointer.Pointer, error) {
+func (p *Pointer) readCluster(ctx context.Context, c client.Client, out join.Pointer) (join.Pointer, error) {
 	published, err := readServers(ctx, c)
 	if err != nil {
 		return out, err
@@ -161,7 +160,7 @@ func (p *Pointer) readCluster(ctx context.Context, c client.Client, out pointer.
 	return out, nil
 }
 
-func (p *Pointer) write(out pointer.Pointer) ([]byte, error) {
+func (p *Pointer) write(out join.Pointer) ([]byte, error) {
 	if p.Form.Form == "butane" {
 		return out.Butane()
 	}
@@ -172,10 +171,10 @@ func (p *Pointer) write(out pointer.Pointer) ([]byte, error) {
 const userDataLimit = 16 << 10
 
 // printNotes prints notes for the reader of a pointer config.
-func (p *Pointer) printNotes(w io.Writer, out pointer.Pointer, size int) {
+func (p *Pointer) printNotes(w io.Writer, out join.Pointer, size int) {
 	if out.TokenInURL() {
 		cli.Say(w, "note: Ignition %s sends no headers, so the URL contains the token, and the machine writes the "+
-			"URL to its log. Use --version %s if the machine supports it", out.Version, pointer.DefaultVersion)
+			"URL to its log. Use --version %s if the machine supports it", out.Version, join.DefaultPointerVersion)
 	}
 	if u, err := url.Parse(out.Server); err == nil && u.Port() == "" {
 		source := "--server"

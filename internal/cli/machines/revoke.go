@@ -17,7 +17,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/cli"
 	"github.com/bunsen-os/bunsen/internal/cli/kube"
 	"github.com/bunsen-os/bunsen/internal/terminal"
-	"github.com/bunsen-os/bunsen/mcs/token"
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 // Revocation has the common options of the verbs that revoke or delete tokens.
@@ -45,11 +45,11 @@ func IdsOf(args []string) ([]string, error) {
 	var out []string
 	var errs []error
 	for i, arg := range args {
-		t, err := token.Parse(arg)
+		t, err := join.ParseToken(arg)
 		switch {
 		case err == nil:
 			out = append(out, t.ID)
-		case token.IsID(arg):
+		case join.IsID(arg):
 			out = append(out, arg)
 		default:
 			errs = append(errs, fmt.Errorf("argument %d is no id of a token: want 10 letters and digits, as `bunsen "+
@@ -97,8 +97,8 @@ func (e *Revocation) Prune(ctx context.Context, w io.Writer, c client.Client) er
 	var errs []error
 	deleted, now := 0, time.Now()
 	for i := range all {
-		state := token.State(&all[i], now)
-		if state == token.Valid {
+		state := join.TokenState(&all[i], now)
+		if state == join.Valid {
 			continue
 		}
 		if err := c.Delete(ctx, &all[i], options...); client.IgnoreNotFound(err) != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/cli/kube"
 	"github.com/bunsen-os/bunsen/internal/inspect"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
-	"github.com/bunsen-os/bunsen/mcs/pointer"
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 // The object in which the machine-config-server publishes its data for new machines, for messages.
@@ -88,7 +88,7 @@ func (s publishedServers) authority() ([]byte, error) {
 // server if there is no CA. The parameter caSource names the origin of the CA.
 func (s publishedServers) url(ca []byte, caSource string) (string, error) {
 	if text := strings.TrimSpace(s.published[v1alpha1.ServerURLKey]); text != "" {
-		if err := pointer.CheckServer(text); err != nil {
+		if err := join.CheckServer(text); err != nil {
 			return "", fmt.Errorf("%s is %w; fix it there, or set --server", urlSource, err)
 		}
 		return text, nil
@@ -117,7 +117,7 @@ func (s publishedServers) url(ca []byte, caSource string) (string, error) {
 // The result others has the servers that machines with that CA reject. If there is no CA, or if a server does not
 // report the issuer of its certificate, its URL is in urls.
 func (s publishedServers) reported(ca []byte) (urls, others []string, err error) {
-	believed, err := pointer.Fingerprints(ca)
+	believed, err := join.Fingerprints(ca)
 	if err != nil {
 		return nil, nil, err
 	}

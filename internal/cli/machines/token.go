@@ -20,7 +20,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/cli/kube"
 	"github.com/bunsen-os/bunsen/internal/terminal"
 	"github.com/bunsen-os/bunsen/mcs/files"
-	"github.com/bunsen-os/bunsen/mcs/token"
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 // Creation is one run of the verb token create.
@@ -91,7 +91,7 @@ type madeToken struct {
 }
 
 // print writes the token to standard output. bunsen writes the token nowhere else.
-func (t *Creation) print(w io.Writer, made token.Token, kept *v1alpha1.ProvisioningToken) error {
+func (t *Creation) print(w io.Writer, made join.Token, kept *v1alpha1.ProvisioningToken) error {
 	return t.Form.Print(w, made.String()+"\n", madeToken{
 		made.ID, made.String(), kept.Spec.Pool, kept.Spec.Node,
 		kept.Spec.Uses, kept.Spec.Expires.Time,
@@ -101,7 +101,7 @@ func (t *Creation) print(w io.Writer, made token.Token, kept *v1alpha1.Provision
 // Grant has the options of new tokens.
 type Grant struct {
 	kube.Target
-	grant token.Options
+	grant join.TokenOptions
 	ttl   Lifetime
 }
 
@@ -140,10 +140,10 @@ func (g *Grant) check() error {
 	}
 	var errs []error
 	asked := g.grant
-	if asked.TTL < token.MinTTL || asked.TTL > token.MaxTTL {
+	if asked.TTL < join.MinTTL || asked.TTL > join.MaxTTL {
 		errs = append(errs, fmt.Errorf("--ttl %s: it must be between 1m and 90d; create a new token when this one "+
 			"expires", g.ttl.typed))
-		asked.TTL = token.MaxTTL // The value is replaced so that Check does not report the same flag again.
+		asked.TTL = join.MaxTTL // The value is replaced so that Check does not report the same flag again.
 	}
 	if err := errors.Join(append(errs, asked.Check())...); err != nil {
 		return cli.Invalid(err)
@@ -167,26 +167,26 @@ func (g *Grant) PoolOnly(_ *cobra.Command, args []string) error {
 }
 
 // newToken returns a new token and the object that the cluster stores for it.
-func (g *Grant) newToken() (token.Token, *v1alpha1.ProvisioningToken, error) {
-	t, err := token.New(rand.Reader)
+func (g *Grant) newToken() (join.Token, *v1alpha1.ProvisioningToken, error) {
+	t, err := join.NewToken(rand.Reader)
 	if err != nil {
-		return token.Token{}, nil, err
+		return join.Token{}, nil, err
 	}
 	return t, g.grant.Object(t, time.Now()), nil
 }
 
 // create creates a token on the cluster, for a pool that the cluster has.
-func (g *Grant) create(ctx context.Context, c client.Client) (token.Token, *v1alpha1.ProvisioningToken, error) {
+func (g *Grant) create(ctx context.Context, c client.Client) (join.Token, *v1alpha1.ProvisioningToken, error) {
 	pools, err := kube.ListNames(ctx, c, kube.KindPool)
 	if err != nil {
-		return token.Token{}, nil, kube.RequestError("reading MachineConfigPools", err)
+		return join.Token{}, nil, kube.RequestError("reading MachineConfigPools", err)
 	}
 	if err := CheckPool(pools, g.grant.Pool); err != nil {
-		return token.Token{}, nil, err
+		return join.Token{}, nil, err
 	}
 	t, kept, err := g.newToken()
 	if err != nil {
-		return token.Token{}, nil, err
+		return join.Token{}, nil, err
 	}
 	err = fault.APIRequest(c.Create(ctx, kept, client.FieldOwner("bunsen")))
 	if fault.IsUnknown(err) {
@@ -201,7 +201,7 @@ func (g *Grant) create(ctx context.Context, c client.Client) (token.Token, *v1al
 		}
 	}
 	if err != nil {
-		return token.Token{}, nil, kube.RequestError("making a token", err)
+		return join.Token{}, nil, kube.RequestError("making a token", err)
 	}
 	return t, kept, nil
 }

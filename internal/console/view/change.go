@@ -1,7 +1,6 @@
 package view
 
 import (
-	"github.com/bunsen-os/bunsen/internal/console/region"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/internal/review/report"
 )
@@ -63,8 +62,8 @@ type group struct {
 }
 
 // Regions draws the change.
-func (p ChangePage) Regions() []region.Region {
-	var out []region.Region
+func (p ChangePage) Regions() []Region {
+	var out []Region
 	if p.Form != nil {
 		out = append(out, draw("compare-form", "compare-form", p.Form), draw("compare-offers", "compare-offers",
 			p.Form.Offers))
@@ -80,7 +79,7 @@ func (p ChangePage) Regions() []region.Region {
 	return out
 }
 
-func (p ChangePage) about() region.Region {
+func (p ChangePage) about() Region {
 	var facts []fact
 	for _, f := range p.About {
 		href := commitPath(f.Pool, f.Config)
@@ -97,7 +96,7 @@ var signNames = map[byte]string{'+': "added", '-': "removed", '~': "changed"}
 
 // review has an empty region until there is something to compare, because a stream can only replace a region that the
 // page has.
-func (p ChangePage) review() region.Region {
+func (p ChangePage) review() Region {
 	o := p.Review
 	if o == nil {
 		return draw("change-review", "change-review-none", nil)
@@ -128,7 +127,7 @@ func (p ChangePage) review() region.Region {
 	return draw("change-review", "change-review", data)
 }
 
-func (p ChangePage) nodes() region.Region {
+func (p ChangePage) nodes() Region {
 	type link struct{ Name, Href string }
 	data := struct {
 		Count string

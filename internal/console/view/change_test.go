@@ -4,7 +4,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/bunsen-os/bunsen/internal/console/region"
 	"github.com/bunsen-os/bunsen/internal/review/report"
 )
 
@@ -14,10 +13,10 @@ func TestAReviewThatComesLaterHasAPlace(t *testing.T) {
 		before := p.Regions()
 		p.Review = &report.Outline{}
 		after := p.Regions()
-		if !slices.EqualFunc(before, after, func(a, b region.Region) bool { return a.ID == b.ID }) {
+		if !slices.EqualFunc(before, after, func(a, b Region) bool { return a.ID == b.ID }) {
 			t.Errorf("%s: the pages have different regions", name)
 		}
-		if changed := region.Changed(before, after); len(changed) != 1 || changed[0].ID != "change-review" {
+		if changed := ChangedRegions(before, after); len(changed) != 1 || changed[0].ID != "change-review" {
 			t.Errorf("%s: changed are %v", name, changed)
 		}
 	}

@@ -7,12 +7,11 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/console/contents"
-	"github.com/bunsen-os/bunsen/internal/console/region"
+
 	"github.com/bunsen-os/bunsen/internal/inspect"
-	"github.com/bunsen-os/bunsen/internal/inspect/drift"
+
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
-	"github.com/bunsen-os/bunsen/internal/inspect/timeline"
+	"github.com/bunsen-os/bunsen/internal/inspect/history"
 	"github.com/bunsen-os/bunsen/internal/terminal"
 	"github.com/bunsen-os/bunsen/reconcile/drain"
 )
@@ -24,9 +23,9 @@ type NodePage struct {
 	// Configs are the node's configs: the current config, and other configs that it should run.
 	Configs []ConfigLine
 	// Drift is the answer of `bunsen drift node/NAME`.
-	Drift drift.Report
+	Drift inspect.DriftReport
 	// Contents are the items of the current config; nil if ContentsNote says why they are not shown.
-	Contents     *contents.Contents
+	Contents     *Contents
 	ContentsNote string
 	// Daemon is the last heartbeat of the node's daemon; it is nil if there is no heartbeat.
 	Daemon *v1alpha1.DaemonReport
@@ -35,7 +34,7 @@ type NodePage struct {
 	Conditions []Condition
 	Events     []Event
 	// Updates are the updates of the node that the events name, the newest first.
-	Updates []timeline.Update
+	Updates []history.Update
 	// Notes say which data the reports do not have, and why.
 	Notes []string
 }
@@ -73,8 +72,8 @@ const (
 )
 
 // Regions draws the node: why it waits, its configs, its drain, its drift, its reports, and the origin of each item.
-func (p NodePage) Regions(now time.Time) []region.Region {
-	return []region.Region{
+func (p NodePage) Regions(now time.Time) []Region {
+	return []Region{
 		p.state(now), p.configs(), p.updates(), p.drain(now), p.drift(now), p.reports(now), p.origins(),
 	}
 }
@@ -82,7 +81,7 @@ func (p NodePage) Regions(now time.Time) []region.Region {
 // fact is a label with its text, a link if Href is not empty, and a text after it.
 type fact struct{ Label, Text, Href, After string }
 
-func (p NodePage) state(now time.Time) region.Region {
+func (p NodePage) state(now time.Time) Region {
 	w := p.Why
 	data := struct {
 		Sentence, Outcome string
@@ -123,7 +122,7 @@ func (p NodePage) state(now time.Time) region.Region {
 	return draw("node-state", "node-state", data)
 }
 
-func (p NodePage) configs() region.Region {
+func (p NodePage) configs() Region {
 	var rows []fact
 	for _, c := range p.Configs {
 		rows = append(rows, fact{
@@ -142,7 +141,7 @@ func (p NodePage) configs() region.Region {
 }
 
 // updates draws one line for each update of the last hour: its begin, how long it took, how it ended, and its steps.
-func (p NodePage) updates() region.Region {
+func (p NodePage) updates() Region {
 	type line struct{ At, Took, Text, Steps, Class string }
 	var lines []line
 	for _, u := range p.Updates {
@@ -163,7 +162,7 @@ func (p NodePage) updates() region.Region {
 	return draw("node-updates", "node-updates", lines)
 }
 
-func (p NodePage) drain(now time.Time) region.Region {
+func (p NodePage) drain(now time.Time) Region {
 	type pod struct{ Pod, State, Since, Why string }
 	data := struct {
 		Head string
@@ -190,7 +189,7 @@ type driftItem struct {
 	Lines                                   []diffLine
 }
 
-func (p NodePage) drift(now time.Time) region.Region {
+func (p NodePage) drift(now time.Time) Region {
 	data := struct {
 		Items []driftItem
 		None  string
@@ -227,12 +226,13 @@ func (p NodePage) drift(now time.Time) region.Region {
 
 // reports draws the heartbeat, the conditions and the events as regions of their own, because the age of the heartbeat
 // changes all the time.
-func (p NodePage) reports(now time.Time) region.Region {
+func (p NodePage) reports(now time.Time) Region {
 	type row struct{ Of, Type, Status, Reason, Message, At string }
 	facts := []fact{{Label: "Daemon", Text: "no heartbeat is known"}}
 	if d := p.Daemon; d != nil {
 		facts = []fact{
-			{Label: "Daemon", Text: cmp.Or(d.Version, "unknown version") + ", last heartbeat " + terminal.Age(d.Seen.Time, now) + " ago"},
+			{Label: "Daemon", Text: cmp.Or(d.Version, "unknown version") + ", last heartbeat " +
+				terminal.Age(d.Seen.Time, now) + " ago"},
 			{Label: "Reads configs from", Text: terminal.Dash(string(d.ConfigsFrom))},
 		}
 		if d.Form != "" {
@@ -267,11 +267,11 @@ func moment(at time.Time) string {
 	return at.UTC().Format(time.RFC3339)
 }
 
-func (p NodePage) origins() region.Region {
+func (p NodePage) origins() Region {
 	data := struct {
 		Name, Href, Note string
 		Commits          []string
-		Items            []contents.Item
+		Items            []Item
 		More             int
 	}{Note: p.ContentsNote}
 	if c := p.Contents; c != nil {

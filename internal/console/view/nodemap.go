@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/safetext"
-	"github.com/bunsen-os/bunsen/internal/console/region"
+
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 )
 
@@ -140,7 +140,7 @@ func (m *nodeMap) isShown(r *fleet.NodeRow) bool {
 
 // controls draws the filter and the ways to group. controls does not change while the page is open, so that a user can
 // type.
-func (m *nodeMap) controls() region.Region {
+func (m *nodeMap) controls() Region {
 	type way struct {
 		Name, Href string
 		Is         bool
@@ -158,7 +158,7 @@ func (m *nodeMap) controls() region.Region {
 	return draw("map-controls", "map-controls", data)
 }
 
-func (m *nodeMap) legend() region.Region {
+func (m *nodeMap) legend() Region {
 	type entry struct {
 		phaseView
 		Count int
@@ -226,11 +226,11 @@ func (m *nodeMap) groups() []cellGroup {
 }
 
 // cells draws one cell for each node. A node that changes changes its own cell, and the numbers of its group.
-func (m *nodeMap) cells() region.Region {
+func (m *nodeMap) cells() Region {
 	groups := m.groups()
-	var parts []region.Region
+	var parts []Region
 	for _, g := range groups {
-		var cells []region.Region
+		var cells []Region
 		updated := 0
 		for _, r := range g.nodes {
 			if viewOf(r).Phase == "updated" {
@@ -251,12 +251,12 @@ func (m *nodeMap) cells() region.Region {
 }
 
 // cell draws the cell of a node. cell uses no template, because a page has thousands of cells.
-func (m *nodeMap) cell(r *fleet.NodeRow) region.Region {
+func (m *nodeMap) cell(r *fleet.NodeRow) Region {
 	v, id, label := viewOf(r), idOf("cell", r.Name), template.HTMLEscapeString(m.label(r))
 	open := `<a id="` + template.HTMLEscapeString(id) + `" class="cell ` + v.Phase + `" href="` +
 		template.HTMLEscapeString(nodePath(r.Name)) +
 		`" title="` + label + `" aria-label="` + label + `">` + v.Sign
-	return region.Region{ID: id, Open: open, Close: "</a>"}
+	return Region{ID: id, Open: open, Close: "</a>"}
 }
 
 // idOf returns the id of an element about an object. Different names have different ids.
@@ -266,13 +266,13 @@ func idOf(kind, name string) string { return kind + "-" + url.PathEscape(name) }
 const mostNodes = 200
 
 // table draws one page of the nodes as a table, each row as a region of its own.
-func (m *nodeMap) table() region.Region {
+func (m *nodeMap) table() Region {
 	data := struct {
 		Shown, Open      bool
 		From, To, Total  int
 		Earlier, Further string
 	}{}
-	var rows []region.Region
+	var rows []Region
 	page := max(1, m.options.Page)
 	from := (page - 1) * mostNodes
 	for i := range m.nodes {
@@ -298,7 +298,7 @@ func (m *nodeMap) table() region.Region {
 	return draw("pool-nodes", "pool-nodes", data, draw("pool-nodes-rows", "pool-nodes-rows", nil, rows...))
 }
 
-func (m *nodeMap) row(r *fleet.NodeRow) region.Region {
+func (m *nodeMap) row(r *fleet.NodeRow) Region {
 	v, id := viewOf(r), idOf("row", r.Name)
 	return draw(id, "pool-nodes-row", struct{ ID, Name, Href, Class, Sign, State, Zone, Runs, Desired string }{
 		id, r.Name, nodePath(r.Name), v.Phase, v.Sign, m.text(r), m.zones[r.Name], fleet.ShortRendered(r.Current),

@@ -9,10 +9,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/bunsen-os/bunsen/internal/console/region"
 	"github.com/bunsen-os/bunsen/internal/inspect"
-	"github.com/bunsen-os/bunsen/internal/inspect/components"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+
 	"github.com/bunsen-os/bunsen/internal/terminal"
 )
 
@@ -21,14 +20,14 @@ const mostListed = 100
 
 // Overview draws the state of the whole cluster: the verdict, warnings, a card for each pool, the worst first, sources,
 // controllers, servers, and nodes of no pool.
-func Overview(s inspect.Status, now time.Time) []region.Region {
+func Overview(s inspect.Status, now time.Time) []Region {
 	warnings := lines(s.Controllers.Problems(now))
 	for _, r := range s.Sources {
 		if r.Ready == string(metav1.ConditionFalse) {
 			warnings = append(warnings, fmt.Sprintf("GitSource %s is not ready: %s", r.Name, fleet.Brief(r.Message)))
 		}
 		if r.Overdue && r.LastLook != nil {
-			warnings = append(warnings, components.OverdueText(r.Name, terminal.Age(*r.LastLook, now)+" ago"))
+			warnings = append(warnings, fleet.OverdueText(r.Name, terminal.Age(*r.LastLook, now)+" ago"))
 		}
 	}
 	warnings = append(warnings, s.Warnings...)
@@ -36,11 +35,11 @@ func Overview(s inspect.Status, now time.Time) []region.Region {
 	slices.SortStableFunc(worstFirst, func(a, b inspect.PoolRow) int {
 		return cmp.Compare(b.Outcome.Rank(), a.Outcome.Rank())
 	})
-	var cards []region.Region
+	var cards []Region
 	for _, row := range worstFirst {
 		cards = append(cards, poolCard(s, row))
 	}
-	var sources []region.Region
+	var sources []Region
 	for _, row := range s.Sources {
 		sources = append(sources, sourceLine(row, now))
 	}
@@ -53,7 +52,7 @@ func Overview(s inspect.Status, now time.Time) []region.Region {
 		}
 		unmanaged = append(unmanaged, fact{Text: n.Name, Href: nodePath(n.Name)})
 	}
-	return []region.Region{
+	return []Region{
 		draw("verdict", "overview-verdict", struct{ Outcome, Sentence string }{
 			string(s.Outcome), strings.TrimPrefix(s.Sentence(), string(s.Outcome)+": "),
 		}),
@@ -93,7 +92,7 @@ func stateText(row *inspect.PoolRow, texts ...string) string {
 	return state
 }
 
-func poolCard(s inspect.Status, row inspect.PoolRow) region.Region {
+func poolCard(s inspect.Status, row inspect.PoolRow) Region {
 	id := idOf("pool", row.Name)
 	data := struct {
 		ID, Href, Numbers, Why string
@@ -113,7 +112,7 @@ func poolCard(s inspect.Status, row inspect.PoolRow) region.Region {
 	return draw(id, "overview-pool", data)
 }
 
-func sourceLine(row inspect.SourceRow, now time.Time) region.Region {
+func sourceLine(row inspect.SourceRow, now time.Time) Region {
 	id := idOf("source", row.Name)
 	data := struct {
 		ID, Revision, Looked, Signed, Message string

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/safetext"
-	"github.com/bunsen-os/bunsen/internal/console/region"
+
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/internal/terminal"
 )
@@ -49,7 +49,7 @@ type Frame struct {
 // Page is one page.
 type Page struct {
 	Frame
-	Regions []region.Region
+	Regions []Region
 }
 
 // Write writes the whole page as HTML.
@@ -97,12 +97,12 @@ func isoText(at *time.Time) string {
 
 // draw makes a region with a template. The template's first element has the id, and `{{parts}}` marks the place at
 // which the parts are inserted.
-func draw(id, name string, data any, parts ...region.Region) region.Region {
+func draw(id, name string, data any, parts ...Region) Region {
 	var b strings.Builder
 	if err := templates.ExecuteTemplate(&b, name, data); err != nil {
 		// Templates and the types of their data are fixed, and tests draw each template.
 		panic(fmt.Sprintf("template %s: %v", name, err))
 	}
 	open, end, _ := strings.Cut(strings.TrimSpace(b.String()), partsMarker)
-	return region.Region{ID: id, Open: open, Parts: parts, Close: end}
+	return Region{ID: id, Open: open, Parts: parts, Close: end}
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/console/region"
+
 	"github.com/bunsen-os/bunsen/internal/inspect"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/internal/inspect/history"
@@ -30,12 +30,12 @@ type PoolPage struct {
 }
 
 // Regions draws the pool: why it waits, how far it is, its nodes, the timeline of its rollout, and its history.
-func (p PoolPage) Regions(now time.Time) []region.Region {
+func (p PoolPage) Regions(now time.Time) []Region {
 	m := nodeMap{
 		pool: p.Why.Pool.Name, nodes: p.Nodes, zones: p.Zones, options: p.Map, now: now,
 		texts: map[stepKey]string{},
 	}
-	out := []region.Region{p.state(now), p.progress(), p.waiting(), m.controls(), m.legend(), m.cells(), m.table()}
+	out := []Region{p.state(now), p.progress(), p.waiting(), m.controls(), m.legend(), m.cells(), m.table()}
 	if p.Timeline != nil {
 		out = append(out, p.Timeline.region(now))
 	}
@@ -45,7 +45,7 @@ func (p PoolPage) Regions(now time.Time) []region.Region {
 // mostCommands is the maximum number of commands that a page shows. Each failed node has a command.
 const mostCommands = 12
 
-func (p PoolPage) state(now time.Time) region.Region {
+func (p PoolPage) state(now time.Time) Region {
 	w, row := p.Why, p.Why.Pool
 	data := struct {
 		Sentence, Outcome string
@@ -99,7 +99,7 @@ func configFact(label, pool string, c fleet.RenderedRow) fact {
 	}
 }
 
-func (p PoolPage) progress() region.Region {
+func (p PoolPage) progress() Region {
 	c := p.Why.Pool.PoolCounts
 	return draw("pool-progress", "pool-progress", struct {
 		Bar  []barPart
@@ -166,7 +166,7 @@ const mostReasons = 10
 
 // waiting lists the reasons of the nodes that wait. The cells of waiting nodes do not have these reasons, because one
 // busy node changes all reasons.
-func (p PoolPage) waiting() region.Region {
+func (p PoolPage) waiting() Region {
 	type reason struct {
 		Count int
 		Text  string
@@ -206,7 +206,7 @@ type historyRow struct {
 	Width int
 }
 
-func (p PoolPage) history(now time.Time) region.Region {
+func (p PoolPage) history(now time.Time) Region {
 	data := struct {
 		Rows  []historyRow
 		Notes []string

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/bunsen-os/bunsen/internal/console/region"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 )
 
@@ -68,7 +67,7 @@ func (f Found) href(kind string) string {
 }
 
 // Regions draws the form and the matches.
-func (p SearchPage) Regions() []region.Region {
+func (p SearchPage) Regions() []Region {
 	type row struct {
 		Name, Href, Text string
 	}
@@ -103,7 +102,7 @@ func (p SearchPage) Regions() []region.Region {
 		data.Items = append(data.Items, x)
 	}
 	data.None = p.Query != "" && len(data.Lists)+len(data.Items)+len(p.Notes) == 0
-	return []region.Region{
+	return []Region{
 		draw("search-form", "search-form", p.Query), draw("search-notes", "search-notes", p.Notes),
 		draw("search-found", "search-found", data),
 	}

@@ -1,13 +1,11 @@
 package view
 
-import "github.com/bunsen-os/bunsen/internal/console/region"
-
 // The function Problem draws the reason why a page is not current, as the first region of every page. An empty reason
 // draws an empty region.
-func Problem(reason string) region.Region { return draw("problem", "problem", reason) }
+func Problem(reason string) Region { return draw("problem", "problem", reason) }
 
 // Note draws a page that is only a text, such as an error.
-func Note(text string) []region.Region { return []region.Region{draw("note", "note", text)} }
+func Note(text string) []Region { return []Region{draw("note", "note", text)} }
 
 // SignInForm is the form of signing in.
 type SignInForm struct {
@@ -20,4 +18,4 @@ type SignInForm struct {
 }
 
 // SignIn draws the form.
-func SignIn(f SignInForm) []region.Region { return []region.Region{draw("sign-in", "sign-in", f)} }
+func SignIn(f SignInForm) []Region { return []Region{draw("sign-in", "sign-in", f)} }

@@ -7,15 +7,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bunsen-os/bunsen/internal/console/region"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
-	"github.com/bunsen-os/bunsen/internal/inspect/timeline"
+	"github.com/bunsen-os/bunsen/internal/inspect/history"
 )
 
 // TimelinePage is the timeline of a pool's last rollout, on a page of its own or on the page of the pool.
 type TimelinePage struct {
 	Pool     string
-	Timeline timeline.Timeline
+	Timeline history.Timeline
 	// If Elsewhere is true, the page has only a link to the page of the timeline.
 	Elsewhere bool
 	// Notes say which data the timeline does not have, and why.
@@ -33,14 +32,14 @@ type timedRow struct {
 }
 
 // Regions draws the page of a timeline.
-func (p TimelinePage) Regions(now time.Time) []region.Region {
-	return []region.Region{draw("timeline-of", "timeline-of",
+func (p TimelinePage) Regions(now time.Time) []Region {
+	return []Region{draw("timeline-of", "timeline-of",
 		[]fact{{Label: "Pool", Text: p.Pool, Href: poolPath(p.Pool)}}), p.region(now)}
 }
 
 func timelinePath(pool string) string { return poolPath(pool) + "/timeline" }
 
-func (p TimelinePage) region(now time.Time) region.Region {
+func (p TimelinePage) region(now time.Time) Region {
 	t := p.Timeline
 	data := struct {
 		Elsewhere, Text, Count, Curve, From, To string
@@ -114,7 +113,7 @@ func axis(at, began, ended time.Time) int {
 
 // timed returns the row of a node: its times, and a bar with the time until the drain, the time until the reboot, and
 // the time until the end.
-func timed(n timeline.Node, began, ended time.Time) timedRow {
+func timed(n history.TimelineNode, began, ended time.Time) timedRow {
 	r := timedRow{
 		Name: n.Name, Href: nodePath(n.Name), Began: clock(n.Began), Drain: clock(n.Drain),
 		Reboot: clock(n.Reboot), End: clock(cmp.Or(n.Done, n.Failed)), Failed: n.Failed != nil,
@@ -161,7 +160,7 @@ const afterEnd = barWidth / 50
 
 // curve draws how many nodes were done at each time, as a path in a box of 1000 by 100 units. It returns "" if no node
 // is done.
-func curve(t timeline.Timeline, ended time.Time) string {
+func curve(t history.Timeline, ended time.Time) string {
 	var done []time.Time
 	for _, n := range t.Nodes {
 		if n.Done != nil {

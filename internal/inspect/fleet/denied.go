@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // DeniedMachine is a machine whose certificate request the controller denied.
@@ -71,7 +71,7 @@ func deniedMachine(r *certificatesv1.CertificateSigningRequest,
 	c certificatesv1.CertificateSigningRequestCondition,
 ) DeniedMachine {
 	m := DeniedMachine{
-		Request: r.Name, Node: nodestate.RequestedNode(r), Reason: c.Reason, Message: c.Message,
+		Request: r.Name, Node: poolstate.RequestedNode(r), Reason: c.Reason, Message: c.Message,
 		At: c.LastUpdateTime.Time,
 	}
 	if len(validation.IsDNS1123Subdomain(m.Node)) > 0 { // The node name in the request is invalid.

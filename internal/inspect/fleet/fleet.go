@@ -11,9 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy/membership"
+	"github.com/bunsen-os/bunsen/internal/membership"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
@@ -73,19 +72,19 @@ type Fleet struct {
 type Pool struct {
 	Object   *mcfgv1.MachineConfigPool
 	Facts    poolstate.Facts
-	Decision rollout.Decision
+	Decision poolstate.Decision
 	// Undecided says why there is no decision. If Undecided is empty, Decision is the decision of the rollout.
 	Undecided string
 	// Rows are the nodes by name. Waits has the reason why a node does not run the target.
 	Rows  []NodeRow
-	Waits map[string]rollout.Waiting
+	Waits map[string]poolstate.Waiting
 	// daemons are the heartbeats of the nodes' daemons, and now is the time of the check.
 	daemons map[string]v1alpha1.DaemonReport
 	now     time.Time
 	// Unhealthy are the nodes whose state is unknown, and those that are not Ready without being updated.
 	Unhealthy []UnhealthyNode
 	// ownCounts caches the pool's numbers without regard to other pools.
-	ownCounts *nodestate.Counts
+	ownCounts *poolstate.Counts
 }
 
 // NoPool returns the error for the name of a pool that the cluster does not have.
@@ -120,8 +119,8 @@ func New(c Cluster, now time.Time) *Fleet {
 		objects[i] = &c.Pools[i]
 	}
 	f.Others = poolstate.Others{
-		Pools: map[string]*mcfgv1.MachineConfigPool{}, Policies: c.Policies, Customs: nodestate.NewCustoms(objects),
-		Count: func(p *mcfgv1.MachineConfigPool) nodestate.Counts { return f.count(f.PoolByName[p.Name]) },
+		Pools: map[string]*mcfgv1.MachineConfigPool{}, Policies: c.Policies, Customs: poolstate.NewCustoms(objects),
+		Count: func(p *mcfgv1.MachineConfigPool) poolstate.Counts { return f.count(f.PoolByName[p.Name]) },
 	}
 	nodes := sortNodes(f, membership.New(objects))
 	for _, p := range objects {
@@ -153,15 +152,15 @@ func nodeConfigs(c Cluster, config string) v1alpha1.NodeConfigs {
 
 // sortNodes adds each node to its pool, or to the nodes without a pool. The nodes of a pool are in the order of their
 // names.
-func sortNodes(f *Fleet, pools membership.Pools) map[string][]nodestate.Node {
+func sortNodes(f *Fleet, pools membership.Pools) map[string][]poolstate.Node {
 	order := make([]int, len(f.Nodes)) // To sort indexes is faster than to sort large structs.
 	for i := range f.Nodes {
 		f.nodeAt[f.Nodes[i].Name], order[i] = i, i
 	}
 	slices.SortFunc(order, func(a, b int) int { return strings.Compare(f.Nodes[a].Name, f.Nodes[b].Name) })
-	out := map[string][]nodestate.Node{}
+	out := map[string][]poolstate.Node{}
 	for _, i := range order {
-		n := nodestate.Read(&f.Nodes[i])
+		n := poolstate.ReadNode(&f.Nodes[i])
 		n.Ahead = f.Daemons[n.Name].FetchesAhead || n.Next.Config != ""
 		n.Images, n.Pins = n.Pin.Digest, f.Daemons[n.Name].PinsImages || n.Pinned.Digest != ""
 		row := NodeRow{
@@ -237,12 +236,12 @@ func decide(f *Fleet, v *Pool) {
 	}
 	applying, waits := applyingBlock(v)
 	if v.Undecided != "" || waits || !v.Object.DeletionTimestamp.IsZero() {
-		v.Decision = rollout.Decision{Record: v.Facts.Care.Record, Target: target, Counts: f.count(v)}
+		v.Decision = poolstate.Decision{Record: v.Facts.Care.Record, Target: target, Counts: f.count(v)}
 		switch {
 		case v.Undecided != "":
-			v.Decision.Blocks = []rollout.Block{{Cause: rollout.CauseInvalid, Reason: v.Undecided}}
+			v.Decision.Blocks = []poolstate.Block{{Cause: poolstate.CauseInvalid, Reason: v.Undecided}}
 		case waits:
-			v.Decision.Blocks = []rollout.Block{applying}
+			v.Decision.Blocks = []poolstate.Block{applying}
 		}
 	} else {
 		v.Decision = rollout.Next(v.Facts, f.Now)
@@ -252,11 +251,11 @@ func decide(f *Fleet, v *Pool) {
 
 // explainNodes sets the rollout's reason for each node that does not run the config that it should run.
 func explainNodes(v *Pool, now time.Time) {
-	v.Waits = map[string]rollout.Waiting{}
+	v.Waits = map[string]poolstate.Waiting{}
 	if applying, waits := applyingBlock(v); waits {
 		for i := range v.Facts.Nodes {
 			if n := &v.Facts.Nodes[i]; !n.UpdatedTo(v.Facts.Target) {
-				v.Waits[n.Name] = rollout.Waiting{Node: n.Name, Cause: applying.Cause, Reason: applying.Reason}
+				v.Waits[n.Name] = poolstate.Waiting{Node: n.Name, Cause: applying.Cause, Reason: applying.Reason}
 			}
 		}
 	} else if v.Undecided == "" {
@@ -265,7 +264,7 @@ func explainNodes(v *Pool, now time.Time) {
 		}
 	}
 	for _, a := range v.Decision.Assign {
-		v.Waits[a.Node] = rollout.Waiting{Node: a.Node, Cause: rollout.CauseNext, Reason: "next to be assigned " +
+		v.Waits[a.Node] = poolstate.Waiting{Node: a.Node, Cause: poolstate.CauseNext, Reason: "next to be assigned " +
 			a.Config}
 	}
 	v.Rows = make([]NodeRow, len(v.Facts.Nodes))
@@ -276,7 +275,7 @@ func explainNodes(v *Pool, now time.Time) {
 }
 
 // count returns a pool's numbers for another pool's decision.
-func (f *Fleet) count(v *Pool) nodestate.Counts {
+func (f *Fleet) count(v *Pool) poolstate.Counts {
 	if v.ownCounts == nil {
 		facts := v.Facts
 		facts.Care.Around = poolstate.Around{Customs: f.Others.Customs}
@@ -292,15 +291,15 @@ func (v *Pool) Since(t time.Time) string {
 }
 
 // phase returns the phase of a node of the pool. A gate makes an updated node unready.
-func (v *Pool) phase(n *nodestate.Node) nodestate.Phase {
+func (v *Pool) phase(n *poolstate.Node) poolstate.Phase {
 	back := ""
 	if v.Decision.Record.Verdict == v1alpha1.RolloutReverted {
 		back = v.Decision.Record.ReturnsTo()
 	}
 	_, silent := SilentSince(v.daemons, n, v.now)
 	phase := n.Phase(v.Facts.Target, back, silent)
-	if phase == nodestate.PhaseUpdated && n.Gate != "" {
-		return nodestate.PhaseUnready
+	if phase == poolstate.PhaseUpdated && n.Gate != "" {
+		return poolstate.PhaseUnready
 	}
 	return phase
 }
@@ -310,17 +309,17 @@ func (v *Pool) Counts() PoolCounts {
 	out := PoolCounts{Nodes: len(v.Facts.Nodes)}
 	for i := range v.Facts.Nodes {
 		switch v.phase(&v.Facts.Nodes[i]) {
-		case nodestate.PhaseUpdated:
+		case poolstate.PhaseUpdated:
 			out.Updated++
-		case nodestate.PhaseUnready:
+		case poolstate.PhaseUnready:
 			out.Unready++
-		case nodestate.PhaseWaiting:
+		case poolstate.PhaseWaiting:
 			out.Waiting++
-		case nodestate.PhaseDegraded:
+		case poolstate.PhaseDegraded:
 			out.Degraded++
-		case nodestate.PhaseBack:
+		case poolstate.PhaseBack:
 			out.Back++
-		case nodestate.PhaseUnknown:
+		case poolstate.PhaseUnknown:
 			out.Unknown++
 		default:
 			out.Busy++

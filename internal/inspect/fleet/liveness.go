@@ -7,7 +7,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 const (
@@ -34,7 +34,7 @@ func DaemonReports(nodes []metav1.PartialObjectMetadata) map[string]v1alpha1.Dae
 
 // SilentSince returns the time of the last heartbeat of a node's daemon, and true if it is too old. A daemon counts as
 // silent while its machine reboots. A daemon without any heartbeat may be of a version without heartbeats.
-func SilentSince(daemons map[string]v1alpha1.DaemonReport, n *nodestate.Node, now time.Time) (time.Time, bool) {
+func SilentSince(daemons map[string]v1alpha1.DaemonReport, n *poolstate.Node, now time.Time) (time.Time, bool) {
 	report, ok := daemons[n.Name]
 	if !ok || n.Step.Rebooting {
 		return report.Seen.Time, false
@@ -44,7 +44,7 @@ func SilentSince(daemons map[string]v1alpha1.DaemonReport, n *nodestate.Node, no
 
 // setUnreported sets the cause and the reason in the row of a node that does not report, if no other reason explains
 // the node's state. setUnreported returns false for other nodes.
-func setUnreported(v *Pool, n *nodestate.Node, row *NodeRow) bool {
+func setUnreported(v *Pool, n *poolstate.Node, row *NodeRow) bool {
 	seen, silent := SilentSince(v.daemons, n, v.now)
 	switch {
 	case silent:
@@ -75,7 +75,7 @@ type UnhealthyNode struct {
 	// Text describes the problem, with the node's name. Since is how long it has lasted, for a text about several
 	// nodes; empty if that is not known.
 	Text, Since string
-	Cause       rollout.Cause
+	Cause       poolstate.Cause
 	// MayRecover is true if the problem may end by itself.
 	MayRecover bool
 }
@@ -93,7 +93,7 @@ func unhealthyNodes(v *Pool) (all []UnhealthyNode) {
 			if row.InFlight() { // stuckNodesAnswers reports such a node.
 				continue
 			}
-			u.Cause, u.Text = rollout.CauseNotReady, n.Name+" is "+n.Health.Text(v.Since(n.Health.Since))
+			u.Cause, u.Text = poolstate.CauseNotReady, n.Name+" is "+n.Health.Text(v.Since(n.Health.Since))
 			u.MayRecover = MayReturn(*row, n.Health, v.now)
 		case n.State == "":
 			u.Cause, u.Text = CauseNoDaemon, "no machine-config-daemon has reported from "+n.Name
@@ -115,7 +115,7 @@ type UnhealthyGroup struct {
 	Nodes []string
 	// Text describes the problem, with the names of the first nodes.
 	Text  string
-	Cause rollout.Cause
+	Cause poolstate.Cause
 	// MayRecover is true if the problem may end by itself on all nodes.
 	MayRecover bool
 }
@@ -123,10 +123,10 @@ type UnhealthyGroup struct {
 // UnhealthyGroups returns the unhealthy nodes of a pool. All nodes without a daemon are one group, and all nodes whose
 // daemon is silent. Any other node is a group of its own, because its kubelet has its own reason.
 func (v *Pool) UnhealthyGroups() (groups []UnhealthyGroup) {
-	at, words := map[rollout.Cause]int{}, map[rollout.Cause][]string{}
+	at, words := map[poolstate.Cause]int{}, map[poolstate.Cause][]string{}
 	for _, u := range v.Unhealthy {
 		i, known := at[u.Cause]
-		if u.Cause == rollout.CauseNotReady || !known {
+		if u.Cause == poolstate.CauseNotReady || !known {
 			at[u.Cause] = len(groups)
 			groups = append(groups, UnhealthyGroup{[]string{u.Name}, u.Text, u.Cause, u.MayRecover})
 		} else {
@@ -152,14 +152,14 @@ func (v *Pool) UnhealthyGroups() (groups []UnhealthyGroup) {
 const mostNamed = 3
 
 // HealthOf returns the health of a node as its kubelet reports it.
-func HealthOf(f *Fleet, node string) nodestate.Health {
-	return nodestate.Read(Node(f, node)).Health
+func HealthOf(f *Fleet, node string) poolstate.Health {
+	return poolstate.ReadNode(Node(f, node)).Health
 }
 
 // MayReturn reports whether a node that is not Ready is being updated. Such a node may become Ready by itself, after a
 // reboot or a restart of its kubelet. A kubelet that stops reporting outside of a reboot is not part of an update. The
 // controller reports a node with such a kubelet after the same time as any other node.
-func MayReturn(row NodeRow, health nodestate.Health, now time.Time) bool {
+func MayReturn(row NodeRow, health poolstate.Health, now time.Time) bool {
 	if !row.InFlight() || health.Silence != "" && row.Step != StepRebooting {
 		return now.Sub(health.Since) < rollout.Flapping
 	}

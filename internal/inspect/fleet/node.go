@@ -11,36 +11,36 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/terminal"
-	"github.com/bunsen-os/bunsen/reconcile/rollout"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // The causes that a rollout does not use, because it does not read heartbeats.
 const (
 	// CauseController: no controller runs, so nothing is rendered or rolled out.
-	CauseController rollout.Cause = "Controller"
+	CauseController poolstate.Cause = "Controller"
 	// CauseSilent: the node's daemon has stopped reporting.
-	CauseSilent = rollout.CauseSilent
+	CauseSilent = poolstate.CauseSilent
 )
 
 // The causes that are not part of a rollout, because they occur before it or independently of it.
 const (
 	// CauseRender: the newest configuration of the pool cannot be rendered.
-	CauseRender rollout.Cause = "Render"
+	CauseRender poolstate.Cause = "Render"
 	// CauseSource: the newest commit is not on the cluster.
-	CauseSource rollout.Cause = "Source"
+	CauseSource poolstate.Cause = "Source"
 	// CauseConflict: the node is in several pools.
-	CauseConflict rollout.Cause = "Conflict"
+	CauseConflict poolstate.Cause = "Conflict"
 	// CauseNoPool: no pool selects the node.
-	CauseNoPool rollout.Cause = "NoPool"
+	CauseNoPool poolstate.Cause = "NoPool"
 	// CauseDenied: the controller denied the certificate request of a machine.
-	CauseDenied rollout.Cause = "Denied"
+	CauseDenied poolstate.Cause = "Denied"
 	// CauseNoDaemon: no machine-config-daemon reports from the node.
-	CauseNoDaemon rollout.Cause = "NoDaemon"
+	CauseNoDaemon poolstate.Cause = "NoDaemon"
 	// CauseDrift: the node has drift.
-	CauseDrift rollout.Cause = "Drift"
+	CauseDrift poolstate.Cause = "Drift"
 	// CauseStale: the controller has not read the newest state of the pool.
-	CauseStale rollout.Cause = "Stale"
+	CauseStale poolstate.Cause = "Stale"
 )
 
 // NodeRow is one node: its configs, its step, and why it is not done.
@@ -59,10 +59,10 @@ type NodeRow struct {
 	Since *time.Time `json:"since,omitempty"`
 	// Cause and Reason say why the node does not run the config that it should run, or describe another problem of the
 	// node.
-	Cause  rollout.Cause `json:"cause,omitempty"`
-	Reason string        `json:"reason,omitempty"`
+	Cause  poolstate.Cause `json:"cause,omitempty"`
+	Reason string          `json:"reason,omitempty"`
 	// Phase of the node in its pool, as PoolCounts counts it; empty for a node without a pool.
-	Phase nodestate.Phase `json:"-"`
+	Phase poolstate.Phase `json:"-"`
 }
 
 // Words for the steps of a node.
@@ -94,7 +94,7 @@ func (r NodeRow) InFlight() bool {
 }
 
 // nodeRow returns the row of a node with its step and its reason.
-func nodeRow(v *Pool, n *nodestate.Node, now time.Time) NodeRow {
+func nodeRow(v *Pool, n *poolstate.Node, now time.Time) NodeRow {
 	row := NodeRow{
 		Name: n.Name, Pool: v.Object.Name, State: cmp.Or(n.State, StateUnknown),
 	}
@@ -113,35 +113,35 @@ func nodeRow(v *Pool, n *nodestate.Node, now time.Time) NodeRow {
 }
 
 // nodeReason says why a node at a step is not in service with its pool's config.
-func nodeReason(v *Pool, n *nodestate.Node, step string) (rollout.Cause, string) {
+func nodeReason(v *Pool, n *poolstate.Node, step string) (poolstate.Cause, string) {
 	wait, waits := v.Waits[n.Name]
 	switch {
 	// The failure of another config must be named.
 	case n.Degraded() && n.Config.Desired != "" && n.Failure.Config == n.Config.Desired:
-		return rollout.CauseFailed, n.Problem()
+		return poolstate.CauseFailed, n.Problem()
 	case n.Degraded():
-		return rollout.CauseFailed, n.Reason
+		return poolstate.CauseFailed, n.Reason
 	// The daemon of this node reports what it does besides the update.
 	case waits && step == StepApplying && n.Reason != "":
 		return wait.Cause, n.Reason
 	case waits:
 		return wait.Cause, wait.Reason
 	case v.Undecided != "" && n.Config.Desired != v.Facts.Target:
-		return rollout.CauseInvalid, v.Undecided
+		return poolstate.CauseInvalid, v.Undecided
 	case n.Cordon.ByAdministrator():
-		return rollout.CauseCordoned, "cordoned by an administrator"
+		return poolstate.CauseCordoned, "cordoned by an administrator"
 	case n.Health.Trouble != "":
-		return rollout.CauseNotReady, n.Health.Text(v.Since(n.Health.Since))
+		return poolstate.CauseNotReady, n.Health.Text(v.Since(n.Health.Since))
 	case n.Gate != "":
-		return rollout.CauseGate, "updated, and held by a gate: " + n.Gate
+		return poolstate.CauseGate, "updated, and held by a gate: " + n.Gate
 	case n.Step.Uncordoning:
-		return rollout.CauseUpdating, "being uncordoned"
+		return poolstate.CauseUpdating, "being uncordoned"
 	}
 	return "", ""
 }
 
 // stepOf returns the step of an update that a node is at, and since when.
-func stepOf(n *nodestate.Node, w rollout.Waiting) (string, *time.Time) {
+func stepOf(n *poolstate.Node, w poolstate.Waiting) (string, *time.Time) {
 	switch {
 	case n.Step.Draining:
 		return StepDraining, TimeOrNil(n.Step.DrainStarted)
@@ -154,7 +154,7 @@ func stepOf(n *nodestate.Node, w rollout.Waiting) (string, *time.Time) {
 		return StepRebooting, TimeOrNil(n.Health.Since)
 	case n.Step.Uncordoning:
 		return StepUncordoning, nil
-	case w.Cause == rollout.CauseNext:
+	case w.Cause == poolstate.CauseNext:
 		return StepNext, nil
 	case n.State == v1alpha1.StateWorking:
 		return StepApplying, nil

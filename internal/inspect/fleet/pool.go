@@ -6,22 +6,23 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // applyingBlock returns why the controller neither renders nor rolls out a pool: the cluster does not have one whole
 // revision of a GitSource from which the pool gets its config. Only the controller compares all objects, so
 // applyingBlock reads the condition that the controller set. It returns false if there is no such condition.
-func applyingBlock(v *Pool) (rollout.Block, bool) {
+func applyingBlock(v *Pool) (poolstate.Block, bool) {
 	c := v.Condition(rolloutBlocked)
-	if c.Status != corev1.ConditionTrue || c.Reason != string(rollout.CauseApplying) {
-		return rollout.Block{}, false
+	if c.Status != corev1.ConditionTrue || c.Reason != string(poolstate.CauseApplying) {
+		return poolstate.Block{}, false
 	}
-	return rollout.Block{Cause: rollout.CauseApplying, Reason: c.Message}, true
+	return poolstate.Block{Cause: poolstate.CauseApplying, Reason: c.Message}, true
 }
 
 // RevertFailures returns the nodes whose failures caused a pool's revert, each with its failure. The pool's record

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/rollout"
+
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
@@ -46,7 +46,7 @@ func published(c Cluster, pool *mcfgv1.MachineConfigPool) poolstate.Published {
 // waitsForSecrets reports whether the controller says that a pool waits for the secrets of its config.
 func waitsForSecrets(v *Pool) bool {
 	blocked := v.Condition(rolloutBlocked)
-	return blocked.Status == corev1.ConditionTrue && blocked.Reason == string(rollout.CauseSecrets)
+	return blocked.Status == corev1.ConditionTrue && blocked.Reason == string(poolstate.CauseSecrets)
 }
 
 // TargetConfig returns the rendered config that the pool should run, without the revision of its secrets.

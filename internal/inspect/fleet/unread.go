@@ -6,13 +6,13 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // configsOfNodes returns the configs of single nodes that the rendered configs of a pool name. If nodes have configs of
 // their own, and the user may not read MachineConfigs, they follow from the nodes while the controller counts all of
 // them as updated. Otherwise, v.Undecided says that they are not known.
-func configsOfNodes(c Cluster, v *Pool, nodes []nodestate.Node) func(config string) v1alpha1.NodeConfigs {
+func configsOfNodes(c Cluster, v *Pool, nodes []poolstate.Node) func(config string) v1alpha1.NodeConfigs {
 	target := unreadTarget(c, v.Object)
 	if target.Nodes == 0 {
 		return func(config string) v1alpha1.NodeConfigs { return nodeConfigs(c, config) }

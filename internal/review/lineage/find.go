@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/transpile/message"
 )
 
@@ -15,7 +15,7 @@ type UnknownError struct {
 	// Pool is the Pool of the Options.
 	Pool string
 	// Kind is the kind of item in the user's question, or "".
-	Kind policy.ChangeKind
+	Kind disruption.ChangeKind
 	// Name is the name of the item in the user's question.
 	Name string
 	// Meant are similar names of items, the closest first.
@@ -59,28 +59,29 @@ func (e *UnknownError) Error() string {
 }
 
 // imaged are the kinds of items that an OS image may also contain.
-var imaged = []policy.ChangeKind{
-	"", policy.KindFile, policy.KindDirectory, policy.KindLink, policy.KindUnit, policy.KindUser, policy.KindGroup,
+var imaged = []disruption.ChangeKind{
+	"", disruption.KindFile, disruption.KindDirectory, disruption.KindLink, disruption.KindUnit, disruption.KindUser,
+	disruption.KindGroup,
 }
 
 // words returns the name of a kind for a sentence.
-func words(kind policy.ChangeKind) string {
+func words(kind disruption.ChangeKind) string {
 	switch kind {
-	case policy.KindKargs:
+	case disruption.KindKargs:
 		return "kernel argument"
-	case policy.KindExtensions:
+	case disruption.KindExtensions:
 		return "extension"
-	case policy.KindStorage:
+	case disruption.KindStorage:
 		return "storage device"
-	case policy.KindFirstBootKargs:
+	case disruption.KindFirstBootKargs:
 		return "kernel arguments of first boots"
-	case policy.KindKernelType:
+	case disruption.KindKernelType:
 		return "kernel type"
-	case policy.KindOSImage:
+	case disruption.KindOSImage:
 		return "OS image"
 	case KindExtensionsImage:
 		return "image of extensions"
-	case policy.KindFIPS:
+	case disruption.KindFIPS:
 		return "FIPS mode"
 	}
 	return string(kind)
@@ -100,7 +101,7 @@ func (l *Lineage) Find(question string) ([]Item, error) {
 	if items := l.find(kind, name); len(items) > 0 {
 		return items, nil
 	}
-	if unit, dropin := unitPath(name); unit != "" && (kind == "" || kind == policy.KindUnit) {
+	if unit, dropin := unitPath(name); unit != "" && (kind == "" || kind == disruption.KindUnit) {
 		if items := l.findUnit(unit, dropin); len(items) > 0 {
 			return items, nil
 		}
@@ -109,21 +110,21 @@ func (l *Lineage) Find(question string) ([]Item, error) {
 }
 
 // kinds maps further names of kinds, as users or the spec of a MachineConfig write them.
-var kinds = map[string]policy.ChangeKind{
-	"karg": policy.KindKargs, "kernel arguments": policy.KindKargs, "kernelArguments": policy.KindKargs,
-	"extension": policy.KindExtensions,
-	"dropin":    policy.KindUnit, "drop-in": policy.KindUnit,
-	"image": policy.KindOSImage, "osImageURL": policy.KindOSImage,
+var kinds = map[string]disruption.ChangeKind{
+	"karg": disruption.KindKargs, "kernel arguments": disruption.KindKargs, "kernelArguments": disruption.KindKargs,
+	"extension": disruption.KindExtensions,
+	"dropin":    disruption.KindUnit, "drop-in": disruption.KindUnit,
+	"image": disruption.KindOSImage, "osImageURL": disruption.KindOSImage,
 	"baseOSExtensionsContainerImage": KindExtensionsImage,
-	"kernel":                         policy.KindKernelType, "kernelType": policy.KindKernelType,
-	"disk": policy.KindStorage, "filesystem": policy.KindStorage, "raid": policy.KindStorage,
-	"luks": policy.KindStorage,
+	"kernel":                         disruption.KindKernelType, "kernelType": disruption.KindKernelType,
+	"disk": disruption.KindStorage, "filesystem": disruption.KindStorage, "raid": disruption.KindStorage,
+	"luks": disruption.KindStorage,
 }
 
 // asked splits a question into the longest name of a kind and the rest of the question. asked ignores case.
-func asked(question string) (kind policy.ChangeKind, rest string) {
+func asked(question string) (kind disruption.ChangeKind, rest string) {
 	longest := -1
-	try := func(words string, k policy.ChangeKind) {
+	try := func(words string, k disruption.ChangeKind) {
 		n := len(words)
 		if n > longest && len(question) >= n && strings.EqualFold(question[:n], words) &&
 			(len(question) == n || question[n] == ' ') {
@@ -144,7 +145,7 @@ func asked(question string) (kind policy.ChangeKind, rest string) {
 }
 
 // find returns the items with a name, of one kind or of all kinds.
-func (l *Lineage) find(kind policy.ChangeKind, name string) (out []Item) {
+func (l *Lineage) find(kind disruption.ChangeKind, name string) (out []Item) {
 	for _, e := range candidates(kind, name) {
 		item, err := l.Explain(e.kind, e.name)
 		if err == nil && !slices.ContainsFunc(out, func(o Item) bool {
@@ -153,14 +154,14 @@ func (l *Lineage) find(kind policy.ChangeKind, name string) (out []Item) {
 			out = append(out, item)
 		}
 	}
-	if len(out) == 0 && (kind == "" || kind == policy.KindKargs) {
+	if len(out) == 0 && (kind == "" || kind == disruption.KindKargs) {
 		return l.findArgument(name)
 	}
 	return out
 }
 
 // candidates are the items that a name may refer to. A kind without a name refers to the only item of that kind.
-func candidates(kind policy.ChangeKind, name string) (out []entry) {
+func candidates(kind disruption.ChangeKind, name string) (out []entry) {
 	switch {
 	case kind != "":
 		return []entry{{kind, name}}
@@ -180,7 +181,7 @@ func (l *Lineage) findArgument(name string) (out []Item) {
 	}
 	for _, e := range l.entries() {
 		argument, _, ok := strings.Cut(e.name, "=")
-		if !ok || e.kind != policy.KindKargs || argument != strings.TrimSuffix(name, "=") {
+		if !ok || e.kind != disruption.KindKargs || argument != strings.TrimSuffix(name, "=") {
 			continue
 		}
 		if item, err := l.Explain(e.kind, e.name); err == nil {
@@ -203,7 +204,7 @@ func unitPath(name string) (unit, dropin string) {
 
 // findUnit returns a unit, or only one drop-in of the unit.
 func (l *Lineage) findUnit(unit, dropin string) []Item {
-	item, err := l.Explain(policy.KindUnit, unit)
+	item, err := l.Explain(disruption.KindUnit, unit)
 	if err != nil {
 		return nil
 	}
@@ -247,9 +248,9 @@ func (l *Lineage) Names() (out []string) {
 const maxMeant = 3
 
 // unknown returns the error for an item that no layer sets, with similar names.
-func (l *Lineage) unknown(kind policy.ChangeKind, name string) error {
+func (l *Lineage) unknown(kind disruption.ChangeKind, name string) error {
 	e := &UnknownError{Pool: l.options.Pool, Kind: kind, Name: name}
-	if images := l.plain[entry{policy.KindOSImage, ""}]; len(images) > 0 {
+	if images := l.plain[entry{disruption.KindOSImage, ""}]; len(images) > 0 {
 		e.Image = plain(images[len(images)-1].leaf.raw)
 	}
 	type candidate struct {
@@ -257,14 +258,14 @@ func (l *Lineage) unknown(kind policy.ChangeKind, name string) error {
 		distance int
 	}
 	var meant []candidate
-	consider := func(k policy.ChangeKind, full string) {
+	consider := func(k disruption.ChangeKind, full string) {
 		if d, ok := near(name, full); ok && name != "" && (kind == "" || k == kind) {
 			meant = append(meant, candidate{plain(full), d})
 		}
 	}
 	for _, x := range l.entries() {
 		consider(x.kind, x.name)
-		if x.kind != policy.KindUnit || !strings.HasSuffix(name, ".conf") {
+		if x.kind != disruption.KindUnit || !strings.HasSuffix(name, ".conf") {
 			continue
 		}
 		if item, err := l.Explain(x.kind, x.name); err == nil {

@@ -8,7 +8,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/internal/review/lineage"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 )
@@ -82,10 +82,10 @@ func TestTheWritersOfWhatIgnitionIsTold(t *testing.T) {
 		"security.tls": "",
 	} {
 		item, err := lineage.New(lineage.LayersOfRendered(rendered, nil), lineage.Options{}).
-			Explain(policy.KindIgnition, name)
-		if item.Winner() != want || rendered.Winner(policy.KindIgnition, name) != want || (err == nil) != (want != "") {
+			Explain(disruption.KindIgnition, name)
+		if item.Winner() != want || rendered.Winner(disruption.KindIgnition, name) != want || (err == nil) != (want != "") {
 			t.Errorf("%s is of %q (%v), to the renderer of %q, want %q", name, item.Winner(), err,
-				rendered.Winner(policy.KindIgnition, name), want)
+				rendered.Winner(disruption.KindIgnition, name), want)
 		}
 	}
 }
@@ -104,10 +104,10 @@ func TestTheDefaultKernelHasAWriter(t *testing.T) {
 				t.Fatal(err)
 			}
 			item, _ := lineage.New(lineage.LayersOfRendered(rendered, nil), lineage.Options{}).
-				Explain(policy.KindKernelType, "")
-			if item.Winner() != c.want || rendered.Winner(policy.KindKernelType, "") != c.want {
+				Explain(disruption.KindKernelType, "")
+			if item.Winner() != c.want || rendered.Winner(disruption.KindKernelType, "") != c.want {
 				t.Errorf("it is of %q, to the renderer of %q, want %q", item.Winner(),
-					rendered.Winner(policy.KindKernelType, ""), c.want)
+					rendered.Winner(disruption.KindKernelType, ""), c.want)
 			}
 		})
 	}

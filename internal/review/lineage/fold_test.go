@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/policy"
-	"github.com/bunsen-os/bunsen/internal/policy/secret"
+	"github.com/bunsen-os/bunsen/internal/disruption"
+	"github.com/bunsen-os/bunsen/internal/secretmask"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
@@ -38,12 +38,16 @@ func TestItemsAreWhatIsRendered(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := New(layers, Options{Mask: func(_, content string) secret.Masked { return secret.Masked{Text: content} }})
+		l := New(layers, Options{Mask: func(_,
+			content string,
+		) secretmask.Masked {
+			return secretmask.Masked{Text: content}
+		}})
 		if diff := cmp.Diff(valuesOf(want.Config), valuesIn(l)); diff != "" {
 			t.Fatalf("list %d of %v (-rendered +lineage):\n%s", n, want.Inputs, diff)
 		}
 		for _, item := range l.All() {
-			if item.Kind != policy.KindIgnition && item.Kind != KindExtensionsImage &&
+			if item.Kind != disruption.KindIgnition && item.Kind != KindExtensionsImage &&
 				item.Winner() != want.Winner(item.Kind, item.Name) {
 				t.Fatalf("list %d: %s %s was written last by %q, and render says %q", n, item.Kind, item.Name,
 					item.Winner(), want.Winner(item.Kind, item.Name))
@@ -329,7 +333,7 @@ func TestAllCostsEachEntryOnce(t *testing.T) {
 	for _, touches := range l.touched {
 		total += len(touches)
 	}
-	if items := l.All(); len(items) != 1000 || total != 1000 || items[0].Kind != policy.KindFile {
+	if items := l.All(); len(items) != 1000 || total != 1000 || items[0].Kind != disruption.KindFile {
 		t.Errorf("%d items of %d touches, want 1000 of 1000", len(items), total)
 	}
 }

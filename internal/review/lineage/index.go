@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 )
 
 // Lineage has the layers of one pool, indexed by items. The cost of one item depends only on its own size, and that of
@@ -25,7 +25,7 @@ type key struct{ family, name string }
 
 // entry is an item's kind and name.
 type entry struct {
-	kind policy.ChangeKind
+	kind disruption.ChangeKind
 	name string
 }
 
@@ -46,7 +46,7 @@ func New(layers []Layer, o Options) *Lineage {
 			}
 		}
 	}
-	if kernel := (entry{policy.KindKernelType, ""}); l.plain[kernel] == nil {
+	if kernel := (entry{disruption.KindKernelType, ""}); l.plain[kernel] == nil {
 		if writes := defaultKernels(layers); writes != nil {
 			l.plain[kernel] = writes
 		}
@@ -68,26 +68,26 @@ func defaultKernels(layers []Layer) (out []write) {
 // The last kernel that is not the default wins. beside ignores the images of generated configs.
 func (l *Lineage) beside(n int) {
 	c := l.layers[n].Config
-	set := func(kind policy.ChangeKind, name, attribute, path, value string) {
+	set := func(kind disruption.ChangeKind, name, attribute, path, value string) {
 		e := entry{kind, name}
 		l.plain[e] = append(l.plain[e], write{n, path, leaf{name: attribute, raw: value}})
 	}
 	for i, argument := range c.KernelArguments {
 		for _, a := range machineconfig.SplitKargs([]string{argument}) {
-			set(policy.KindKargs, a, "argument", fmt.Sprintf("spec.kernelArguments.%d", i), a)
+			set(disruption.KindKargs, a, "argument", fmt.Sprintf("spec.kernelArguments.%d", i), a)
 		}
 	}
 	for i, e := range c.Extensions {
-		set(policy.KindExtensions, e, "extension", fmt.Sprintf("spec.extensions.%d", i), e)
+		set(disruption.KindExtensions, e, "extension", fmt.Sprintf("spec.extensions.%d", i), e)
 	}
 	if c.FIPS {
-		set(policy.KindFIPS, "", "fips", "spec.fips", "true")
+		set(disruption.KindFIPS, "", "fips", "spec.fips", "true")
 	}
 	if c.KernelType != "" && c.KernelType != "default" {
-		set(policy.KindKernelType, "", "kernelType", "spec.kernelType", c.KernelType)
+		set(disruption.KindKernelType, "", "kernelType", "spec.kernelType", c.KernelType)
 	}
 	if c.OSImageURL != "" && !l.layers[n].Generated {
-		set(policy.KindOSImage, "", "osImageURL", "spec.osImageURL", c.OSImageURL)
+		set(disruption.KindOSImage, "", "osImageURL", "spec.osImageURL", c.OSImageURL)
 	}
 	if c.ExtensionsImage != "" && !l.layers[n].Generated {
 		set(KindExtensionsImage, "", "extensionsImage", "spec.baseOSExtensionsContainerImage", c.ExtensionsImage)
@@ -97,8 +97,8 @@ func (l *Lineage) beside(n int) {
 // Explain returns the lineage of one item. Kinds and names are those of policy's Changes and of render's Winner; a kind
 // without a name means all kernel arguments, all extensions or the whole section `ignition`, in order. For a path, the
 // kinds file, directory and link are equal. The error is an *UnknownError, which suggests other names.
-func (l *Lineage) Explain(kind policy.ChangeKind, name string) (Item, error) {
-	if name == "" && (kind == policy.KindKargs || kind == policy.KindExtensions) {
+func (l *Lineage) Explain(kind disruption.ChangeKind, name string) (Item, error) {
+	if name == "" && (kind == disruption.KindKargs || kind == disruption.KindExtensions) {
 		if item := l.list(kind); len(item.Attributes) > 0 {
 			return item, nil
 		}
@@ -107,7 +107,7 @@ func (l *Lineage) Explain(kind policy.ChangeKind, name string) (Item, error) {
 	if writes := l.plain[entry{kind, name}]; writes != nil {
 		return l.plainItem(entry{kind, name}, writes), nil
 	}
-	if kind == policy.KindIgnition && name != "" {
+	if kind == disruption.KindIgnition && name != "" {
 		whole, err := l.Explain(kind, "")
 		if part, ok := whole.part(name); ok && err == nil {
 			return part, nil
@@ -127,7 +127,7 @@ func (l *Lineage) Explain(kind policy.ChangeKind, name string) (Item, error) {
 }
 
 // families lists the families of those lists that have items of a kind.
-func families(kind policy.ChangeKind) (out []string) {
+func families(kind disruption.ChangeKind) (out []string) {
 	for _, x := range lists {
 		if x.kind == kind && !slices.Contains(out, x.family) {
 			out = append(out, x.family)
@@ -148,16 +148,16 @@ func joined(a, b Item) Item {
 }
 
 // list returns all kernel arguments or extensions, numbered in order.
-func (l *Lineage) list(kind policy.ChangeKind) Item {
+func (l *Lineage) list(kind disruption.ChangeKind) Item {
 	item := Item{Kind: kind}
 	for n, layer := range l.layers {
 		said, path, name := layer.Config.Extensions, "spec.extensions.%d", "extensions.%d"
-		if kind == policy.KindKargs {
+		if kind == disruption.KindKargs {
 			said, path, name = layer.Config.KernelArguments, "spec.kernelArguments.%d", "kernelArguments.%d"
 		}
 		for i, x := range said {
 			parts := []string{x}
-			if kind == policy.KindKargs {
+			if kind == disruption.KindKargs {
 				parts = machineconfig.SplitKargs(parts)
 			}
 			for _, part := range parts {
@@ -176,10 +176,12 @@ func (l *Lineage) list(kind policy.ChangeKind) Item {
 }
 
 // order is the order of the kinds in entries.
-var order = []policy.ChangeKind{
-	policy.KindFile, policy.KindDirectory, policy.KindLink, policy.KindUnit, policy.KindUser, policy.KindGroup,
-	policy.KindStorage,
-	policy.KindKargs, policy.KindFirstBootKargs, policy.KindKernelType, policy.KindExtensions, KindExtensionsImage,
-	policy.KindOSImage,
-	policy.KindFIPS, policy.KindIgnition,
+var order = []disruption.ChangeKind{
+	disruption.KindFile, disruption.KindDirectory, disruption.KindLink, disruption.KindUnit, disruption.KindUser,
+	disruption.KindGroup,
+	disruption.KindStorage,
+	disruption.KindKargs, disruption.KindFirstBootKargs, disruption.KindKernelType, disruption.KindExtensions,
+	KindExtensionsImage,
+	disruption.KindOSImage,
+	disruption.KindFIPS, disruption.KindIgnition,
 }

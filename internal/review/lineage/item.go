@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 )
 
 // item converts a folded item to its readable form.
@@ -63,11 +63,12 @@ func (l *Lineage) begins(layer int, path string) Writer {
 	return Writer{Layer: l.layers[layer].Name, Source: l.layers[layer].Source, At: Place{at}, layer: layer}
 }
 
-func (l *Lineage) writer(w write, kind policy.ChangeKind, name string) Writer {
+func (l *Lineage) writer(w write, kind disruption.ChangeKind, name string) Writer {
 	out := l.begins(w.layer, w.path)
 	out.Value, _ = l.options.shown(w.leaf, kind, name)
-	if w.leaf.resource != nil || kind == policy.KindUnit && (w.leaf.name == "contents" || strings.HasPrefix(w.leaf.name,
-		"dropins.")) {
+	if w.leaf.resource != nil || kind == disruption.KindUnit &&
+		(w.leaf.name == "contents" || strings.HasPrefix(w.leaf.name,
+			"dropins.")) {
 		out.content = decoded(w.leaf)
 	}
 	return out
@@ -103,14 +104,14 @@ func defaults(i Item) (out []Default) {
 		}
 	}
 	switch i.Kind {
-	case policy.KindFile:
+	case disruption.KindFile:
 		add("mode", "0644")
-	case policy.KindDirectory:
+	case disruption.KindDirectory:
 		add("mode", "0755")
-	case policy.KindUnit:
+	case disruption.KindUnit:
 		add("enabled", "unchanged; a new unit gets its preset")
 	}
-	if i.Kind == policy.KindFile || i.Kind == policy.KindDirectory || i.Kind == policy.KindLink {
+	if i.Kind == disruption.KindFile || i.Kind == disruption.KindDirectory || i.Kind == disruption.KindLink {
 		add("user", "root")
 		add("group", "root")
 	}

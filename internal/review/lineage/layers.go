@@ -9,10 +9,10 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/api/nodetable"
+
 	"github.com/bunsen-os/bunsen/reconcile/render"
 	"github.com/bunsen-os/bunsen/transpile"
-	"github.com/bunsen-os/bunsen/transpile/ignition"
+	transpilekinds "github.com/bunsen-os/bunsen/transpile/kinds"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
@@ -25,10 +25,10 @@ func LayersOf(mcs []*mcfgv1.MachineConfig, fragments []transpile.Fragment) ([]La
 	known := byName(fragments)
 	var out []Layer
 	for _, mc := range render.Order(mcs) {
-		if nodetable.PoolOf(mc) != "" {
+		if machineconfig.PoolOf(mc) != "" {
 			continue // It is about single nodes, and no node gets its file.
 		}
-		spec, err := ignition.UpgradeSpec(mc.Spec)
+		spec, err := transpilekinds.UpgradeSpec(mc.Spec)
 		if err != nil {
 			return nil, fmt.Errorf("reading MachineConfig %s: %w", mc.Name, err)
 		}

@@ -4,14 +4,14 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/policy"
-	"github.com/bunsen-os/bunsen/internal/policy/secret"
+	"github.com/bunsen-os/bunsen/internal/disruption"
+	"github.com/bunsen-os/bunsen/internal/secretmask"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
 // KindExtensionsImage is the image that extensions come from. No Change has this kind, because it does not affect a
 // running node.
-const KindExtensionsImage policy.ChangeKind = "extensions-image"
+const KindExtensionsImage disruption.ChangeKind = "extensions-image"
 
 // Layer is one MachineConfig in the order of merging.
 type Layer struct {
@@ -40,7 +40,7 @@ type Options struct {
 	// Mask returns what people may see of a content at a path. The path of a unit is its name, and that of a drop-in is
 	// as app.service.d/10-a.conf. A nil Mask hides all contents. Hashes of passwords and keys of encrypted disks are
 	// always hidden.
-	Mask func(path, content string) secret.Masked
+	Mask func(path, content string) secretmask.Masked
 }
 
 // Place is a position in the repository. In JSON a Place is the text `file:line:col`.
@@ -101,7 +101,7 @@ type Attribute struct {
 // Item is one item of a rendered config.
 type Item struct {
 	// Kind is the kind of the item. If layers set different kinds at a path, Kind is the final kind.
-	Kind policy.ChangeKind `json:"kind"`
+	Kind disruption.ChangeKind `json:"kind"`
 	// Name is the path, the name of the unit or user, or the kernel argument. Name is empty for kinds with only one
 	// item.
 	Name string `json:"name,omitempty"`

@@ -8,7 +8,7 @@ import (
 	"github.com/coreos/ignition/v2/config/util"
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 )
 
 // list is one list of an Ignition config whose items have keys.
@@ -18,7 +18,7 @@ type list struct {
 	// family is the common name of lists whose items replace each other.
 	family string
 	// kind is the kind of the items.
-	kind policy.ChangeKind
+	kind disruption.ChangeKind
 	// key is the field with the items' names.
 	key string
 	// prefix is the prefix of the attributes' names. Storage devices need it: devices in several lists are of one kind
@@ -37,37 +37,42 @@ const nodes = "node"
 
 // lists are all lists with keys.
 var lists = []list{
-	listOf("storage.files:path", nodes, policy.KindFile, func(c *ign.Config) *[]ign.File { return &c.Storage.Files }),
-	listOf("storage.directories:path", nodes, policy.KindDirectory, func(c *ign.Config) *[]ign.Directory {
+	listOf("storage.files:path", nodes, disruption.KindFile,
+		func(c *ign.Config) *[]ign.File { return &c.Storage.Files }),
+	listOf("storage.directories:path", nodes, disruption.KindDirectory, func(c *ign.Config) *[]ign.Directory {
 		return &c.Storage.Directories
 	}),
-	listOf("storage.links:path", nodes, policy.KindLink, func(c *ign.Config) *[]ign.Link { return &c.Storage.Links }),
-	listOf("systemd.units:name", "unit", policy.KindUnit, func(c *ign.Config) *[]ign.Unit { return &c.Systemd.Units }),
-	listOf("passwd.users:name", "user", policy.KindUser, func(c *ign.Config) *[]ign.PasswdUser {
+	listOf("storage.links:path", nodes, disruption.KindLink,
+		func(c *ign.Config) *[]ign.Link { return &c.Storage.Links }),
+	listOf("systemd.units:name", "unit", disruption.KindUnit,
+		func(c *ign.Config) *[]ign.Unit { return &c.Systemd.Units }),
+	listOf("passwd.users:name", "user", disruption.KindUser, func(c *ign.Config) *[]ign.PasswdUser {
 		return &c.Passwd.Users
 	}),
-	listOf("passwd.groups:name", "group", policy.KindGroup, func(c *ign.Config) *[]ign.PasswdGroup {
+	listOf("passwd.groups:name", "group", disruption.KindGroup, func(c *ign.Config) *[]ign.PasswdGroup {
 		return &c.Passwd.Groups
 	}),
-	listOf("storage.disks:device", "disk", policy.KindStorage, func(c *ign.Config) *[]ign.Disk {
+	listOf("storage.disks:device", "disk", disruption.KindStorage, func(c *ign.Config) *[]ign.Disk {
 		return &c.Storage.Disks
 	}),
-	listOf("storage.filesystems:device", "filesystem", policy.KindStorage, func(c *ign.Config) *[]ign.Filesystem {
+	listOf("storage.filesystems:device", "filesystem", disruption.KindStorage, func(c *ign.Config) *[]ign.Filesystem {
 		return &c.Storage.Filesystems
 	}),
-	listOf("storage.raid:name", "raid", policy.KindStorage, func(c *ign.Config) *[]ign.Raid { return &c.Storage.Raid }),
-	listOf("storage.luks:name", "luks", policy.KindStorage, func(c *ign.Config) *[]ign.Luks { return &c.Storage.Luks }),
-	whole("kernelArguments", policy.KindFirstBootKargs, func(c *ign.Config) *ign.KernelArguments {
+	listOf("storage.raid:name", "raid", disruption.KindStorage,
+		func(c *ign.Config) *[]ign.Raid { return &c.Storage.Raid }),
+	listOf("storage.luks:name", "luks", disruption.KindStorage,
+		func(c *ign.Config) *[]ign.Luks { return &c.Storage.Luks }),
+	whole("kernelArguments", disruption.KindFirstBootKargs, func(c *ign.Config) *ign.KernelArguments {
 		return &c.KernelArguments
 	}),
-	whole("ignition", policy.KindIgnition, func(c *ign.Config) *ign.Ignition { return &c.Ignition }),
+	whole("ignition", disruption.KindIgnition, func(c *ign.Config) *ign.Ignition { return &c.Ignition }),
 }
 
 // listOf returns a list by its path. In the argument, a colon and the key field of the list's items follow the path.
-func listOf[T util.Keyed](path, family string, kind policy.ChangeKind, of func(*ign.Config) *[]T) list {
+func listOf[T util.Keyed](path, family string, kind disruption.ChangeKind, of func(*ign.Config) *[]T) list {
 	path, key, _ := strings.Cut(path, ":")
 	l := list{path: path, key: key, family: family, kind: kind}
-	if kind == policy.KindStorage {
+	if kind == disruption.KindStorage {
 		l.prefix = family + "."
 	}
 	l.keys = func(c ign.Config) (keys []string) {
@@ -91,7 +96,7 @@ func listOf[T util.Keyed](path, family string, kind policy.ChangeKind, of func(*
 }
 
 // whole is a part of a config that is not a list. Such a part of a config is one item without a name.
-func whole[T any](path string, kind policy.ChangeKind, of func(*ign.Config) *T) list {
+func whole[T any](path string, kind disruption.ChangeKind, of func(*ign.Config) *T) list {
 	empty := func(c ign.Config) bool {
 		c.Ignition.Version = ""
 		return reflect.ValueOf(*of(&c)).IsZero()

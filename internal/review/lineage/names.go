@@ -1,13 +1,13 @@
 package lineage
 
 import (
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 )
 
 // Name is the kind and the name of an item. NamesOf does not read the values of items, so a list of all names is cheap.
 type Name struct {
 	// Kind is the kind of the item.
-	Kind policy.ChangeKind
+	Kind disruption.ChangeKind
 	// Shown is the name with secrets masked, for example in a kernel argument. For a field outside of Ignition that is
 	// one item, Shown is the value, such as the OS image.
 	Shown string

@@ -5,10 +5,10 @@ import (
 	"slices"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/api/nodetable"
+
 	"github.com/bunsen-os/bunsen/reconcile/render"
 	"github.com/bunsen-os/bunsen/transpile"
-	"github.com/bunsen-os/bunsen/transpile/ignition"
+	transpilekinds "github.com/bunsen-os/bunsen/transpile/kinds"
 )
 
 // LayersOfNode returns the layers of one node in a repository: those of its pool, then the documents with its facts,
@@ -34,21 +34,21 @@ func LayersOfNode(result transpile.Result, r render.Rendered, node string) ([]La
 
 // LayersOfDocuments returns the documents that a table has for a node, in the order of merging: those with its facts,
 // and then its own. They are merged after the layers of the pool. A node that the table does not have has none.
-func LayersOfDocuments(table nodetable.Table, node string) ([]Layer, error) {
+func LayersOfDocuments(table machineconfig.NodeTable, node string) ([]Layer, error) {
 	documents, err := table.For(node)
 	if err != nil {
 		return nil, fmt.Errorf("reading the documents of node %s: %w", node, err)
 	}
 	facts := map[string]bool{}
 	for _, d := range slices.Concat(table.Shared, table.Nodes[node].Documents) {
-		found, err := nodetable.Find(d.Spec)
+		found, err := machineconfig.FindFacts(d.Spec)
 		facts[d.Name+"\n"+d.File] = err == nil && slices.ContainsFunc(found.Facts, func(fact string) bool {
-			return fact != nodetable.NameFact
+			return fact != machineconfig.NameFact
 		})
 	}
 	var layers []Layer
 	for _, d := range documents {
-		spec, err := ignition.UpgradeSpec(d.Spec)
+		spec, err := transpilekinds.UpgradeSpec(d.Spec)
 		if err != nil {
 			return nil, fmt.Errorf("reading document %s of node %s: %w", d.Name, node, err)
 		}
@@ -67,7 +67,7 @@ func LayersOfDocuments(table nodetable.Table, node string) ([]Layer, error) {
 func documentOf(result transpile.Result, pool, node, name string) (transpile.Fragment, bool) {
 	var shared transpile.Fragment
 	for _, f := range result.Fragments {
-		if nodetable.PoolOf(f.MachineConfig) != pool {
+		if machineconfig.PoolOf(f.MachineConfig) != pool {
 			continue
 		}
 		for _, d := range f.Documents {
@@ -86,7 +86,7 @@ func documentOf(result transpile.Result, pool, node, name string) (transpile.Fra
 // RowOf returns where the repository has the facts or the documents of a node; empty if it has neither.
 func RowOf(result transpile.Result, pool, node string) string {
 	for _, f := range result.Fragments {
-		if at, ok := f.Nodes[node]; ok && nodetable.PoolOf(f.MachineConfig) == pool {
+		if at, ok := f.Nodes[node]; ok && machineconfig.PoolOf(f.MachineConfig) == pool {
 			return at.String()
 		}
 	}

@@ -12,16 +12,16 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"golang.org/x/tools/txtar"
 
-	"github.com/bunsen-os/bunsen/internal/policy"
-	"github.com/bunsen-os/bunsen/internal/policy/secret"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/internal/review/lineage"
+	"github.com/bunsen-os/bunsen/internal/secretmask"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
 // hideNothing shows all contents.
-func hideNothing(_, content string) secret.Masked { return secret.Masked{Text: content} }
+func hideNothing(_, content string) secretmask.Masked { return secretmask.Masked{Text: content} }
 
 // repositories are the examples, and every repository in the test data of the rooms before this one, by name.
 func repositories(t *testing.T) map[string]source.Tree {
@@ -113,13 +113,13 @@ var excepted = []struct {
 	{
 		"boot_device, its devices and fips stand for devices with values of Butane's own",
 		func(item lineage.Item, line string) bool {
-			return item.Kind == policy.KindStorage && containsAny(line, "boot_device", "mirror", "luks", "layout",
+			return item.Kind == disruption.KindStorage && containsAny(line, "boot_device", "mirror", "luks", "layout",
 				"device",
 				"threshold", "tpm2", "tang", "/dev/", "fips", "advertisement", "config:")
 		},
 	},
 	{"with_mount_unit stands for a unit of Butane's own", func(item lineage.Item, line string) bool {
-		return item.Kind == policy.KindUnit && containsAny(item.Name, ".mount", ".swap") &&
+		return item.Kind == disruption.KindUnit && containsAny(item.Name, ".mount", ".swap") &&
 			strings.Contains(line, "with_mount_unit")
 	}},
 	{"the users of grub stand for a file system and a file of Butane's own", func(item lineage.Item, line string) bool {
@@ -127,7 +127,7 @@ var excepted = []struct {
 			strings.Contains(line, "users:")
 	}},
 	{"what Ignition reads itself is embedded by local and inline", func(item lineage.Item, line string) bool {
-		return item.Kind == policy.KindIgnition && containsAny(line, "local:", "inline:", "source:")
+		return item.Kind == disruption.KindIgnition && containsAny(line, "local:", "inline:", "source:")
 	}},
 	{"a config that another one merges stands at the line that names it", func(_ lineage.Item, line string) bool {
 		return containsAny(line, `"merge":`, "inline:")
@@ -140,7 +140,7 @@ var excepted = []struct {
 		},
 	},
 	{"what is no key is hidden, so that the line cannot be held against it", func(item lineage.Item, line string) bool {
-		return item.Kind == policy.KindUser && containsAny(line, `"one"`, `"two"`)
+		return item.Kind == disruption.KindUser && containsAny(line, `"one"`, `"two"`)
 	}},
 	{
 		"an operation of a JSON patch stands where it begins, and its path and value follow",
@@ -202,7 +202,7 @@ func TestEveryLeafHasALineThatMentionsIt(t *testing.T) {
 			}
 			pools++
 			for _, item := range l.All() {
-				if item.Kind != policy.KindIgnition && item.Kind != lineage.KindExtensionsImage &&
+				if item.Kind != disruption.KindIgnition && item.Kind != lineage.KindExtensionsImage &&
 					item.Winner() != rendered.Winner(item.Kind, item.Name) {
 					t.Errorf("%s, pool %s: %s %s is of %q, and render says %q", name, pool, item.Kind, item.Name,
 						item.Winner(), rendered.Winner(item.Kind, item.Name))
@@ -268,7 +268,7 @@ func words(item lineage.Item, a lineage.Attribute) []string {
 	case a.Name == "user" || a.Name == "group":
 		out = append(out, "id", "name")
 	}
-	if item.Kind == policy.KindKargs || item.Kind == policy.KindExtensions {
+	if item.Kind == disruption.KindKargs || item.Kind == disruption.KindExtensions {
 		out = append(out, "kernelArguments", "kernel_arguments", "extensions")
 	}
 	return out

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 )
 
 // Version is the version of the JSON form of a Report. It changes if a field is removed or changes its meaning.
@@ -50,7 +50,7 @@ func (r Report) Text() string {
 
 func (i Item) text(b *strings.Builder, r Report) {
 	what := words(i.Kind)
-	if i.Name == "" && (i.Kind == policy.KindKargs || i.Kind == policy.KindExtensions) {
+	if i.Name == "" && (i.Kind == disruption.KindKargs || i.Kind == disruption.KindExtensions) {
 		what += "s"
 	}
 	b.WriteString(strings.TrimSpace(what + " " + plain(i.Name)))
@@ -89,12 +89,12 @@ func (i Item) text(b *strings.Builder, r Report) {
 	}
 }
 
-func (a Attribute) text(b *strings.Builder, width int, kind policy.ChangeKind) {
+func (a Attribute) text(b *strings.Builder, width int, kind disruption.ChangeKind) {
 	fmt.Fprintf(b, "%-*s  %s\n", width, plain(a.Name), a.Value)
 	indent := strings.Repeat(" ", width+2)
 	fmt.Fprintf(b, "%s%s\n", indent, a.Writer.line(Writer{}))
 	word := "replaced"
-	if kind == policy.KindKargs || kind == policy.KindExtensions || kind == policy.KindFIPS {
+	if kind == disruption.KindKargs || kind == disruption.KindExtensions || kind == disruption.KindFIPS {
 		word = "also by"
 	}
 	for n := len(a.Replaced) - 1; n >= 0; n-- {

@@ -15,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/bunsen-os/bunsen/internal/policy/secret"
 	"github.com/bunsen-os/bunsen/internal/review/lineage"
+	"github.com/bunsen-os/bunsen/internal/secretmask"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile"
@@ -86,11 +86,11 @@ func answers(t *testing.T, archive *txtar.Archive) (string, lineage.Report) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := lineage.New(layers, lineage.Options{Pool: "worker", Mask: func(path, content string) secret.Masked {
+	l := lineage.New(layers, lineage.Options{Pool: "worker", Mask: func(path, content string) secretmask.Masked {
 		if strings.Contains(path, "token") {
-			return secret.Masked{Text: secret.HiddenWithDigest(content), Hidden: true}
+			return secretmask.Masked{Text: secretmask.HiddenWithDigest(content), Hidden: true}
 		}
-		return secret.Masked{Text: content}
+		return secretmask.Masked{Text: content}
 	}})
 	var out strings.Builder
 	var first lineage.Report

@@ -10,8 +10,8 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/safetext"
-	"github.com/bunsen-os/bunsen/internal/policy"
-	"github.com/bunsen-os/bunsen/internal/policy/secret"
+	"github.com/bunsen-os/bunsen/internal/disruption"
+	"github.com/bunsen-os/bunsen/internal/secretmask"
 )
 
 // maxShort is how many characters of a value are shown.
@@ -22,7 +22,7 @@ const maxShort = 72
 var hidden = []string{"passwordHash", "keyFile"}
 
 // shown returns the value of a leaf for people: a short form, and also the whole text if people may read it.
-func (o Options) shown(x leaf, kind policy.ChangeKind, item string) (short, content string) {
+func (o Options) shown(x leaf, kind disruption.ChangeKind, item string) (short, content string) {
 	last := x.name[strings.LastIndexByte(x.name, '.')+1:]
 	switch {
 	case slices.Contains(hidden, last):
@@ -30,13 +30,13 @@ func (o Options) shown(x leaf, kind policy.ChangeKind, item string) (short, cont
 	case strings.HasPrefix(x.name, "sshAuthorizedKeys."):
 		return sshKey(x.raw), ""
 	case x.resource != nil:
-		if kind != policy.KindFile {
+		if kind != disruption.KindFile {
 			item = ""
 		}
 		return o.text(item, decoded(x))
-	case kind == policy.KindUnit && x.name == "contents":
+	case kind == disruption.KindUnit && x.name == "contents":
 		return o.text(item, []byte(x.raw))
-	case kind == policy.KindUnit && strings.HasPrefix(x.name, "dropins."):
+	case kind == disruption.KindUnit && strings.HasPrefix(x.name, "dropins."):
 		return o.text(item+".d/"+strings.TrimPrefix(x.name, "dropins."), []byte(x.raw))
 	}
 	return plain(x.raw), ""
@@ -48,7 +48,7 @@ func (o Options) hidden(data []byte) string {
 	if o.Mask == nil {
 		return digest(data) + " (hidden)"
 	}
-	return secret.HiddenWithDigest(string(data))
+	return secretmask.HiddenWithDigest(string(data))
 }
 
 // decoded returns the decoded content of a leaf.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/internal/review"
 )
 
@@ -34,7 +34,7 @@ func writeCallouts(c review.Comparison, b *strings.Builder, room int) {
 	for _, text := range submoduleTexts(c) {
 		all = append(all, "⚠ **Not in this review:** "+prose(text))
 	}
-	for _, level := range []policy.Disruption{policy.Reboot, policy.Drain} {
+	for _, level := range []disruption.Disruption{disruption.Reboot, disruption.Drain} {
 		say(func(p review.PoolChange) []string {
 			return reasonsFor(p, level, func(it review.Item) string { return causeMarkdown(it) })
 		}, "⚠ **"+capital(level.String())+" of %s because of** %s")

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/internal/review"
 )
 
@@ -184,10 +184,10 @@ func nodesOf(c review.Comparison, pools []string) string {
 func tableRow(p review.PoolChange, facts bool) string {
 	var files, units, other []review.Item
 	for _, it := range p.Items {
-		switch policy.ChangeKind(it.Kind) {
-		case policy.KindFile:
+		switch disruption.ChangeKind(it.Kind) {
+		case disruption.KindFile:
 			files = append(files, it)
-		case policy.KindUnit:
+		case disruption.KindUnit:
 			units = append(units, it)
 		default:
 			other = append(other, it)
@@ -230,9 +230,9 @@ func disruptionMarkdown(p review.PoolChange) string {
 		return "**no documents**: nodes keep their config"
 	case p.To == "":
 		return "the pool goes"
-	case p.Level() == policy.Reboot:
+	case p.Level() == disruption.Reboot:
 		return "drain + **reboot**"
-	case p.Level() == policy.Drain:
+	case p.Level() == disruption.Drain:
 		return "**drain**, " + prose(strings.TrimPrefix(actionWords(p.Actions), "drain, "))
 	}
 	return prose(actionsOf(p))

@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/bunsen-os/bunsen/internal/review"
-	"github.com/bunsen-os/bunsen/internal/review/cluster"
 )
 
 // nasty are texts that want to break out of where they are put.
@@ -35,7 +34,10 @@ func arbitrary(r *rand.Rand, most int, more ...string) review.Comparison {
 		}
 		return out
 	}
-	c := review.Comparison{Base: word(), Head: word(), Changes: cluster.Changes{Policy: list(4)}, Undo: word()}
+	c := review.Comparison{
+		Base: word(), Head: word(), ClusterChanges: review.ClusterChanges{Policy: list(4)},
+		Undo: word(),
+	}
 	if r.Intn(2) == 0 {
 		c.HeadCommit = &review.Commit{Hash: word()}
 	}

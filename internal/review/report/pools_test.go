@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/bunsen-os/bunsen/internal/review"
-	"github.com/bunsen-os/bunsen/internal/review/cluster"
+
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -36,7 +36,7 @@ func TestWhatChangesInPoolsBesideTheirConfigs(t *testing.T) {
 		"a pool that comes":          {nil, []mcfgv1.MachineConfigPool{poolOf("gpu", "gpu", "3")}, nil},
 		"a standard pool, let go of": {[]mcfgv1.MachineConfigPool{poolOf("worker", "mine", "")}, nil, []string{"worker: the nodes that it takes: mine= → not declared here" + moves}},
 	} {
-		if got := cluster.Compare(cluster.State{Pools: c.base}, cluster.State{Pools: c.head}).
+		if got := review.CompareCluster(review.ClusterState{Pools: c.base}, review.ClusterState{Pools: c.head}).
 			MachineConfigPools; !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %q\nwant %q", sentence, got, c.want)
 		}
@@ -45,7 +45,7 @@ func TestWhatChangesInPoolsBesideTheirConfigs(t *testing.T) {
 
 func TestOtherNodesInAPoolAreSaidEverywhere(t *testing.T) {
 	c := review.Comparison{
-		Version: "1", Base: "a", Head: "b", Changes: cluster.Changes{
+		Version: "1", Base: "a", Head: "b", ClusterChanges: review.ClusterChanges{
 			MovesNodes:         true,
 			MachineConfigPools: []string{"gpu: the nodes that it takes: gpu= → <b>@everyone</b>="},
 		},
@@ -73,7 +73,7 @@ func TestOtherNodesInAPoolAreSaidEverywhere(t *testing.T) {
 func TestThatMoreNodesMayBeAwayMovesNone(t *testing.T) {
 	c := review.Comparison{
 		Version: "1", Base: "a", Head: "b",
-		Changes: cluster.Changes{MachineConfigPools: []string{"gpu: nodes away at once: 1 → 50%"}},
+		ClusterChanges: review.ClusterChanges{MachineConfigPools: []string{"gpu: nodes away at once: 1 → 50%"}},
 		Pools: []review.PoolChange{
 			{Pool: "gpu", From: "rendered-gpu-1", To: "rendered-gpu-1", Disruption: "none"},
 		},

@@ -5,9 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bunsen-os/bunsen/api/contentstore"
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/internal/review"
-	"github.com/bunsen-os/bunsen/internal/review/downloads"
 )
 
 // remark is a sentence and the pools that it describes.
@@ -70,7 +69,7 @@ func fetchTexts(p review.PoolChange) []string {
 	var texts []string
 	for _, f := range p.Fetches[:min(maxFetches, len(p.Fetches))] {
 		text := fmt.Sprintf("%s from %s (%s)", f.Path, f.Source, sizeText(f.Bytes))
-		if f.Kind == downloads.Image {
+		if f.Kind == review.ImageDownload {
 			text = fmt.Sprintf("the OS image %s, if they have rpm-ostree (%s)", f.Source, sizeText(f.Bytes))
 		}
 		texts = append(texts, text)
@@ -87,7 +86,7 @@ func nodeWritesTexts(p review.PoolChange) []string {
 		return nil
 	}
 	return []string{count(p.NodeWrites.Configs, "config") + " of up to " +
-		contentstore.SizeText(int64(p.NodeWrites.Bytes)) + " together"}
+		machineconfig.SizeText(int64(p.NodeWrites.Bytes)) + " together"}
 }
 
 // sizeText returns a size for people.
@@ -95,7 +94,7 @@ func sizeText(bytes int64) string {
 	if bytes == 0 {
 		return "size unknown"
 	}
-	return contentstore.SizeText(bytes)
+	return machineconfig.SizeText(bytes)
 }
 
 // totalText returns how much one node downloads, and all nodes of the pool if their number is known. It returns no text

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/bunsen-os/bunsen/api/safetext"
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/internal/review"
 )
 
@@ -121,7 +121,7 @@ func warnings(c review.Comparison) (out []string) {
 	for _, text := range submoduleTexts(c) {
 		out = append(out, safetext.Line(text))
 	}
-	for _, level := range []policy.Disruption{policy.Reboot, policy.Drain} {
+	for _, level := range []disruption.Disruption{disruption.Reboot, disruption.Drain} {
 		say(because(level), level.String()+" of POOLS because of TEXT")
 	}
 	say(notEvicted, "pods of POOLS go down with the reboot: TEXT")
@@ -145,7 +145,7 @@ func warnings(c review.Comparison) (out []string) {
 const maxCauses = 3
 
 // because returns a function that returns the reasons for a disruption of one level in a pool.
-func because(level policy.Disruption) func(review.PoolChange) []string {
+func because(level disruption.Disruption) func(review.PoolChange) []string {
 	return func(p review.PoolChange) []string {
 		if p.Rollout != nil && p.Rollout.Nodes == 0 {
 			return nil // The pool has no node to disrupt.
@@ -156,7 +156,7 @@ func because(level policy.Disruption) func(review.PoolChange) []string {
 
 // reasonsFor returns a text that names the causes of a disruption of one level. For a new or a removed pool, reasonsFor
 // returns no text.
-func reasonsFor(p review.PoolChange, level policy.Disruption, name func(review.Item) string) []string {
+func reasonsFor(p review.PoolChange, level disruption.Disruption, name func(review.Item) string) []string {
 	causes := causes(p)
 	if len(causes) == 0 || p.Level() != level || p.From == "" || p.To == "" {
 		return nil
@@ -187,8 +187,8 @@ func causeText(it review.Item) string {
 // isListed reports whether the text can name the difference itself as the reason: a short list of arguments, or one
 // value.
 func isListed(it review.Item) bool {
-	switch policy.ChangeKind(it.Kind) {
-	case policy.KindKargs, policy.KindExtensions, policy.KindKernelType, policy.KindOSImage:
+	switch disruption.ChangeKind(it.Kind) {
+	case disruption.KindKargs, disruption.KindExtensions, disruption.KindKernelType, disruption.KindOSImage:
 		return true
 	}
 	return false
@@ -223,7 +223,7 @@ func poolCost(p review.PoolChange) Cost {
 			line += "; " + absent
 		}
 	}
-	return Cost{line, p.Level() >= policy.Drain}
+	return Cost{line, p.Level() >= disruption.Drain}
 }
 
 // maxAbsent is the maximum number of nodes that a text about missing nodes names.

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/bunsen-os/bunsen/api/safetext"
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/internal/review"
 )
 
@@ -28,17 +28,17 @@ func changeSign(it review.Item) string {
 // movesPods reports whether this item alone drains nodes.
 func movesPods(it review.Item) bool {
 	return slices.ContainsFunc(it.Actions, func(a review.Action) bool {
-		return a.Type == string(policy.ActionReboot) || a.Type == string(policy.ActionDrain)
+		return a.Type == string(disruption.ActionReboot) || a.Type == string(disruption.ActionDrain)
 	})
 }
 
 // nouns maps kinds to readable names. The readable name of any other kind is the kind itself.
 var nouns = map[string]string{
-	string(policy.KindKargs):          "kernel arguments",
-	string(policy.KindKernelType):     "kernel type",
-	string(policy.KindOSImage):        "OS image",
-	string(policy.KindFirstBootKargs): "first-boot kernel arguments",
-	string(policy.KindFIPS):           "FIPS mode",
+	string(disruption.KindKargs):          "kernel arguments",
+	string(disruption.KindKernelType):     "kernel type",
+	string(disruption.KindOSImage):        "OS image",
+	string(disruption.KindFirstBootKargs): "first-boot kernel arguments",
+	string(disruption.KindFIPS):           "FIPS mode",
 }
 
 // itemTitle names the item: `file /etc/motd`, `unit kubelet.service drop-in 20-limits.conf`, `kernel arguments`.
@@ -96,11 +96,11 @@ func actionWords(actions []review.Action) string {
 	for i, a := range actions {
 		text := strings.TrimSpace(strings.ToLower(a.Type) + " " + a.Service)
 		switch a.Type {
-		case string(policy.ActionNone):
+		case string(disruption.ActionNone):
 			text = noDisruption
-		case string(policy.ActionDaemonReload):
+		case string(disruption.ActionDaemonReload):
 			text = "daemon-reload"
-		case string(policy.ActionReboot):
+		case string(disruption.ActionReboot):
 			text = "drain + reboot"
 		}
 		switch {
@@ -136,16 +136,16 @@ const noDisruption = "applied live, no disruption"
 // actionsOf returns a text that says what the pool's nodes do for all items together.
 func actionsOf(p review.PoolChange) string {
 	words := actionWords(p.Actions)
-	newNodes := func(it review.Item) bool { return it.Effect == policy.EffectNewNodes }
+	newNodes := func(it review.Item) bool { return it.Effect == disruption.EffectNewNodes }
 	if words == noDisruption && len(p.Items) == 0 {
 		return "no disruption" // Only the encoding of a content differs.
 	}
 	if words == noDisruption && len(p.Items) > 0 && !slices.ContainsFunc(p.Items, func(it review.Item) bool {
 		return !newNodes(it)
 	}) {
-		return policy.EffectNewNodes
+		return disruption.EffectNewNodes
 	}
-	if p.Level() == policy.Drain && !strings.Contains(words, "drain") {
+	if p.Level() == disruption.Drain && !strings.Contains(words, "drain") {
 		return "drain, " + words
 	}
 	return words
@@ -226,14 +226,14 @@ func moving(p review.PoolChange) []string {
 
 // causes are the items that drain nodes.
 func causes(p review.PoolChange) (out []review.Item) {
-	if p.Level() < policy.Drain {
+	if p.Level() < disruption.Drain {
 		return nil
 	}
 	for _, it := range p.Items {
 		reboots := slices.ContainsFunc(it.Actions, func(a review.Action) bool {
-			return a.Type == string(policy.ActionReboot)
+			return a.Type == string(disruption.ActionReboot)
 		})
-		if reboots || p.Level() == policy.Drain && movesPods(it) {
+		if reboots || p.Level() == disruption.Drain && movesPods(it) {
 			out = append(out, it)
 		}
 	}

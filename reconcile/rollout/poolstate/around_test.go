@@ -13,8 +13,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy/pace"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/internal/schedule"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
@@ -67,7 +66,7 @@ func TestWhenAPoolThatComesFirstIsDone(t *testing.T) {
 
 // TestWhoComesFirst: the masters come before the arbiter.
 func TestWhoComesFirst(t *testing.T) {
-	p := pace.Pace{After: []string{"infra"}}
+	p := schedule.Pace{After: []string{"infra"}}
 	if got := poolstate.AheadOf("worker", p); !slices.Equal(got, []string{"infra"}) {
 		t.Errorf("worker waits for %v", got)
 	}
@@ -78,22 +77,22 @@ func TestWhoComesFirst(t *testing.T) {
 
 // TestMastersAndArbiterWaitForEachOther: two of the three stay in service, and never do both wait for the other.
 func TestMastersAndArbiterWaitForEachOther(t *testing.T) {
-	states := map[string]nodestate.Node{
-		"in service":         {State: v1alpha1.StateDone, Config: nodestate.Configs{Current: "v0", Desired: "v0"}},
-		"at work":            {State: v1alpha1.StateWorking, Config: nodestate.Configs{Current: "v0", Desired: "v1"}},
-		"failed":             {State: v1alpha1.StateDegraded, Config: nodestate.Configs{Current: "v0", Desired: "v1"}},
-		"drifted":            {State: v1alpha1.StateDegraded, Config: nodestate.Configs{Current: "v0", Desired: "v0"}},
-		"short of disk":      {State: v1alpha1.StateDone, Config: nodestate.Configs{Current: "v0", Desired: "v0"}, Health: nodestate.Health{Trouble: "short of disk space"}},
-		"not Ready":          {State: v1alpha1.StateDone, Config: nodestate.Configs{Current: "v0", Desired: "v0"}, Health: nodestate.Health{Trouble: "not Ready", NotReady: true}},
-		"cordoned":           {State: v1alpha1.StateDone, Config: nodestate.Configs{Current: "v0", Desired: "v0"}, Cordon: nodestate.Cordon{Unschedulable: true}},
-		"failed, cordoned":   {State: v1alpha1.StateDegraded, Config: nodestate.Configs{Current: "v0", Desired: "v1"}, Cordon: nodestate.Cordon{Unschedulable: true, For: "v1"}},
+	states := map[string]poolstate.Node{
+		"in service":         {State: v1alpha1.StateDone, Config: poolstate.Configs{Current: "v0", Desired: "v0"}},
+		"at work":            {State: v1alpha1.StateWorking, Config: poolstate.Configs{Current: "v0", Desired: "v1"}},
+		"failed":             {State: v1alpha1.StateDegraded, Config: poolstate.Configs{Current: "v0", Desired: "v1"}},
+		"drifted":            {State: v1alpha1.StateDegraded, Config: poolstate.Configs{Current: "v0", Desired: "v0"}},
+		"short of disk":      {State: v1alpha1.StateDone, Config: poolstate.Configs{Current: "v0", Desired: "v0"}, Health: poolstate.Health{Trouble: "short of disk space"}},
+		"not Ready":          {State: v1alpha1.StateDone, Config: poolstate.Configs{Current: "v0", Desired: "v0"}, Health: poolstate.Health{Trouble: "not Ready", NotReady: true}},
+		"cordoned":           {State: v1alpha1.StateDone, Config: poolstate.Configs{Current: "v0", Desired: "v0"}, Cordon: poolstate.Cordon{Unschedulable: true}},
+		"failed, cordoned":   {State: v1alpha1.StateDegraded, Config: poolstate.Configs{Current: "v0", Desired: "v1"}, Cordon: poolstate.Cordon{Unschedulable: true, For: "v1"}},
 		"without a report":   {},
-		"at work and closed": {State: v1alpha1.StateWorking, Config: nodestate.Configs{Current: "v0", Desired: "v1"}, Cordon: nodestate.Cordon{Unschedulable: true, For: "v1"}},
+		"at work and closed": {State: v1alpha1.StateWorking, Config: poolstate.Configs{Current: "v0", Desired: "v1"}, Cordon: poolstate.Cordon{Unschedulable: true, For: "v1"}},
 	}
 	for master, m := range states {
 		for arbiter, a := range states {
-			masters := nodestate.Counts{Machines: 1}.With(&m, "v1", 0) // the other master is in service
-			arbiters := nodestate.Counts{}.With(&a, "v1", 0)
+			masters := poolstate.Counts{Machines: 1}.With(&m, "v1", 0) // the other master is in service
+			arbiters := poolstate.Counts{}.With(&a, "v1", 0)
 			at := fmt.Sprintf("a master %s, the arbiter %s", master, arbiter)
 			waits := map[string]bool{}
 			for _, pool := range []string{"master", "arbiter", "worker"} {
@@ -113,10 +112,10 @@ func TestMastersAndArbiterWaitForEachOther(t *testing.T) {
 			}
 		}
 	}
-	if poolstate.NewQuorum("arbiter", nodestate.Counts{Machines: 1}, nodestate.Counts{Machines: 1}) == "" {
+	if poolstate.NewQuorum("arbiter", poolstate.Counts{Machines: 1}, poolstate.Counts{Machines: 1}) == "" {
 		t.Error("the arbiter does not wait for a master that is missing")
 	}
-	if got := poolstate.NewQuorum("arbiter", nodestate.Counts{}, nodestate.Counts{Machines: 1}); got != "" {
+	if got := poolstate.NewQuorum("arbiter", poolstate.Counts{}, poolstate.Counts{Machines: 1}); got != "" {
 		t.Errorf("without masters, the arbiter waits: %s", got)
 	}
 }
@@ -124,11 +123,11 @@ func TestMastersAndArbiterWaitForEachOther(t *testing.T) {
 // TestASharedBudgetIsOfAllPoolsTogether: a percentage is of all their nodes, and the own places are not counted as used
 // by others.
 func TestASharedBudgetIsOfAllPoolsTogether(t *testing.T) {
-	pools := map[string]nodestate.Counts{
+	pools := map[string]poolstate.Counts{
 		"worker": {Machines: 50, Places: 3}, "infra": {Machines: 30, Places: 2},
 		"gpu": {Machines: 20}, "edge": {Machines: 1, Places: 1},
 	}
-	got, err := poolstate.NewShared(pace.Together{Policy: "all", Max: intstr.FromString("10%")}, "worker", pools)
+	got, err := poolstate.NewShared(schedule.Together{Policy: "all", Max: intstr.FromString("10%")}, "worker", pools)
 	if diff := gocmp.Diff(poolstate.Shared{
 		Policy: "all", Max: 10, Used: 3, Who: "edge 1, infra 2",
 		Pools: []string{"edge", "infra"},
@@ -136,12 +135,13 @@ func TestASharedBudgetIsOfAllPoolsTogether(t *testing.T) {
 		t.Errorf("%v, (-want +got):\n%s", err, diff)
 	}
 	for text, want := range map[string]int{"1%": 1, "0": 1, "200%": 202, "7": 7} {
-		if got, err := poolstate.NewShared(pace.Together{Max: intstr.Parse(text)}, "worker", pools); got.Max != want ||
+		if got, err := poolstate.NewShared(schedule.Together{Max: intstr.Parse(text)}, "worker",
+			pools); got.Max != want ||
 			err != nil {
 			t.Errorf("%s comes to %d, %v; want %d", text, got.Max, err, want)
 		}
 	}
-	if _, err := poolstate.NewShared(pace.Together{Policy: "all", Max: intstr.FromString("many")}, "worker",
+	if _, err := poolstate.NewShared(schedule.Together{Policy: "all", Max: intstr.FromString("many")}, "worker",
 		pools); err == nil || !strings.Contains(err.Error(), `"many" of RolloutPolicy "all"`) {
 		t.Errorf("error %v", err)
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 )
 
 // HoldForEtcd sets Care.Around.Quorum if the nodes of the pool have to stay in service for etcd, and LiveMember of the
@@ -38,7 +37,7 @@ func isRecent(r v1alpha1.DaemonReport, now time.Time) bool {
 // If all members are healthy, the pool never waits; otherwise a cluster of one or two members, which can lose none of
 // them, could never be updated. Reports of nodes of other pools do not count, because a node without a member could
 // report anything. The daemon of each member asks all members.
-func EtcdHold(nodes []nodestate.Node, reports map[string]v1alpha1.DaemonReport, now time.Time) string {
+func EtcdHold(nodes []Node, reports map[string]v1alpha1.DaemonReport, now time.Time) string {
 	own, back, last := map[string]v1alpha1.DaemonReport{}, time.Time{}, ""
 	for i := range nodes {
 		if r := reports[nodes[i].Name]; r.Etcd != nil {
@@ -57,7 +56,7 @@ func EtcdHold(nodes []nodestate.Node, reports map[string]v1alpha1.DaemonReport, 
 		return "waiting for a report about the members of etcd after " + last + " became Ready"
 	case !known:
 		return "no daemon of a node with etcd has reported its members for " +
-			nodestate.FormatDuration(v1alpha1.DaemonSilentAfter)
+			FormatDuration(v1alpha1.DaemonSilentAfter)
 	case worst.Problem != "":
 		return "the state of etcd is unknown: " + bounded(worst.Problem)
 	case worst.Healthy < worst.Members && worst.Healthy-1 < worst.Members/2+1:

@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
@@ -27,7 +26,7 @@ func TestANodeWithALiveMember(t *testing.T) {
 		"nobody reports any more":   {&v1alpha1.EtcdReport{Members: 3, Healthy: 2}, time.Hour, false},
 		"it has no member":          {nil, time.Minute, false},
 	} {
-		f := poolstate.Facts{Nodes: []nodestate.Node{{Name: "m0"}}}
+		f := poolstate.Facts{Nodes: []poolstate.Node{{Name: "m0"}}}
 		f.HoldForEtcd(map[string]v1alpha1.DaemonReport{
 			"m0": {Seen: metav1.NewTime(now.Add(-tc.age)), Etcd: tc.report},
 		}, now)
@@ -42,10 +41,10 @@ func TestANodeWithALiveMember(t *testing.T) {
 
 func TestANodeOfEtcdWaitsForTheQuorum(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	node := func(name string, ready time.Duration) nodestate.Node {
-		return nodestate.Node{Name: name, Health: nodestate.Health{ReadySince: now.Add(-ready)}}
+	node := func(name string, ready time.Duration) poolstate.Node {
+		return poolstate.Node{Name: name, Health: poolstate.Health{ReadySince: now.Add(-ready)}}
 	}
-	masters := []nodestate.Node{node("m0", time.Hour), node("m1", time.Hour), node("m2", 2*time.Minute)}
+	masters := []poolstate.Node{node("m0", time.Hour), node("m1", time.Hour), node("m2", 2*time.Minute)}
 	report := func(age time.Duration, members, healthy int, problem string) v1alpha1.DaemonReport {
 		return v1alpha1.DaemonReport{Seen: metav1.NewTime(now.Add(-age)), Etcd: &v1alpha1.EtcdReport{
 			Members: members,
@@ -54,12 +53,12 @@ func TestANodeOfEtcdWaitsForTheQuorum(t *testing.T) {
 	}
 	const lost = "2 of 3 members of etcd are healthy, and without another one it would lose its quorum"
 	for name, c := range map[string]struct {
-		nodes   []nodestate.Node
+		nodes   []poolstate.Node
 		reports map[string]v1alpha1.DaemonReport
 		want    string
 	}{
 		"no etcd on the nodes":                {masters, map[string]v1alpha1.DaemonReport{"m0": {Seen: metav1.NewTime(now)}}, ""},
-		"etcd of other nodes":                 {[]nodestate.Node{node("w0", time.Hour)}, map[string]v1alpha1.DaemonReport{"m0": report(time.Minute, 3, 2, "")}, ""},
+		"etcd of other nodes":                 {[]poolstate.Node{node("w0", time.Hour)}, map[string]v1alpha1.DaemonReport{"m0": report(time.Minute, 3, 2, "")}, ""},
 		"a node of another pool reports":      {masters, map[string]v1alpha1.DaemonReport{"m0": report(time.Minute, 3, 3, ""), "w0": report(time.Minute, 3, 1, "")}, ""},
 		"all members are healthy":             {masters, map[string]v1alpha1.DaemonReport{"m0": report(time.Minute, 3, 3, "")}, ""},
 		"one of three is not":                 {masters, map[string]v1alpha1.DaemonReport{"m0": report(time.Minute, 3, 2, "")}, lost},

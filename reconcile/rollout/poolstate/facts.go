@@ -10,8 +10,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy/pace"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/internal/schedule"
 )
 
 // Facts are the input of a decision about a pool, besides the time.
@@ -37,7 +36,7 @@ type Facts struct {
 	// Host is the node on which the controller runs; empty if it is unknown. The node Host is updated last.
 	Host string
 	// Nodes are the nodes whose primary pool is this pool, in any order. A list that is sorted by name is fastest.
-	Nodes []nodestate.Node
+	Nodes []Node
 	// If Timestamps is true, texts contain points in time instead of durations.
 	Timestamps bool
 	// Care has the limits of the rollout besides maxUnavailable, and the record; zero for none.
@@ -47,7 +46,7 @@ type Facts struct {
 // Care has the input of a decision from RolloutPolicies, the pool's annotations and the other pools.
 type Care struct {
 	// Pace has the settings of the pool's RolloutPolicies.
-	Pace pace.Pace
+	Pace schedule.Pace
 	// Record is the record on the pool; zero for none.
 	Record v1alpha1.RolloutRecord
 	// Healthy is the last config with which the whole pool was healthy: a revert returns to it. Healthy is
@@ -91,7 +90,7 @@ type Around struct {
 	// and nodes of etcd wait while etcd can lose no member. Quorum is empty if the pool does not wait.
 	Quorum string
 	// Customs are the cluster's custom pools. A machine that booted for a custom pool gets the labels of this pool.
-	Customs []nodestate.Custom
+	Customs []Custom
 }
 
 // Ahead is a pool that is updated before another pool.
@@ -151,8 +150,8 @@ func Read(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy, sec
 		f.Requester = t.Requester
 	}
 	c := &f.Care
-	c.OpenUntil, c.RetryAt = nodestate.ParseTime(pool.Annotations[v1alpha1.OpenUntilAnnotation]),
-		nodestate.ParseTime(pool.Annotations[v1alpha1.RetryAnnotation])
+	c.OpenUntil, c.RetryAt = ParseTime(pool.Annotations[v1alpha1.OpenUntilAnnotation]),
+		ParseTime(pool.Annotations[v1alpha1.RetryAnnotation])
 	c.RetriedBy = RequestedBy(pool, pool.Annotations[v1alpha1.RetryAnnotation])
 	record, err := v1alpha1.ParseRolloutRecord(pool.Annotations[v1alpha1.RolloutAnnotation])
 	if err != nil {
@@ -162,7 +161,7 @@ func Read(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy, sec
 	f.Target, f.Secrets = secrets.target(pool.Spec.Configuration.Name, record)
 	var budget, policy error
 	f.MaxUnavailable, budget = MaxUnavailable(pool.Name, pool.Spec.MaxUnavailable, size)
-	c.Pace, policy = pace.For(pool, policies)
+	c.Pace, policy = schedule.PaceFor(pool, policies)
 	if err := errors.Join(SelectingAll(pool), budget, policy); err != nil {
 		c.AddInvalid(err)
 	}
@@ -172,7 +171,7 @@ func Read(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy, sec
 // pausedBy returns a text that says who paused a pool, why and until when, as far as the pool's annotations say so.
 func pausedBy(pool *mcfgv1.MachineConfigPool) string {
 	who, until := pool.Annotations[v1alpha1.PausedByAnnotation],
-		nodestate.ParseTime(pool.Annotations[v1alpha1.PausedUntilAnnotation])
+		ParseTime(pool.Annotations[v1alpha1.PausedUntilAnnotation])
 	if who == "" || until.IsZero() {
 		return who
 	}
@@ -190,7 +189,7 @@ func held(pool *mcfgv1.MachineConfigPool) string {
 	if who := HeldBy(pool); who != "" {
 		text += " by " + who
 	}
-	if until := nodestate.ParseTime(a[v1alpha1.HeldUntilAnnotation]); !until.IsZero() {
+	if until := ParseTime(a[v1alpha1.HeldUntilAnnotation]); !until.IsZero() {
 		text += ", until " + until.UTC().Format(time.RFC3339)
 	}
 	return text
@@ -198,8 +197,8 @@ func held(pool *mcfgv1.MachineConfigPool) string {
 
 // HeldBy returns who holds a pool and why, in one line; empty if that is unknown.
 func HeldBy(pool *mcfgv1.MachineConfigPool) string {
-	return nodestate.Shorten(strings.Join(strings.Fields(pool.Annotations[v1alpha1.HeldByAnnotation]), " "),
-		nodestate.MaxReason)
+	return Shorten(strings.Join(strings.Fields(pool.Annotations[v1alpha1.HeldByAnnotation]), " "),
+		MaxReason)
 }
 
 // RequestedBy returns who requested something of a pool, in one line: a retry by the time of RetryAnnotation, or the
@@ -209,7 +208,7 @@ func RequestedBy(pool *mcfgv1.MachineConfigPool, what string) string {
 	if what == "" || requested != what {
 		return ""
 	}
-	return nodestate.Shorten(strings.Join(strings.Fields(who), " "), nodestate.MaxReason)
+	return Shorten(strings.Join(strings.Fields(who), " "), MaxReason)
 }
 
 // HealthyConfig returns the last config with which the whole pool was healthy, with the revision of its secrets,
@@ -229,7 +228,7 @@ func (c *Care) AddInvalid(err error) {
 		c.Invalid += "\n"
 	}
 	c.Invalid += err.Error()
-	c.InvalidPolicies = append(c.InvalidPolicies, pace.InvalidPolicies(err)...)
+	c.InvalidPolicies = append(c.InvalidPolicies, schedule.InvalidPolicies(err)...)
 }
 
 // SamePolicies reports whether two lists, each in any order, have the same policies in the same versions.

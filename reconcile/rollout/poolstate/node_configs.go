@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 )
 
 // NodeConfigs are the configs of a pool whose nodes have configs of their own, by the name of the pool's config. A
@@ -59,7 +58,7 @@ func (c NodeConfigs) IsPools(config string) bool {
 
 // InTermsOf returns the nodes with the names of the pool's configs in place of their own configs. If a node's own
 // config is that of several configs of the pool, the first of prefer counts. It does not change the given nodes.
-func (c NodeConfigs) InTermsOf(nodes []nodestate.Node, prefer ...string) []nodestate.Node {
+func (c NodeConfigs) InTermsOf(nodes []Node, prefer ...string) []Node {
 	if len(c) == 0 {
 		return nodes
 	}
@@ -140,6 +139,6 @@ func (f *Facts) SetNodeConfigs(read func(config string) v1alpha1.NodeConfigs) {
 }
 
 // SetNodes sets the nodes of the pool, in terms of the pool's configs.
-func (f *Facts) SetNodes(nodes []nodestate.Node) {
+func (f *Facts) SetNodes(nodes []Node) {
 	f.Nodes = f.Care.NodeConfigs.InTermsOf(nodes, f.Preferred(f.Assigned())...)
 }

@@ -7,9 +7,8 @@ import (
 	"strings"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy/membership"
-	"github.com/bunsen-os/bunsen/internal/policy/pace"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/internal/membership"
+	"github.com/bunsen-os/bunsen/internal/schedule"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 )
@@ -21,9 +20,9 @@ type Others struct {
 	// Policies are the RolloutPolicies of the cluster.
 	Policies []v1alpha1.RolloutPolicy
 	// Customs are the custom pools among Pools.
-	Customs []nodestate.Custom
+	Customs []Custom
 	// Count counts the nodes of a pool.
-	Count func(*mcfgv1.MachineConfigPool) nodestate.Counts
+	Count func(*mcfgv1.MachineConfigPool) Counts
 }
 
 // Surround sets Care.Around of a pool's facts, and adds invalid shared budgets to Care.Invalid. The result ahead has
@@ -42,14 +41,14 @@ func (o Others) Surround(own *mcfgv1.MachineConfigPool, f *Facts) (ahead, counte
 	if len(ahead) > 0 {
 		a.Cycle = o.cycle(own.Name)
 	}
-	count := func(other *mcfgv1.MachineConfigPool) nodestate.Counts {
+	count := func(other *mcfgv1.MachineConfigPool) Counts {
 		if other.Name != own.Name && !slices.Contains(counted, other.Name) {
 			counted = append(counted, other.Name)
 		}
 		return o.Count(other)
 	}
 	for _, t := range p.Together {
-		counts := map[string]nodestate.Counts{}
+		counts := map[string]Counts{}
 		for name, other := range o.Pools {
 			if t.Selects(other) {
 				counts[name] = count(other)
@@ -79,14 +78,14 @@ func (o Others) cycle(own string) []string {
 		if _, seen := after[name]; seen || pool == nil {
 			continue
 		}
-		p, err := pace.For(pool, o.Policies)
+		p, err := schedule.PaceFor(pool, o.Policies)
 		if err != nil {
-			p = pace.Pace{} // The other pool reports its invalid policy itself.
+			p = schedule.Pace{} // The other pool reports its invalid policy itself.
 		}
 		after[name] = AheadOf(name, p)
 		next = append(next, after[name]...)
 	}
-	return pace.Cycle(after)
+	return schedule.Cycle(after)
 }
 
 // NewAhead returns the state of a pool other that is updated before the pool own. The pool other is Done if it runs the
@@ -128,7 +127,7 @@ func ended(p *mcfgv1.MachineConfigPool) bool {
 
 // AheadOf returns the names of the pools that are updated before a pool: the pools that its policy names, and for the
 // arbiter pool the masters, even if the cluster has no masters.
-func AheadOf(pool string, p pace.Pace) []string {
+func AheadOf(pool string, p schedule.Pace) []string {
 	if pool == ArbiterPool && !slices.Contains(p.After, membership.Master) {
 		return append(slices.Clone(p.After), membership.Master)
 	}
@@ -137,7 +136,7 @@ func AheadOf(pool string, p pace.Pace) []string {
 
 // NewShared computes the use of a budget that the pool own shares with other pools. The parameter pools has the counts
 // of all pools that t selects, including own.
-func NewShared(t pace.Together, own string, pools map[string]nodestate.Counts) (Shared, error) {
+func NewShared(t schedule.Together, own string, pools map[string]Counts) (Shared, error) {
 	s, nodes := Shared{Policy: t.Policy}, 0
 	var who []string
 	for _, name := range slices.Sorted(maps.Keys(pools)) {
@@ -152,7 +151,7 @@ func NewShared(t pace.Together, own string, pools map[string]nodestate.Counts) (
 	s.Who = strings.Join(who, ", ")
 	var err error
 	if s.Max, err = ScaleLimit(&t.Max, nodes); err != nil {
-		return s, &pace.PolicyError{Policy: t.Policy, Err: fmt.Errorf("reading maxUnavailableTogether %q of "+
+		return s, &schedule.PolicyError{Policy: t.Policy, Err: fmt.Errorf("reading maxUnavailableTogether %q of "+
 			"RolloutPolicy %q: %w; write a number such as 2, or a percentage such as \"10%%\"", t.Max.String(),
 			t.Policy, err)}
 	}
@@ -163,7 +162,7 @@ func NewShared(t pace.Together, own string, pools map[string]nodestate.Counts) (
 // wait while the arbiter is out of service, and the arbiter waits while a master is at work, not Ready, cordoned or
 // missing. If a master and the arbiter are both only cordoned, for example because both failed a config, the master is
 // first; otherwise they would wait for each other.
-func NewQuorum(own string, masters, arbiter nodestate.Counts) string {
+func NewQuorum(own string, masters, arbiter Counts) string {
 	masterFirst := masters.Out > 0 && masters.Down == 0 && arbiter.Down == 0
 	switch {
 	case own == membership.Master && arbiter.Unavailable > 0 && !masterFirst:

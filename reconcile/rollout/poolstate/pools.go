@@ -8,7 +8,7 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
-	"github.com/bunsen-os/bunsen/internal/policy/membership"
+	"github.com/bunsen-os/bunsen/internal/membership"
 )
 
 // ArbiterPool is the pool of the node that completes the quorum of two masters.

@@ -3,7 +3,6 @@ package poolstate_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,19 +11,9 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy/membership"
+	"github.com/bunsen-os/bunsen/internal/membership"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
-
-// noon is when the tests run.
-var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-
-func pool(name string, s *metav1.LabelSelector) *mcfgv1.MachineConfigPool {
-	return &mcfgv1.MachineConfigPool{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       mcfgv1.MachineConfigPoolSpec{NodeSelector: s},
-	}
-}
 
 // TestPoolsOfANode covers what the vectors in test/vectors do not.
 func TestPoolsOfANode(t *testing.T) {

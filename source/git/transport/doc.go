@@ -3,6 +3,14 @@
 // In: the address of a repository, a Secret. Out: sessions, which send requests and return the server's bytes. Never:
 // credentials to a host that the Secret does not name; a redirect to another host that is followed; a part of an answer
 // in an error.
+//
+// The part wire encodes requests of git's protocol version 2, and decodes the responses of a server.
+//
+// The formats are those of gitprotocol-v2(5) and gitprotocol-common(5). The library go-git reads objects and packs, but
+// does not implement version 2.
+//
+// In: the wanted refs and objects, the bytes of a server. Out: bytes for the server, refs, and the stream of a pack.
+// Never: a connection; more of a response in memory than one packet.
 package transport
 
 import (
@@ -13,7 +21,7 @@ import (
 	"net/http"
 
 	"github.com/bunsen-os/bunsen/source"
-	"github.com/bunsen-os/bunsen/source/credentials"
+	"github.com/bunsen-os/bunsen/source/access"
 )
 
 // Dialer opens sessions with one repository. Dialer is safe for concurrent use.
@@ -77,7 +85,7 @@ func New(a source.Address, secret map[string][]byte, o Options) (Dialer, error) 
 // Check returns an error if the Secret has unknown keys, or if its credentials must not be sent to the address. With
 // hostsRequired, a Secret with credentials for https must list its hosts.
 func Check(a source.Address, secret map[string][]byte, hostsRequired bool) error {
-	return errors.Join(checkKeys(secret), credentials.CheckHosts(a, secret, hostsRequired))
+	return errors.Join(checkKeys(secret), access.CheckHosts(a, secret, hostsRequired))
 }
 
 // limitedReader returns ErrTooLarge at a limit.

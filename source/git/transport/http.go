@@ -16,8 +16,8 @@ import (
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 
 	"github.com/bunsen-os/bunsen/source"
-	"github.com/bunsen-os/bunsen/source/credentials"
-	"github.com/bunsen-os/bunsen/source/git/wire"
+	"github.com/bunsen-os/bunsen/source/access"
+
 	"github.com/bunsen-os/bunsen/source/memory"
 )
 
@@ -45,7 +45,7 @@ func newHTTP(a source.Address, secret map[string][]byte, o Options) (Dialer, err
 		return nil, errors.New("the host or the path of the URL is invalid")
 	}
 	return &httpDialer{
-		base: at, auth: auth, to: credentials.RecipientsOf(a, secret), http: o.HTTP,
+		base: at, auth: auth, to: access.RecipientsOf(a, secret), http: o.HTTP,
 		limit: o.PackBytes + overhead, servers: o.Servers, key: o.Key,
 	}, nil
 }
@@ -54,7 +54,7 @@ func newHTTP(a source.Address, secret map[string][]byte, o Options) (Dialer, err
 type httpDialer struct {
 	base    *url.URL
 	auth    githttp.AuthMethod
-	to      credentials.Recipients
+	to      access.Recipients
 	http    func() (HTTP, error)
 	limit   int64
 	servers *Servers
@@ -94,8 +94,8 @@ func (d *httpDialer) Dial(ctx context.Context) (Session, error) {
 // checkRedirect allows redirects to other paths of the same host and port.
 func checkRedirect(next *http.Request, via []*http.Request) error {
 	switch {
-	case credentials.CheckRedirect(via[0].URL, next.URL) != nil:
-		return credentials.ErrElsewhere
+	case access.CheckRedirect(via[0].URL, next.URL) != nil:
+		return access.ErrElsewhere
 	case len(via) >= 5 || next.Method != http.MethodGet || !strings.HasSuffix(next.URL.Path, infoRefs):
 		return errRedirect
 	}
@@ -104,7 +104,7 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 
 // authorize adds the credentials to a request, if they may go to its host.
 func (d *httpDialer) authorize(r *http.Request) {
-	if d.auth != nil && d.to.Allow(credentials.AddressOf(r.URL)) {
+	if d.auth != nil && d.to.Allow(access.AddressOf(r.URL)) {
 		d.auth.SetAuth(r)
 	}
 }
@@ -200,7 +200,7 @@ func (s *httpSession) Request(ctx context.Context, body []byte) (io.ReadCloser, 
 
 // isVersion2 reports whether the server speaks version 2 of the protocol.
 func (s *httpSession) isVersion2() bool {
-	v2, _, err := wire.IsVersion2(bytes.NewReader(s.server.message))
+	v2, _, err := IsVersion2(bytes.NewReader(s.server.message))
 	return err == nil && v2
 }
 
@@ -225,7 +225,7 @@ func (s *httpSession) post(ctx context.Context, body []byte) (io.ReadCloser, err
 }
 
 // CheckAdvice is what the errors for refused credentials say.
-const CheckAdvice = credentials.CheckAdvice
+const CheckAdvice = access.CheckAdvice
 
 // userAgent names this program to git hosts. Some hosts treat a program with another name as a browser.
 const userAgent = "git/bunsen"
@@ -250,7 +250,7 @@ func (s *httpSession) Close() error {
 // Login returns the credentials of the Secret. If the Secret has no credentials, Login returns the credentials in the
 // URL, or nil.
 func Login(a source.Address, secret map[string][]byte) (githttp.AuthMethod, error) {
-	if err := credentials.CheckLogin(secret); err != nil {
+	if err := access.CheckLogin(secret); err != nil {
 		return nil, err
 	}
 	token, user, password := string(secret["bearerToken"]), string(secret["username"]), string(secret["password"])

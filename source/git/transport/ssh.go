@@ -22,7 +22,6 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 
 	"github.com/bunsen-os/bunsen/source"
-	"github.com/bunsen-os/bunsen/source/git/wire"
 )
 
 // newSSH returns a dialer for ssh. newSSH does not use the library's ssh transport, which reads ~/.ssh/config, may use
@@ -276,7 +275,7 @@ func (s *sshSession) Explain(err error) error {
 			err = ErrEnded
 		}
 	}
-	if errors.Is(err, wire.ErrInvalid) || errors.Is(err, pktline.ErrInvalidPktLen) {
+	if errors.Is(err, ErrInvalid) || errors.Is(err, pktline.ErrInvalidPktLen) {
 		err = ErrText
 	}
 	switch text := s.stderr.line(); {

@@ -10,8 +10,8 @@ import (
 
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
-	"github.com/bunsen-os/bunsen/mcd/host/linux"
-	"github.com/bunsen-os/bunsen/mcd/host/linux/systemd"
+	"github.com/bunsen-os/bunsen/mcd/linux"
+	"github.com/bunsen-os/bunsen/mcd/linux/systemd"
 )
 
 // roles are what this binary does inside of a host instead of being a suite of tests. They return what the process

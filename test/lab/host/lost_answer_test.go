@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"github.com/bunsen-os/bunsen/api/fault"
-	"github.com/bunsen-os/bunsen/mcd/host/linux/files"
-	"github.com/bunsen-os/bunsen/mcd/host/linux/systemd"
+	"github.com/bunsen-os/bunsen/mcd/linux/files"
+	"github.com/bunsen-os/bunsen/mcd/linux/systemd"
 	"github.com/bunsen-os/bunsen/test/lab"
 	"github.com/bunsen-os/bunsen/test/lostanswer"
 )

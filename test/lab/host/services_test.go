@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/mcd/host"
-	"github.com/bunsen-os/bunsen/mcd/host/linux/systemd"
+	"github.com/bunsen-os/bunsen/mcd/linux/systemd"
 )
 
 // machine is the host that this process runs on.

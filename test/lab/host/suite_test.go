@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bunsen-os/bunsen/mcd/host/linux"
+	"github.com/bunsen-os/bunsen/mcd/linux"
 	"github.com/bunsen-os/bunsen/test/lab"
 )
 

@@ -24,9 +24,9 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/trustfile"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy"
-	"github.com/bunsen-os/bunsen/mcd/agent/trustsync"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/mcd/plan"
+	"github.com/bunsen-os/bunsen/mcd/trust"
 )
 
 // TestInsideACertificateBecomesTrusted has the daemon write the user's CA on a real Debian. Its own
@@ -51,7 +51,7 @@ func TestInsideACertificateBecomesTrusted(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	source := &trustSource{}
-	s := trustsync.New(h, source, 100*time.Millisecond, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	s := trust.NewSyncer(h, source, 100*time.Millisecond, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	go s.Run(ctx)
 	write := func() {
 		t.Helper()
@@ -60,8 +60,8 @@ func TestInsideACertificateBecomesTrusted(t *testing.T) {
 		case <-time.After(time.Minute):
 			t.Fatal("the daemon has not asked")
 		}
-		turn := trustsync.Turn{Unconfigured: true, Now: time.Now(), Rules: func(context.Context) (plan.Rules, error) {
-			return plan.Rules{Policy: policy.Default()}, nil
+		turn := trust.Turn{Unconfigured: true, Now: time.Now(), Rules: func(context.Context) (plan.Rules, error) {
+			return plan.Rules{Policy: disruption.Default()}, nil
 		}}
 		if !s.Sync(t.Context(), turn) || strings.Contains(s.Report(), "failed") {
 			t.Fatalf("the daemon has not written: %s", s.Report())

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
@@ -61,8 +61,8 @@ func updateTo(t *testing.T, h host.Host, from, to plan.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	way := plan.NewTransition(from, to, plan.Rules{Policy: policy.Default()}, accounts)
-	way.Decision = policy.Decision{}
+	way := plan.NewTransition(from, to, plan.Rules{Policy: disruption.Default()}, accounts)
+	way.Decision = disruption.Decision{}
 	seen, err := apply.Observe(t.Context(), h, way.Scope())
 	if err != nil {
 		t.Fatal(err)

@@ -3,7 +3,7 @@
 // way back is one more. They run in systemd-nspawn, as all hosts of test/lab do; the harness plays the boot loader, and
 // boots the newest entry that ostree wrote for one.
 //
-//	h := ostree.Start(t, ostree.Options{Name: "one"})
+//	h := Start(t, Options{Name: "one"})
 //	h.Commit("registry.example/os:2", func(root string) error { … })
 //	h.Do("rpm-ostree", "rebase", "--experimental", "ostree-unverified-registry:registry.example/os:2")
 //	h.Do("systemctl", "reboot")

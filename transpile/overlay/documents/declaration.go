@@ -8,7 +8,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/bunsen-os/bunsen/transpile/origin"
-	"github.com/bunsen-os/bunsen/transpile/overlay/yamltree"
 )
 
 // Declaration has the facts about a file that declares a document: its kind, its name and its content.
@@ -70,30 +69,30 @@ func (all *Files) keepUnchanged(f *File, root *yaml.Node) {
 	}
 	src, err := f.src, error(nil)
 	if verbatim := f.Info.Kind == Ignition || f.Info.Kind == Butane && !f.rewritten; !verbatim {
-		src, err = yamltree.Encode(root)
+		src, err = Encode(root)
 	}
 	if err != nil {
 		f.Broken = true
 		f.add(origin.Errorf(origin.Pos{File: f.Path}, "kustomize", "%v", err))
 		return
 	}
-	f.Unchanged = all.Document(f, f.Name, src, Positions{Files: yamltree.Files{f.Path}}.Of(root))
+	f.Unchanged = all.Document(f, f.Name, src, Positions{Files: YAMLFiles{f.Path}}.Of(root))
 }
 
 // Object parses the document for patches. Object returns a new tree with the positions of keys.
 func (f *File) Object() *yaml.Node {
 	_, root := Declare(f.Path, f.src)
-	yamltree.Text{File: f.Path}.MoveToKeys(root)
+	YAMLText{File: f.Path}.MoveToKeys(root)
 	return root
 }
 
 // Declare reads a file's document as the object that kustomize receives.
 func Declare(name string, src []byte) (Declaration, *yaml.Node) {
-	t := yamltree.Text{File: name, Src: src}
+	t := YAMLText{File: name, Src: src}
 	root, fs := t.Parse()
 	d := Declaration{Findings: fs, Broken: true, Name: Stem(name)}
 	switch {
-	case path.Ext(name) == yamltree.IgnitionExt:
+	case path.Ext(name) == IgnitionExt:
 		d.Info, _ = Ignition.Info()
 	case IsButane(name):
 		d.Info, _ = Butane.Info()
@@ -106,7 +105,7 @@ func Declare(name string, src []byte) (Declaration, *yaml.Node) {
 			"`version:`"))
 		return d, nil
 	}
-	if k, v := yamltree.Field(root, "sops"); v != nil && v.Kind == yaml.MappingNode {
+	if k, v := Field(root, "sops"); v != nil && v.Kind == yaml.MappingNode {
 		d.Foreign = d.Info.Kind == "" && isData(root)
 		d.add(origin.Errorf(t.Pos(k), "encrypted", "SOPS encrypted the document, and a review could not read it: "+
 			"encrypt only files with secrets, and include each with `contents: {local: …}`"))
@@ -117,7 +116,7 @@ func Declare(name string, src []byte) (Declaration, *yaml.Node) {
 	case d.Info.Kind == Ignition:
 		root = d.Info.Wrap(d.Name, root)
 		d.ignition(t, root)
-	case yamltree.Scalar(root, "variant") != "" || d.Info.Kind == Butane:
+	case Scalar(root, "variant") != "" || d.Info.Kind == Butane:
 		d.Info, _ = Butane.Info()
 		root = d.Info.Wrap(d.Name, root)
 		d.butane(t, root)
@@ -126,7 +125,7 @@ func Declare(name string, src []byte) (Declaration, *yaml.Node) {
 		d.object(t, root)
 	default:
 		d.Foreign = true
-		_, d.isNear = Kind(yamltree.Scalar(root, "kind")).Info()
+		_, d.isNear = Kind(Scalar(root, "kind")).Info()
 		d.add(origin.Errorf(t.Pos(root), "kind", "this is %[2]s, and a pool consists of Butane documents, Ignition "+
 			"configs (*.ign), and objects of kind %[1]s; cluster objects belong into cluster/", ObjectKinds(),
 			describe(root)))
@@ -150,12 +149,12 @@ func ObjectKinds() string {
 
 // describe returns how messages name an object.
 func describe(root *yaml.Node) string {
-	kind := yamltree.Scalar(root, "kind")
+	kind := Scalar(root, "kind")
 	if kind == "" {
 		return "neither"
 	}
 	if _, known := Kind(kind).Info(); known {
-		return "a " + kind + " of " + yamltree.Scalar(root, "apiVersion")
+		return "a " + kind + " of " + Scalar(root, "apiVersion")
 	}
 	return "a " + kind
 }
@@ -163,19 +162,19 @@ func describe(root *yaml.Node) string {
 // Stem is a file's name without directory and extension.
 func Stem(file string) string { return strings.TrimSuffix(path.Base(file), path.Ext(file)) }
 
-func (d *Declaration) butane(t yamltree.Text, root *yaml.Node) {
+func (d *Declaration) butane(t YAMLText, root *yaml.Node) {
 	content := d.Info.Content(root)
 	d.add(CheckShapes(t, content, butaneLists)...)
 	d.add(CheckLists(t, content, butaneLists, false)...)
 	d.add(checkPaths(t, content)...)
-	l := localPaths{Text: t}
+	l := localPaths{YAMLText: t}
 	d.add(l.walk(content)...)
 	d.rewritten = QuoteScalars(content, "") || l.changed
 }
 
 // ignition refuses lists that kustomize cannot merge. ignition accepts repeated paths in configs of Ignition 2, because
 // patches cannot change such a config: checkMerge refuses that.
-func (d *Declaration) ignition(t yamltree.Text, root *yaml.Node) {
+func (d *Declaration) ignition(t YAMLText, root *yaml.Node) {
 	content := d.Info.Content(root)
 	d.add(CheckShapes(t, content, ignitionLists)...)
 	if !IsIgnition2(content) {
@@ -185,10 +184,10 @@ func (d *Declaration) ignition(t yamltree.Text, root *yaml.Node) {
 
 // IsIgnition2 reports whether an Ignition config has a version before 3.
 func IsIgnition2(content *yaml.Node) bool {
-	return strings.HasPrefix(yamltree.Scalar(content, "ignition", "version"), "2.")
+	return strings.HasPrefix(Scalar(content, "ignition", "version"), "2.")
 }
 
-func (d *Declaration) object(t yamltree.Text, root *yaml.Node) {
+func (d *Declaration) object(t YAMLText, root *yaml.Node) {
 	content := d.Info.Content(root)
 	switch {
 	case content == nil || content.Tag == "!!null":
@@ -200,8 +199,8 @@ func (d *Declaration) object(t yamltree.Text, root *yaml.Node) {
 	}
 	d.add(CheckShapes(t, content, d.Info.Lists)...)
 	d.add(CheckLists(t, content, d.Info.Lists, false)...)
-	_, meta := yamltree.Field(root, "metadata")
-	switch name := yamltree.Scalar(meta, "name"); {
+	_, meta := Field(root, "metadata")
+	switch name := Scalar(meta, "name"); {
 	case meta != nil && meta.Kind != yaml.MappingNode:
 		d.add(origin.Errorf(t.Pos(meta), "shape", "metadata is a mapping of fields, not a list or a single value"))
 	case name != "":
@@ -210,7 +209,7 @@ func (d *Declaration) object(t yamltree.Text, root *yaml.Node) {
 		d.add(origin.Errorf(t.Pos(root), "document", "the %s has no metadata.name", d.Info.Kind))
 	}
 	for _, key := range []string{"labels", "annotations"} {
-		if _, v := yamltree.Field(meta, key); v != nil && v.Kind != yaml.MappingNode && v.Tag != "!!null" {
+		if _, v := Field(meta, key); v != nil && v.Kind != yaml.MappingNode && v.Tag != "!!null" {
 			d.add(origin.Errorf(t.Pos(v), "shape", "metadata.%s is a mapping of fields, not a list or a single value",
 				key))
 		}
@@ -231,7 +230,7 @@ var (
 // isData reports whether an encrypted file has none of the keys with which documents begin.
 func isData(root *yaml.Node) bool {
 	for _, key := range []string{"variant", "kind", "apiVersion"} {
-		if _, v := yamltree.Field(root, key); v != nil {
+		if _, v := Field(root, key); v != nil {
 			return false
 		}
 	}

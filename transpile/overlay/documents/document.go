@@ -12,7 +12,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/bunsen-os/bunsen/transpile/origin"
-	"github.com/bunsen-os/bunsen/transpile/overlay/yamltree"
 )
 
 // Document is one document with the changes of all layers of the overlay.
@@ -76,8 +75,8 @@ func filesOf(reads map[string]string, declaring string, at map[string]origin.Pos
 
 // Positions finds the positions of a tree's entries.
 type Positions struct {
-	Files yamltree.Files
-	// AtKeys is true if each value already has the position of its key: yamltree.Text.MoveToKeys sets these positions.
+	Files YAMLFiles
+	// AtKeys is true if each value already has the position of its key: YAMLText.MoveToKeys sets these positions.
 	AtKeys bool
 }
 

@@ -9,13 +9,12 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/bunsen-os/bunsen/transpile/origin"
-	"github.com/bunsen-os/bunsen/transpile/overlay/yamltree"
 )
 
 // CheckLists finds items that occur twice in a list with a merge key. In a patch, CheckLists also finds items without
 // their merge key. kustomize would silently drop a repeated item, and would empty the whole list for an item without a
 // key.
-func CheckLists(t yamltree.Text, root *yaml.Node, lists []List, patch bool) []origin.Finding {
+func CheckLists(t YAMLText, root *yaml.Node, lists []List, patch bool) []origin.Finding {
 	var out []origin.Finding
 	for _, l := range lists {
 		if l.Key == "" {
@@ -30,12 +29,12 @@ func CheckLists(t yamltree.Text, root *yaml.Node, lists []List, patch bool) []or
 	return out
 }
 
-func checkList(t yamltree.Text, n *yaml.Node, l List, patch bool) []origin.Finding {
+func checkList(t YAMLText, n *yaml.Node, l List, patch bool) []origin.Finding {
 	var out []origin.Finding
 	seen := map[string]*yaml.Node{}
 	for _, item := range n.Content {
-		_, key := yamltree.Field(item, l.Key)
-		_, directive := yamltree.Field(item, "$patch")
+		_, key := Field(item, l.Key)
+		_, directive := Field(item, "$patch")
 		switch {
 		// An item with this directive needs no key, because the directive applies to the whole list.
 		case key == nil && directive != nil && len(item.Content) == 2:
@@ -54,7 +53,7 @@ func checkList(t yamltree.Text, n *yaml.Node, l List, patch bool) []origin.Findi
 }
 
 // checkPaths finds a path that is both a file, a directory or a link.
-func checkPaths(t yamltree.Text, root *yaml.Node) []origin.Finding {
+func checkPaths(t YAMLText, root *yaml.Node) []origin.Finding {
 	var out []origin.Finding
 	seen := map[string]List{}
 	lines := map[string]int{}
@@ -74,7 +73,7 @@ func checkPaths(t yamltree.Text, root *yaml.Node) []origin.Finding {
 var directives = []string{"delete", "replace", "merge"}
 
 // CheckDirectives finds directives that kustomize does not support: kustomize would leave some of them in the document.
-func CheckDirectives(t yamltree.Text, n *yaml.Node) []origin.Finding {
+func CheckDirectives(t YAMLText, n *yaml.Node) []origin.Finding {
 	var out []origin.Finding
 	for i, c := range n.Content {
 		if n.Kind == yaml.MappingNode && i%2 == 0 {
@@ -110,7 +109,7 @@ func NodesBelow(n *yaml.Node, keys []string) []*yaml.Node {
 		}
 		return out
 	}
-	_, v := yamltree.Field(n, keys[0])
+	_, v := Field(n, keys[0])
 	return NodesBelow(v, keys[1:])
 }
 
@@ -123,9 +122,9 @@ func AddHiddenKeys(content *yaml.Node, lists []List) {
 		for _, n := range NodesBelow(content, strings.Split(l.Path, ".")) {
 			seen := map[string]int{}
 			for _, item := range n.Content {
-				if _, key := yamltree.Field(item, l.Key); key != nil {
+				if _, key := Field(item, l.Key); key != nil {
 					seen[key.Value]++
-					yamltree.Set(item, yamltree.HiddenKey, yamltree.Str(strings.Repeat("+", seen[key.Value])+key.Value))
+					Set(item, HiddenKey, Str(strings.Repeat("+", seen[key.Value])+key.Value))
 				}
 			}
 		}
@@ -140,7 +139,7 @@ func RemoveHiddenKeys(content *yaml.Node, lists []List) {
 		}
 		for _, n := range NodesBelow(content, strings.Split(l.Path, ".")) {
 			for _, item := range n.Content {
-				yamltree.Remove(item, yamltree.HiddenKey)
+				Remove(item, HiddenKey)
 			}
 		}
 	}
@@ -273,7 +272,7 @@ func wholeName(n *yaml.Node, index int) string {
 		return canonical(n)
 	}
 	for _, key := range []string{"label", "name", "path", "local", "url", "number"} {
-		if name := yamltree.Scalar(n, key); name != "" {
+		if name := Scalar(n, key); name != "" {
 			return name
 		}
 	}
@@ -323,7 +322,7 @@ type item struct {
 
 // itemsOf returns the items of the list below a chain of keys. Items of lists on the way to it must have names.
 func itemsOf(n *yaml.Node, parents string, keys []string) []item {
-	_, v := yamltree.Field(n, keys[0])
+	_, v := Field(n, keys[0])
 	switch {
 	case v == nil:
 		return nil
@@ -335,7 +334,7 @@ func itemsOf(n *yaml.Node, parents string, keys []string) []item {
 	var out []item
 	for _, c := range v.Content {
 		if len(keys) > 1 {
-			out = append(out, itemsOf(c, parents+yamltree.Scalar(c, "name")+"/", keys[1:])...)
+			out = append(out, itemsOf(c, parents+Scalar(c, "name")+"/", keys[1:])...)
 			continue
 		}
 		out = append(out, item{parents, c})
@@ -349,7 +348,7 @@ func (l List) nameOf(n *yaml.Node) (string, bool) {
 	if l.Key == "" {
 		return canonical(n), n.Kind == yaml.ScalarNode
 	}
-	_, key := yamltree.Field(n, l.Key)
+	_, key := Field(n, l.Key)
 	if key == nil {
 		return "", false
 	}

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 
 	"github.com/bunsen-os/bunsen/transpile/origin"
-	"github.com/bunsen-os/bunsen/transpile/overlay/yamltree"
 )
 
 // Keeping is a file system that stores the contents and the digests of the files that it has read.
@@ -56,7 +55,7 @@ type tooLarge int64
 // Error says what to do instead of reading the large file.
 func (n tooLarge) Error() string {
 	return fmt.Sprintf("the file has %d bytes, and Bunsen reads at most %d. Move large contents to another file, and "+
-		"name that file with `local:`", n, yamltree.MaxBytes)
+		"name that file with `local:`", n, MaxBytes)
 }
 
 // Unreadable returns the finding for a reference to a file that cannot be read.
@@ -149,11 +148,11 @@ func readFile(fsys fs.FS, file string) (src []byte, digest string, err error) {
 		return nil, "", err
 	case info.IsDir():
 		return nil, "", errDirectory
-	case info.Size() > yamltree.MaxBytes:
+	case info.Size() > MaxBytes:
 		return nil, "", tooLarge(info.Size())
 	}
 	src, digest, err = contents(fsys, file)
-	if len(src) > yamltree.MaxBytes { // The file may have grown after its size was checked.
+	if len(src) > MaxBytes { // The file may have grown after its size was checked.
 		return nil, "", tooLarge(len(src))
 	}
 	return src, digest, err

@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-
-	"github.com/bunsen-os/bunsen/transpile/overlay/yamltree"
 )
 
 // Kind is the kind of a document.
@@ -54,7 +52,7 @@ type List struct {
 // MergeKey returns the field whose value kustomize compares to merge two items of the list.
 func (l List) MergeKey() string {
 	if l.Key == "local" {
-		return yamltree.HiddenKey
+		return HiddenKey
 	}
 	return l.Key
 }
@@ -103,7 +101,10 @@ var kinds = []Info{
 	{ContainerRuntimeConfig, "machineconfiguration.openshift.io", "v1", false, "spec", nil},
 	{ImageDigestMirrorSet, configGroup, "v1", false, "spec", []List{{Path: "imageDigestMirrors", Key: "source"}}},
 	{ImageTagMirrorSet, configGroup, "v1", false, "spec", []List{{Path: "imageTagMirrors", Key: "source"}}},
-	{ImageContentSourcePolicy, "operator.openshift.io", "v1alpha1", false, "spec", []List{{Path: "repositoryDigestMirrors", Key: "source"}}},
+	{
+		ImageContentSourcePolicy, "operator.openshift.io", "v1alpha1", false, "spec",
+		[]List{{Path: "repositoryDigestMirrors", Key: "source"}},
+	},
 	{ClusterImagePolicy, configGroup, "v1", false, "spec", []List{{Path: "scopes"}}},
 	{ImagePolicy, configGroup, "v1", false, "spec", []List{{Path: "scopes"}}},
 	{SSHKeys, "bunsen.dev", "v1alpha1", false, "spec", sshLists},
@@ -188,8 +189,8 @@ func (k Kind) Info() (Info, bool) {
 
 // KindOf finds the kind of an object by its apiVersion and kind.
 func KindOf(root *yaml.Node) (Info, bool) {
-	info, ok := Kind(yamltree.Scalar(root, "kind")).Info()
-	return info, ok && !info.Wrapped && yamltree.Scalar(root, "apiVersion") == info.Group+"/"+info.Version
+	info, ok := Kind(Scalar(root, "kind")).Info()
+	return info, ok && !info.Wrapped && Scalar(root, "apiVersion") == info.Group+"/"+info.Version
 }
 
 // Content returns the part of an object that contains the config, with the lists that patches merge.
@@ -197,15 +198,15 @@ func (k Info) Content(root *yaml.Node) *yaml.Node {
 	if k.Section == "" {
 		return root
 	}
-	_, n := yamltree.Field(root, k.Section)
+	_, n := Field(root, k.Section)
 	return n
 }
 
 // Wrap puts a document, or a part of one, into an object, so that kustomize can patch it.
 func (k Info) Wrap(name string, content *yaml.Node) *yaml.Node {
-	return yamltree.Mapping(yamltree.Str("apiVersion"), yamltree.Str(k.Group+"/"+k.Version), yamltree.Str("kind"),
-		yamltree.Str(string(k.Kind)),
-		yamltree.Str("metadata"), yamltree.Mapping(yamltree.Str("name"), yamltree.Str(name)), yamltree.Str(k.Section),
+	return Mapping(Str("apiVersion"), Str(k.Group+"/"+k.Version), Str("kind"),
+		Str(string(k.Kind)),
+		Str("metadata"), Mapping(Str("name"), Str(name)), Str(k.Section),
 		content)
 }
 

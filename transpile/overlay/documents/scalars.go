@@ -8,7 +8,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/bunsen-os/bunsen/transpile/origin"
-	"github.com/bunsen-os/bunsen/transpile/overlay/yamltree"
 )
 
 // canonical returns a scalar's value in a form that does not depend on its notation.
@@ -92,20 +91,20 @@ func AreLocal(key string) bool { return key == "ssh_authorized_keys_local" }
 
 // ResolveLocals makes every reference to a local file relative to the repository's root. Documents and patches name
 // files relative to their own directory.
-func ResolveLocals(t yamltree.Text, n *yaml.Node) []origin.Finding {
-	l := localPaths{Text: t}
+func ResolveLocals(t YAMLText, n *yaml.Node) []origin.Finding {
+	l := localPaths{YAMLText: t}
 	return l.walk(n)
 }
 
 // ResolveLocal makes one reference to a local file relative to the repository's root.
-func ResolveLocal(t yamltree.Text, v *yaml.Node) []origin.Finding {
-	l := localPaths{Text: t}
+func ResolveLocal(t YAMLText, v *yaml.Node) []origin.Finding {
+	l := localPaths{YAMLText: t}
 	return l.resolve(v)
 }
 
 // localPaths resolves references to local files, and records whether it has changed any reference.
 type localPaths struct {
-	yamltree.Text
+	YAMLText
 	changed bool
 }
 

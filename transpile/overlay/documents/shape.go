@@ -6,13 +6,12 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/bunsen-os/bunsen/transpile/origin"
-	"github.com/bunsen-os/bunsen/transpile/overlay/yamltree"
 )
 
 // CheckShapes finds mappings in place of lists, and lists in place of mappings. kustomize also refuses such values when
 // it merges, but its error names no line and quotes the value, which may be a secret.
-func CheckShapes(t yamltree.Text, root *yaml.Node, lists []List) []origin.Finding {
-	s := shapeChecker{Text: t, lists: map[string]bool{}, seen: map[*yaml.Node]bool{}}
+func CheckShapes(t YAMLText, root *yaml.Node, lists []List) []origin.Finding {
+	s := shapeChecker{YAMLText: t, lists: map[string]bool{}, seen: map[*yaml.Node]bool{}}
 	for _, l := range lists {
 		s.lists[l.Path] = true
 	}
@@ -23,7 +22,7 @@ func CheckShapes(t yamltree.Text, root *yaml.Node, lists []List) []origin.Findin
 }
 
 type shapeChecker struct {
-	yamltree.Text
+	YAMLText
 	lists map[string]bool
 	seen  map[*yaml.Node]bool
 	found []origin.Finding
@@ -39,7 +38,7 @@ func (s *shapeChecker) walk(n *yaml.Node, came, left []string) {
 		if n.Kind != yaml.MappingNode {
 			s.report(n, at+" is a mapping of fields, not a list or a single value")
 		} else if len(left) > 0 {
-			_, v := yamltree.Field(n, left[0])
+			_, v := Field(n, left[0])
 			s.walk(v, append(came[:len(came):len(came)], left[0]), left[1:])
 		}
 		return
@@ -56,7 +55,7 @@ func (s *shapeChecker) walk(n *yaml.Node, came, left []string) {
 			s.report(item, "an item of "+at+" is a mapping of fields, not a list or a single value")
 			continue
 		}
-		_, v := yamltree.Field(item, left[0])
+		_, v := Field(item, left[0])
 		s.walk(v, append(came[:len(came):len(came)], left[0]), left[1:])
 	}
 }

@@ -1,0 +1,242 @@
+package install
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bunsen-os/bunsen/api/safetext"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/config"
+	"github.com/bunsen-os/bunsen/internal/cli"
+	"github.com/bunsen-os/bunsen/internal/cli/kube"
+
+	"github.com/bunsen-os/bunsen/internal/terminal"
+)
+
+// Check is one run of the verb check.
+type Check struct {
+	kube.Target
+	Out cli.Output
+	// Version is the version of this program.
+	Version string
+}
+
+// report is the result of a check.
+type report struct {
+	Problems []Problem   `json:"problems"`
+	Parts    []PartState `json:"parts"`
+	// Versions counts the running programs by version, as the controller last reported them.
+	Versions []v1alpha1.ComponentVersion `json:"versions,omitempty"`
+}
+
+// Run reads the cluster and prints the problems of the installation.
+func (k *Check) Run(cmd *cobra.Command) error {
+	if err := k.Out.Check(); err != nil {
+		return err
+	}
+	c, err := connect(&k.Target)
+	if err != nil {
+		return err
+	}
+	found, err := check(cmd.Context(), c, k.Version)
+	if err != nil {
+		return err
+	}
+	if err := k.Out.Print(cmd.OutOrStdout(), cli.ForTerminal(safetext.Lines(found.text())), found); err != nil {
+		return err
+	}
+	if !found.good() {
+		return &cli.ExitError{Code: cli.ExitDegraded}
+	}
+	return nil
+}
+
+func check(ctx context.Context, c cluster, version string) (report, error) {
+	ready, err := c.readiness(ctx)
+	if err != nil {
+		return report{}, err
+	}
+	var out report
+	observed, err := c.observe(ctx)
+	if err != nil {
+		return report{}, err
+	}
+	out.Parts = States(observed)
+	var installed Options
+	for _, s := range out.Parts {
+		switch {
+		case s.Missing:
+			installed.Without = append(installed.Without, s.Part)
+		case s.Part == Console:
+			installed.Console = []string{s.Part}
+		}
+	}
+	status, err := c.status(ctx)
+	if err != nil {
+		return report{}, err
+	}
+	out.Versions = status.Versions
+	out.Problems = append(ready.Check(installed), CheckVersions(version, status)...)
+	now := time.Now()
+	read, err := c.reports(ctx)
+	if err != nil {
+		return report{}, err
+	}
+	for i := range out.Parts {
+		if s := &out.Parts[i]; s.Missing {
+			s.Outside = outside(s.Part, read, now)
+		}
+	}
+	out.Problems = append(out.Problems, reportProblems(read, out.Parts, now)...)
+	return out, nil
+}
+
+// good reports whether the installation works: the controller exists, and all existing parts are ready.
+func (r report) good() bool {
+	if len(Fatal(r.Problems)) > 0 {
+		return false
+	}
+	for _, s := range r.Parts {
+		if s.Missing && s.Part == Controller && s.Outside == "" || !s.Missing && !s.Done() {
+			return false
+		}
+	}
+	return true
+}
+
+func (r report) text() string {
+	table := terminal.Table{Head: []string{"PART", "READY", "VERSION", "PROBLEM"}}
+	for _, s := range r.Parts {
+		ready := fmt.Sprintf("%d/%d", s.Ready, s.Wanted)
+		if s.Missing {
+			ready = cmp.Or(s.Outside, "not installed")
+		}
+		table.Rows = append(table.Rows, []string{
+			s.Part, ready, terminal.Dash(r.versionsOf(s.Part)),
+			terminal.Dash(strings.Join(s.Problems, "; ")),
+		})
+	}
+	var b strings.Builder
+	b.WriteString(table.String())
+	writeProblems(&b, r.Problems)
+	return b.String()
+}
+
+// versionsOf returns the reported versions of one part of Bunsen.
+func (r report) versionsOf(part string) string {
+	var versions []string
+	for _, v := range r.Versions {
+		if v.Component == part {
+			versions = append(versions, v.Version)
+		}
+	}
+	return strings.Join(versions, ", ")
+}
+
+// Removal is one run of the verb uninstall.
+type Removal struct {
+	kube.Target
+	// Poll is the pause between two reads of the nodes.
+	Poll time.Duration
+
+	everything, dryRun, force bool
+	timeout                   time.Duration
+}
+
+// Flags adds the flags.
+func (r *Removal) Flags(cmd *cobra.Command) {
+	r.AddFlags(cmd)
+	f := cmd.Flags()
+	f.BoolVar(&r.everything, "everything", false, "also delete the kinds and the namespaces: every pool, config and "+
+		"token, the credentials of repositories, and the server's CA")
+	f.BoolVar(&r.force, "force", false, "do not wait for nodes that are in an update; they stay as they are, "+
+		"possibly cordoned")
+	f.DurationVar(&r.timeout, "timeout", 5*time.Minute, "how long to wait for nodes that are in an update")
+	f.BoolVar(&r.dryRun, "dry-run", false, "let the API server check the deletions, and delete nothing")
+}
+
+// Run deletes the objects of an installation.
+func (r *Removal) Run(cmd *cobra.Command) error {
+	c, err := connect(&r.Target)
+	if err != nil {
+		return err
+	}
+	if !r.force && !r.dryRun {
+		if err := r.awaitNodes(cmd.Context(), c, cmd.ErrOrStderr()); err != nil {
+			return err
+		}
+	}
+	return r.remove(cmd.Context(), c, cmd.OutOrStdout())
+}
+
+// awaitNodes waits until no node is in an update. Without the controller and its rights, such a node would stay
+// cordoned or would never report how its update ended.
+func (r *Removal) awaitNodes(ctx context.Context, c cluster, progress io.Writer) error {
+	last := ""
+	err := until(ctx, r.Poll, r.timeout, func() (bool, error) {
+		nodes, err := c.nodes(ctx)
+		if err != nil {
+			return false, err
+		}
+		names := strings.Join(Updating(nodes), ", ")
+		if names != "" && names != last {
+			fmt.Fprintln(progress, safetext.OneLine("waiting for the updates of: "+names))
+		}
+		last = names
+		return names == "", nil
+	})
+	if !errors.Is(err, errTimeout) {
+		return err
+	}
+	return &cli.ExitError{Code: cli.ExitTimeout, Err: fmt.Errorf("these nodes are still in an update after %s: %s. "+
+		"Nothing was removed. To prevent updates of further nodes, pause their pools "+
+		"(bunsen pause POOL); for the reason, run: bunsen why; to remove Bunsen anyway, add --force", r.timeout, last)}
+}
+
+func (r *Removal) remove(ctx context.Context, c cluster, out io.Writer) error {
+	all, err := Everything(config.Files)
+	if err != nil {
+		return err
+	}
+	settings, err := c.settings(ctx)
+	if err != nil {
+		return err
+	}
+	deleted := 0
+	for _, o := range RemovalPhases(append(all, Missing(settings, all)...), r.everything) {
+		did, err := c.remove(ctx, o, r.dryRun)
+		if err != nil {
+			return err
+		}
+		if did {
+			deleted++
+		}
+	}
+	words := "deleted"
+	if r.dryRun {
+		words = "would be deleted (dry run)"
+	}
+	_, err = fmt.Fprintf(out, "%d objects are %s.\n\n%s", deleted, words, remains(r.everything))
+	return err
+}
+
+// remains returns a text that says which objects an uninstallation leaves on the cluster.
+func remains(everything bool) string {
+	text := "What remains:\n  Nodes keep their files, units and users, and the annotations " +
+		"machineconfiguration.openshift.io/*.\n" +
+		"  Nodes that were cordoned for an update stay so: kubectl uncordon NODE.\n" +
+		"  Daemons that run as services of their hosts go on until you stop them there.\n"
+	if everything {
+		return text
+	}
+	return text + "  The kinds with all pools, configs and sources, and the namespaces " + Namespace + ", " +
+		SourcesNamespace + " and " + NotificationsNamespace + ".\n" +
+		"  A new installation continues with them. `bunsen uninstall --everything` deletes them, too.\n"
+}

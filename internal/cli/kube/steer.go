@@ -1,0 +1,334 @@
+package kube
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+)
+
+// HoldOrder is a user's request as changes to objects, with notes about the changes.
+type HoldOrder struct {
+	// Changes are the changes to objects, in the order in which to apply them. If there are no changes, Notes say why.
+	Changes []PoolChange
+	Notes   []string
+}
+
+// PoolChange is one merge patch.
+type PoolChange struct {
+	// Resource is the resource as kubectl writes it: mcp, node or gitsource. Name is the object's name.
+	Resource, Name string
+	// Patch is a JSON merge patch.
+	Patch []byte
+	// Did is a text about the effect of the change.
+	Did string
+}
+
+// The values of Change.Resource.
+const (
+	resourcePool   = "mcp"
+	resourceNode   = "node"
+	resourceSource = "gitsource"
+)
+
+// Kubectl returns the equivalent command line.
+func (c PoolChange) Kubectl() string {
+	return fmt.Sprintf("kubectl patch %s %s --type=merge -p '%s'", c.Resource, c.Name,
+		strings.ReplaceAll(string(c.Patch), "'", `'\''`))
+}
+
+// OfPool reports whether the change is to a pool.
+func (c PoolChange) OfPool() bool { return c.Resource == resourcePool }
+
+// OfSource reports whether the change is to a GitSource. A Change that is neither to a pool nor to a GitSource is to a
+// node.
+func (c PoolChange) OfSource() bool { return c.Resource == resourceSource }
+
+// patch returns a merge patch of annotations and of spec.paused. The patch removes an annotation whose value is nil. If
+// paused is nil, the patch does not change spec.paused.
+func patch(annotations map[string]*string, paused *bool) []byte {
+	object := map[string]any{"metadata": map[string]any{"annotations": annotations}}
+	if paused != nil {
+		object["spec"] = map[string]any{"paused": *paused}
+	}
+	raw, err := json.Marshal(object)
+	if err != nil {
+		return nil // This line is unreachable, because texts and booleans always have a JSON form.
+	}
+	return raw
+}
+
+// HoldReason says who stops a pool, a node or a source, why, and until when. With a zero Until, the stop lasts until a
+// user ends it.
+type HoldReason struct {
+	Who, Because string
+	Until        time.Time
+}
+
+// text returns the annotation's value.
+func (r HoldReason) text() string { return r.Who + ": " + strings.Join(strings.Fields(r.Because), " ") }
+
+// end returns the annotation's value with the end; empty if only a user ends the stop.
+func (r HoldReason) end() string {
+	if r.Until.IsZero() {
+		return ""
+	}
+	return r.Until.UTC().Format(time.RFC3339)
+}
+
+// ends returns a text that says when the stop ends. The parameter command ends it at once.
+func (r HoldReason) ends(command string) string {
+	if r.Until.IsZero() {
+		return "until you run `" + command + "`"
+	}
+	return "until " + fleet.Moment(r.Until, nil, r.Until) + ", or until you run `" + command + "`"
+}
+
+// sameAnnotations reports whether an object has all wanted annotations. An empty value wants no annotation.
+func sameAnnotations(have, want map[string]string) bool {
+	for key, value := range want {
+		if have[key] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// annotationPatch returns the annotations of a merge patch. An empty value removes an annotation that the object has:
+// it may be from an earlier stop, or from one that a user ended with kubectl.
+func annotationPatch(have, want map[string]string) map[string]*string {
+	out := map[string]*string{}
+	for key, value := range want {
+		if value != "" {
+			out[key] = &value
+		} else if have[key] != "" {
+			out[key] = nil
+		}
+	}
+	return out
+}
+
+// Pause stops the assignment of configs in a pool. It replaces the reason and the end of a pool that is paused.
+func Pause(c fleet.Cluster, pool string, why HoldReason) (HoldOrder, error) {
+	at := slices.IndexFunc(c.Pools, func(p mcfgv1.MachineConfigPool) bool { return p.Name == pool })
+	if at < 0 {
+		return HoldOrder{}, fleet.NoPool(pool)
+	}
+	p, yes := &c.Pools[at], true
+	want := map[string]string{
+		v1alpha1.PausedByAnnotation: why.text(), v1alpha1.PausedUntilAnnotation: why.end(),
+	}
+	if p.Spec.Paused && sameAnnotations(p.Annotations, want) {
+		return HoldOrder{Notes: []string{"pool/" + p.Name + " is paused already" + fleet.PausedBy(p) +
+			"; nothing is changed"}}, nil
+	}
+	did := "pool/" + p.Name + " is paused: no updates, not even fixes, " + why.ends("bunsen resume pool/"+p.Name) +
+		"; updates that are already running finish"
+	if p.Spec.Paused {
+		did += "; before, it was paused" + fleet.PausedBy(p)
+	}
+	return HoldOrder{
+		Changes: []PoolChange{{
+			Resource: resourcePool, Name: p.Name, Did: did, Patch: patch(annotationPatch(p.Annotations, want), &yes),
+		}},
+		Notes: owners(p),
+	}, nil
+}
+
+// Resume continues the rollout of a pool. If openFor is set, the pool also opens for that time outside of its
+// maintenance windows. The value 0 ends such an opening.
+func Resume(c fleet.Cluster, pool string, openFor *time.Duration, now time.Time) (HoldOrder, error) {
+	f := fleet.New(c, now)
+	v, err := f.FindPool(pool)
+	if err != nil {
+		return HoldOrder{}, err
+	}
+	p, no := v.Object, false
+	annotations := map[string]*string{}
+	did := "pool/" + pool
+	var paused *bool
+	var o HoldOrder
+	if p.Spec.Paused || p.Annotations[v1alpha1.PausedByAnnotation] != "" {
+		annotations[v1alpha1.PausedByAnnotation], paused = nil, &no
+		if p.Annotations[v1alpha1.PausedUntilAnnotation] != "" {
+			annotations[v1alpha1.PausedUntilAnnotation] = nil
+		}
+		did += " continues"
+		if who := fleet.PausedBy(p); who != "" {
+			did += "; it was paused" + who
+		}
+		o.Notes = owners(p)
+	}
+	opened := opening(p, openFor, annotations, now)
+	if opened != "" && paused != nil {
+		did += ", and"
+	}
+	if did += opened; len(annotations) > 0 {
+		o.Changes = []PoolChange{{Resource: resourcePool, Name: pool, Did: did, Patch: patch(annotations, paused)}}
+	} else if openFor != nil {
+		o.Notes = append(o.Notes, "pool/"+pool+" is not paused, and not open outside of its maintenance windows; "+
+			"nothing is changed")
+	} else {
+		o.Notes = append(o.Notes, "pool/"+pool+" is not paused; nothing is changed")
+	}
+	if held := fleet.HeldBy(p); held != "" {
+		o.Notes = append(o.Notes, "it is held"+held+"; bunsen release pool/"+pool+" ends the hold, and "+
+			"the nodes then get the newest commit")
+	}
+	o.Notes = append(o.Notes, windowNotes(f, v, openFor)...)
+	return o, nil
+}
+
+// opening adds to a patch's annotations how long a pool is open outside of its windows, and returns a text about it. If
+// nothing changes, opening returns "".
+func opening(p *mcfgv1.MachineConfigPool, openFor *time.Duration, annotations map[string]*string,
+	now time.Time,
+) string {
+	switch {
+	case openFor == nil, *openFor <= 0 && p.Annotations[v1alpha1.OpenUntilAnnotation] == "":
+		return ""
+	case *openFor <= 0:
+		annotations[v1alpha1.OpenUntilAnnotation] = nil
+		return " updates only in its maintenance windows again"
+	}
+	until := now.Add(*openFor).UTC().Truncate(time.Second)
+	text := until.Format(time.RFC3339)
+	annotations[v1alpha1.OpenUntilAnnotation] = &text
+	was := ""
+	if before, opened := fleet.OpenedUntil(p.Annotations, now); opened && !before.Equal(until) {
+		was = "; before, it was open until " + fleet.Moment(before, nil, now)
+	}
+	return " may update outside its maintenance windows until " + fleet.Moment(until, nil, now) + was
+}
+
+// windowNotes returns notes about windows for a user who resumes a pool.
+func windowNotes(f *fleet.Fleet, v *fleet.Pool, openFor *time.Duration) []string {
+	pool, now := v.Object.Name, f.Now
+	until, opened := fleet.OpenedUntil(v.Object.Annotations, now)
+	opens, shuts := openFor != nil && *openFor > 0, openFor != nil && *openFor <= 0
+	switch w := f.Window(v); {
+	case w == nil && opens:
+		return []string{"it has no maintenance windows: it is open at any time"}
+	case w == nil || opens || w.Open:
+		return nil
+	case shuts:
+		w.OpenUntil = nil
+		return []string{"its maintenance windows are " + w.Text(now)}
+	case opened:
+		return []string{"it was opened outside of its maintenance windows until " + fleet.Moment(until, nil, now)}
+	default:
+		return []string{"its maintenance windows are " + w.Text(now) + "; to continue now: bunsen resume pool/" + pool +
+			" --open-for 2h"}
+	}
+}
+
+// RetryPool tries the pool's config again. RetryPool removes the rollout's verdict, and the nodes that failed the
+// config try it once more. The parameter who is the name of the user, for the history.
+func RetryPool(c fleet.Cluster, pool, who string, now time.Time) (HoldOrder, error) {
+	f := fleet.New(c, now)
+	v, err := f.FindPool(pool)
+	if err != nil {
+		return HoldOrder{}, err
+	}
+	at := now.Truncate(time.Second) // The annotation has a time in whole seconds.
+	var o HoldOrder
+	if r := v.Facts.Care.Record; r.Verdict != "" && r.Target() == v.Facts.Target {
+		if r.At != nil && !at.After(r.At.Time) { // The clock of this machine is behind the controller's clock.
+			at = r.At.Add(time.Second)
+		}
+		did := fmt.Sprintf("pool/%s tries %s again, which was %s: %s", pool, r.Target(),
+			strings.ToLower(string(r.Verdict)), r.Why)
+		o.Changes = append(o.Changes, retry(resourcePool, pool, did, at, who))
+	}
+	for i := range v.Facts.Nodes {
+		if n := &v.Facts.Nodes[i]; n.Failing() && n.Config.Desired == v.Facts.Target {
+			o.Changes = append(o.Changes, retryNode(n, at))
+		}
+	}
+	if len(o.Changes) == 0 {
+		o.Notes = append(o.Notes, "no node of pool/"+pool+" failed "+cmp.Or(v.Facts.Target, "a config")+
+			", and its rollout was not halted: nothing is changed")
+	} else if v.Facts.Paused {
+		o.Notes = append(o.Notes, "the pool is paused"+fleet.PausedBy(v.Object)+": the controller assigns no config "+
+			"until bunsen resume pool/"+pool)
+	}
+	return o, nil
+}
+
+// RetryNode makes a node try its failed config once more.
+func RetryNode(c fleet.Cluster, name string, now time.Time) (HoldOrder, error) {
+	f := fleet.New(c, now)
+	node, err := f.FindNode(name)
+	if err != nil {
+		return HoldOrder{}, err
+	}
+	n := poolstate.ReadNode(node)
+	if n.Done() && !n.Step.Draining {
+		return HoldOrder{Notes: []string{"node/" + name + " has failed nothing: it runs " + n.Config.Current +
+			", its assigned config; nothing is changed"}}, nil
+	}
+	o := HoldOrder{Changes: []PoolChange{retryNode(&n, now)}}
+	if _, v := f.Find(name); v != nil && v.Facts.Care.Record.Verdict != "" &&
+		v.Facts.Care.Record.Target() == v.Facts.Target {
+		o.Notes = append(o.Notes, fmt.Sprintf("the rollout of pool/%s stays %s; for the other nodes: bunsen retry "+
+			"pool/%s",
+			v.Object.Name, strings.ToLower(string(v.Facts.Care.Record.Verdict)), v.Object.Name))
+	}
+	return o, nil
+}
+
+func retryNode(n *poolstate.Node, at time.Time) PoolChange {
+	did := "node/" + n.Name + " tries " + cmp.Or(n.Config.Desired, "its config") + " once more"
+	if line, _, _ := strings.Cut(strings.TrimSpace(n.Reason), "\n"); n.Degraded() && line != "" {
+		did += "; it had failed: " + line
+	}
+	return retry(resourceNode, n.Name, did, at, "")
+}
+
+// retry requests another try of an object. If who is not empty, the request has the name of the user.
+func retry(resource, name, did string, at time.Time, who string) PoolChange {
+	text := at.UTC().Format(time.RFC3339)
+	annotations := map[string]*string{v1alpha1.RetryAnnotation: &text}
+	if who != "" {
+		annotations[v1alpha1.SteeredByAnnotation] = requestedBy(text, who)
+	}
+	return PoolChange{Resource: resource, Name: name, Did: did, Patch: patch(annotations, nil)}
+}
+
+// requestedBy returns the value of SteeredByAnnotation.
+func requestedBy(what, who string) *string {
+	text := what + " " + strings.Join(strings.Fields(who), " ")
+	return &text
+}
+
+// owners names the managers that apply spec.paused and would change it back. owners does not name a GitSource, because
+// a GitSource applies pools without spec.paused.
+func owners(p *mcfgv1.MachineConfigPool) []string {
+	var out []string
+	for _, m := range p.ManagedFields {
+		if m.Operation == metav1.ManagedFieldsOperationApply && m.Subresource == "" && m.FieldsV1 != nil &&
+			ownsPaused(m.FieldsV1) {
+			out = append(out, fmt.Sprintf("field manager %q applies spec.paused of this pool and may change it back: "+
+				"set it there as well", m.Manager))
+		}
+	}
+	return out
+}
+
+func ownsPaused(fields *metav1.FieldsV1) bool {
+	var owned struct {
+		Spec struct {
+			Paused *struct{} `json:"f:paused"`
+		} `json:"f:spec"`
+	}
+	return json.Unmarshal(fields.GetRawBytes(), &owned) == nil && owned.Spec.Paused != nil
+}

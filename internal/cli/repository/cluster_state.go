@@ -1,0 +1,280 @@
+package repository
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/cli"
+
+	"github.com/bunsen-os/bunsen/internal/cli/kube"
+	"github.com/bunsen-os/bunsen/internal/disruption"
+	"github.com/bunsen-os/bunsen/internal/membership"
+	"github.com/bunsen-os/bunsen/internal/review"
+	"github.com/bunsen-os/bunsen/reconcile/drain"
+	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/transpile"
+)
+
+// WithCluster returns a comparison of revisions in a repository with what the nodes of a cluster should run now. The
+// parameter source is the GitSource that follows the repository. For a comparison with a cluster, Compare must get an
+// empty base.
+func WithCluster(at Repository, target kube.Target, source string) Comparison {
+	return Comparison{At: at, Running: true, cluster: target, source: source}
+}
+
+// clusterState is the part of a cluster that a comparison reads.
+type clusterState struct {
+	pools   []mcfgv1.MachineConfigPool
+	configs []mcfgv1.MachineConfig
+	// nodes are the names of the nodes of each pool.
+	nodes map[string][]string
+	// source is the GitSource that follows the compared repository; nil if there is none.
+	source *v1alpha1.GitSource
+	// disruption is the MachineConfiguration, nil if there is none.
+	disruption *operatorv1.MachineConfiguration
+	// policies are the RolloutPolicies and DriftPolicies.
+	policies []*unstructured.Unstructured
+	// alone are the nodes of each pool whose pods no other node of the cluster can run.
+	alone map[string][]string
+}
+
+// fromCluster uses the running configs as the base. fromCluster adds to head the cluster's objects that the repository
+// does not have: MachineConfigs created through the API, other pools, the disruption policy. The controller merges
+// these objects, too. fromCluster also reads facts that the flags do not give.
+func (c Comparison) fromCluster(ctx context.Context, memory *review.Renderings, head *side,
+	facts review.Facts,
+) (side, review.Facts, error) {
+	r, err := c.readCluster(ctx)
+	if err != nil {
+		return side{}, facts, err
+	}
+	base := side{
+		Side: review.Side{
+			Name: "the cluster", Pools: map[string]review.Pool{}, Commit: r.commit(), Allowed: review.Allowances{},
+		},
+		policy: disruption.Default(), pools: r.pools,
+	}
+	live := map[string]*mcfgv1.MachineConfig{}
+	for i := range r.configs {
+		live[r.configs[i].Name] = &r.configs[i]
+	}
+	if base.Marks, err = r.marks(); err != nil {
+		return side{}, facts, cli.Invalid(err)
+	}
+	for i := range r.pools {
+		p := &r.pools[i]
+		pool, err := runningPool(p, live)
+		if err != nil {
+			return side{}, facts, cli.Invalid(err)
+		}
+		base.Pools[p.Name] = pool
+		base.Allowed.Add(p.Name, p.Annotations)
+		if _, given := facts.Pools[p.Name]; given {
+			continue
+		}
+		known, err := review.FactsOf(p, r.nodes[p.Name])
+		if err != nil {
+			return side{}, facts, cli.Invalid(fmt.Errorf("reading MachineConfigPool %s: %w", p.Name, err))
+		}
+		known.Alone = r.alone[p.Name]
+		facts.Pools[p.Name] = known
+	}
+	if r.disruption != nil {
+		if base.policy, err = disruption.FromSpec(r.disruption.Spec.NodeDisruptionPolicy); err != nil {
+			return side{}, facts, cli.Invalid(fmt.Errorf("reading MachineConfiguration cluster: %w", err))
+		}
+		base.Overrides = disruption.OverridesOf(r.disruption)
+	}
+	if base.objects, err = r.objects(head.result.Cluster); err != nil {
+		return side{}, facts, cli.Invalid(err)
+	}
+	return base, facts, c.addFromCluster(memory, head, base, r)
+}
+
+// readCluster reads the cluster once.
+func (c Comparison) readCluster(ctx context.Context) (clusterState, error) {
+	conn, err := c.cluster.Connect()
+	if err != nil {
+		return clusterState{}, err
+	}
+	var pools mcfgv1.MachineConfigPoolList
+	if err := conn.List(ctx, &pools); err != nil {
+		return clusterState{}, kube.ReadError("MachineConfigPools", err)
+	}
+	var configs mcfgv1.MachineConfigList
+	if err := conn.List(ctx, &configs); err != nil {
+		return clusterState{}, kube.ReadErrorFor(kube.ConfigViewerRole, "MachineConfigs", err)
+	}
+	var sources v1alpha1.GitSourceList
+	if err := conn.List(ctx, &sources); err != nil && !meta.IsNoMatchError(err) {
+		return clusterState{}, kube.ReadError("GitSources", err)
+	}
+	out := clusterState{pools: pools.Items, configs: configs.Items}
+	if err := out.readNodes(ctx, conn); err != nil {
+		return clusterState{}, err
+	}
+	if out.source, err = c.sourceOf(sources.Items); err != nil {
+		return clusterState{}, cli.Invalid(err)
+	}
+	rules := &operatorv1.MachineConfiguration{}
+	switch err := conn.Get(ctx, client.ObjectKey{Name: "cluster"}, rules); {
+	case err == nil:
+		out.disruption = rules
+	case !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err):
+		return clusterState{}, kube.ReadError("MachineConfiguration cluster", err)
+	}
+	return out, out.readPolicies(ctx, conn)
+}
+
+// readNodes reads which nodes each pool has, and which of them have pods that no other node can run.
+func (r *clusterState) readNodes(ctx context.Context, conn client.Reader) error {
+	var list corev1.NodeList
+	if err := conn.List(ctx, &list); err != nil {
+		return kube.ReadError("Nodes", err)
+	}
+	objects := make([]*mcfgv1.MachineConfigPool, len(r.pools))
+	for i := range r.pools {
+		objects[i] = &r.pools[i]
+	}
+	members := membership.New(objects)
+	r.nodes, r.alone = map[string][]string{}, map[string][]string{}
+	for i := range list.Items {
+		n := &list.Items[i]
+		// The rollout leaves a node alone that no pool or several pools have, so a forecast has none for it.
+		if pool, _, err := members.For(n.Name, n.Labels); err == nil && pool != "" {
+			r.nodes[pool] = append(r.nodes[pool], n.Name)
+			if drain.IsAlone(list.Items, n.Name) {
+				r.alone[pool] = append(r.alone[pool], n.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// sourceOf returns the GitSource that follows the compared repository. If no GitSource matches, sourceOf returns nil,
+// and all objects of the cluster stay.
+func (c Comparison) sourceOf(sources []v1alpha1.GitSource) (*v1alpha1.GitSource, error) {
+	var names []string
+	for i := range sources {
+		if sources[i].Name == c.source || c.source == "" && len(sources) == 1 {
+			return &sources[i], nil
+		}
+		names = append(names, sources[i].Name)
+	}
+	switch have := strings.Join(names, ", "); {
+	case c.source == notFollowed || c.source == "" && len(names) == 0:
+		return nil, nil
+	case c.source == "":
+		return nil, fmt.Errorf("the cluster follows several repositories (%s): say with --source which of them this "+
+			"one is, or --source %s for none of them", have, notFollowed)
+	default:
+		return nil, fmt.Errorf("--source %s: the cluster has no GitSource of that name; it has: %s; --source %s is "+
+			"for a repository that it does not follow yet", c.source, cmp.Or(have, "none"), notFollowed)
+	}
+}
+
+// notFollowed is the value of --source for a repository that no GitSource follows.
+const notFollowed = "-"
+
+// isFromSource reports whether the compared repository created an object, so that the source deletes the object when a
+// user removes it from the repository.
+func (r clusterState) isFromSource(o client.Object) bool {
+	return r.source != nil && o.GetLabels()[v1alpha1.SourceLabel] == r.source.Name &&
+		(r.source.Spec.Prune == nil || *r.source.Spec.Prune)
+}
+
+// commit returns the commit of the pools whose configs come from the source; nil if their commits differ or one is
+// unknown.
+func (r clusterState) commit() *review.Commit {
+	hash := ""
+	for i := range r.pools {
+		a := r.pools[i].Annotations
+		if r.source == nil || a[v1alpha1.SourceAnnotation] != r.source.Name {
+			continue
+		}
+		revision, err := source.ParseRevision(a[v1alpha1.RevisionAnnotation])
+		if err != nil || hash != "" && hash != revision.Hash {
+			return nil
+		}
+		hash = revision.Hash
+	}
+	if hash == "" {
+		return nil
+	}
+	return &review.Commit{Hash: hash}
+}
+
+// runningPool returns the config that a pool's nodes should run.
+func runningPool(p *mcfgv1.MachineConfigPool, live map[string]*mcfgv1.MachineConfig) (review.Pool, error) {
+	name := p.Spec.Configuration.Name
+	if name == "" {
+		return review.Pool{}, nil // The pool is new, and has no rendered config yet.
+	}
+	mc := live[name]
+	if mc == nil {
+		return review.Pool{}, fmt.Errorf("reading MachineConfigPool %s: its config %s is not on the cluster", p.Name,
+			name)
+	}
+	pool, err := review.LivePool(p.Name, mc)
+	if err != nil {
+		return review.Pool{}, err
+	}
+	return review.WithLiveNodes(pool, mc, live)
+}
+
+// addFromCluster renders head again together with the MachineConfigs that only the cluster has.
+func (c Comparison) addFromCluster(memory *review.Renderings, head *side, base side, r clusterState) error {
+	var layers []*mcfgv1.MachineConfig
+	for i := range r.configs {
+		if mc := &r.configs[i]; !r.isFromSource(mc) && !strings.HasPrefix(mc.Name, "rendered-") {
+			layers = append(layers, mc)
+		}
+	}
+	result := head.result
+	ours := func(kind, name string) bool {
+		return slices.ContainsFunc(result.Cluster, func(o transpile.ClusterObject) bool {
+			return o.Object.GetKind() == kind && o.Object.GetName() == name
+		})
+	}
+	var kept []transpile.ClusterObject
+	for i := range r.pools {
+		p := &r.pools[i]
+		if ours("MachineConfigPool", p.Name) || r.isFromSource(p) && p.Name != "master" && p.Name != "worker" {
+			continue
+		}
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(p)
+		if err != nil {
+			return fmt.Errorf("reading MachineConfigPool %s: %w", p.Name, err)
+		}
+		u := &unstructured.Unstructured{Object: content}
+		u.SetGroupVersionKind(mcfgv1.GroupVersion.WithKind("MachineConfigPool"))
+		kept = append(kept, transpile.ClusterObject{Object: u, File: "the cluster"})
+		head.pools = append(head.pools, *p)
+	}
+	result.Cluster = slices.Concat(result.Cluster, kept)
+	rendering := review.RenderWith(result, &memory.Renderer, c.defaults, layers)
+	if rendering.Err != nil {
+		return cli.Invalid(fmt.Errorf("rendering with what the cluster has besides: %w", rendering.Err))
+	}
+	side := rendering.Side(head.Name)
+	side.Commit = head.Commit
+	head.Side = side
+	if r.disruption != nil && !r.isFromSource(r.disruption) && !ours("MachineConfiguration", r.disruption.Name) {
+		head.policy, head.Overrides = base.policy, base.Overrides
+		head.PolicyFile = "MachineConfiguration cluster"
+	}
+	return nil
+}

@@ -1,0 +1,282 @@
+package repository
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/bunsen-os/bunsen/api/safetext"
+	"github.com/bunsen-os/bunsen/internal/sops"
+	"github.com/bunsen-os/bunsen/internal/sops/document"
+)
+
+// SecretOptions are the flags that verbs share.
+type SecretOptions struct {
+	// Recipients replace those of the creation rules.
+	Recipients []string
+	// Add and Remove change the recipients.
+	Add, Remove []string
+	// Keys are files with age keys.
+	Keys []string
+	Now  time.Time
+}
+
+func (o SecretOptions) writer() sops.Writer { return sops.Writer{Random: rand.Reader, Now: o.Now} }
+
+// read reads a file, and refuses one that is too large.
+func read(file string) ([]byte, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > document.MaxSize {
+		return nil, fmt.Errorf("%s is no file of at most %d bytes", file, document.MaxSize)
+	}
+	return os.ReadFile(file)
+}
+
+// replaceFile writes a file whole or not at all, with its mode.
+func replaceFile(file string, body []byte) error {
+	mode := os.FileMode(0o644)
+	if info, err := os.Stat(file); err == nil {
+		mode = info.Mode().Perm()
+	}
+	real, err := filepath.EvalSymlinks(file)
+	if err != nil {
+		real = file
+	}
+	return renameio.WriteFile(real, body, mode)
+}
+
+// readRules reads a .sops.yaml. No commit has what a link leads to, so that a review would have other rules.
+func readRules(file string) ([]byte, error) {
+	if info, err := os.Lstat(file); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file, so a review does not read it: replace it by a file", file)
+	}
+	return read(file)
+}
+
+// rule returns the creation rule for a file, from the nearest .sops.yaml above it.
+func rule(file string) (sops.Rule, bool, error) {
+	whole, err := filepath.Abs(file)
+	if err != nil {
+		return sops.Rule{}, false, err
+	}
+	for dir := filepath.Dir(whole); ; dir = filepath.Dir(dir) {
+		at := filepath.Join(dir, sops.RulesFile)
+		text, err := readRules(at)
+		if err == nil {
+			rs, err := sops.ParseRules(text)
+			if err != nil {
+				return sops.Rule{}, false, fmt.Errorf("%s: %w", at, err)
+			}
+			below, _ := filepath.Rel(dir, whole)
+			r, ok := rs.For(filepath.ToSlash(below))
+			if ok && len(r.Foreign) > 0 {
+				return r, true, fmt.Errorf("%s: the rule for %s has keys of %s, and Bunsen writes keys of age only: "+
+					"type `sops encrypt -i %s`, `sops edit %s` or `sops rotate -i %s`", at, file,
+					strings.Join(r.Foreign, ", "), file, file, file)
+			}
+			return r, ok, nil
+		}
+		if !errors.Is(err, os.ErrNotExist) || dir == filepath.Dir(dir) {
+			return sops.Rule{}, false, ignoreMissing(err)
+		}
+	}
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// policy returns for whom a file is encrypted.
+func (o SecretOptions) policy(file string) (sops.Policy, error) {
+	if len(o.Recipients) > 0 {
+		return sops.Policy{Groups: [][]string{o.Recipients}}, nil
+	}
+	p, ok, err := rulePolicy(file)
+	if err == nil && !ok {
+		err = fmt.Errorf("no creation rule of a %s above %s names an age key: add one, or name the public key "+
+			"with --age", sops.RulesFile, file)
+	}
+	return p, err
+}
+
+// rulePolicy returns for whom the creation rule of a file encrypts it; false if no rule names an age key.
+func rulePolicy(file string) (sops.Policy, bool, error) {
+	r, ok, err := rule(file)
+	if err != nil || !ok || len(r.Groups) == 0 {
+		return sops.Policy{}, false, err
+	}
+	return sops.Policy{Groups: r.Groups, Threshold: r.Threshold, Rules: r.Values}, true, nil
+}
+
+// Encrypt encrypts a file in place.
+func (o SecretOptions) Encrypt(file string) error {
+	body, err := read(file)
+	if err != nil {
+		return err
+	}
+	if _, encrypted := document.Detect(file, body); encrypted {
+		return fmt.Errorf("%s is encrypted already; change it with `bunsen secret edit %s`", file, file)
+	}
+	p, err := o.policy(file)
+	if err != nil {
+		return err
+	}
+	out, err := o.writer().Encrypt(string(document.FormatOf(file)), body, p)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return replaceFile(file, out)
+}
+
+// open reads an encrypted file.
+func open(file string) (format string, body []byte, err error) {
+	if body, err = read(file); err != nil {
+		return "", nil, err
+	}
+	found, encrypted := document.Detect(file, body)
+	if !encrypted {
+		return "", nil, fmt.Errorf("%s is not encrypted; encrypt it with `bunsen secret encrypt %s`", file, file)
+	}
+	return string(found), body, nil
+}
+
+// checkAge refuses a file that is also for keys of other kinds than age, which Bunsen cannot write, and says which
+// command of sops does it.
+func checkAge(file, format string, body []byte, command string) error {
+	d, err := document.Parse(document.Format(format), body)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	for _, r := range slices.Concat(d.Metadata.Groups...) {
+		if r.Kind != "age" {
+			return fmt.Errorf("%s is also for %s, and Bunsen writes keys of age only: type `sops %s %s`, or `sops "+
+				"updatekeys %s` to follow its creation rule", file, safetext.OneLine(r.String()), command, file, file)
+		}
+	}
+	return nil
+}
+
+// Decrypt writes the decrypted file to the output.
+func (o SecretOptions) Decrypt(out io.Writer, file string) error {
+	format, body, err := open(file)
+	if err != nil {
+		return err
+	}
+	ids, err := identities(o.Keys)
+	if err != nil {
+		return err
+	}
+	plain, err := sops.Decrypt(format, body, ids...)
+	if missing := new(sops.MissingKeyError); errors.As(err, &missing) && missing.NoService {
+		return fmt.Errorf("%s: %w; or type `sops decrypt %s`", file, err, file)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	_, err = out.Write(plain)
+	return err
+}
+
+// Rotate encrypts files with new data keys, for the recipients of their creation rules or of the flags.
+func (o SecretOptions) Rotate(out io.Writer, files []string) error {
+	var problems []error
+	for _, file := range files {
+		if err := o.rotate(out, file); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	return errors.Join(problems...)
+}
+
+func (o SecretOptions) rotate(out io.Writer, file string) error {
+	format, body, err := open(file)
+	if err == nil {
+		err = checkAge(file, format, body, "rotate -i")
+	}
+	if err != nil {
+		return err
+	}
+	ids, err := identities(o.Keys)
+	if err != nil {
+		return err
+	}
+	d, err := document.Parse(document.Format(format), body)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	p, err := o.policy(file)
+	if len(o.Add)+len(o.Remove) > 0 && len(d.Metadata.Groups) == 1 {
+		p, err = ownPolicy(d.Metadata), nil
+		p.Groups[0] = slices.Compact(
+			slices.Sorted(slices.Values(slices.DeleteFunc(slices.Concat(p.Groups[0], o.Add), func(r string) bool {
+				return slices.Contains(o.Remove, r)
+			}))))
+	}
+	if err != nil {
+		return err
+	}
+	if err := o.checkNew(p, d.Metadata.Recipients()); err != nil {
+		return fmt.Errorf("%s is unchanged: %w", file, err)
+	}
+	rotated, err := o.writer().Rotate(format, body, p, ids...)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	if err := replaceFile(file, rotated); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s: new data key, for %s\n", file, strings.Join(slices.Concat(p.Groups...), ", "))
+	return nil
+}
+
+// checkNew refuses recipients that neither the file nor a flag names: a commit may have added them to the rule. The
+// flags cannot change key groups, because each recipient belongs to one of them.
+func (o SecretOptions) checkNew(p sops.Policy, had []string) error {
+	all := slices.Concat(p.Groups...)
+	for _, r := range o.Add {
+		if !slices.Contains(all, r) {
+			return fmt.Errorf("it has key groups: add %s to one of them in its creation rule", r)
+		}
+	}
+	for _, r := range o.Remove {
+		if slices.Contains(all, r) {
+			return fmt.Errorf("it has key groups: remove %s from its creation rule", r)
+		}
+	}
+	unasked := slices.DeleteFunc(all, func(r string) bool {
+		return slices.Contains(slices.Concat(had, o.Add, o.Recipients), r)
+	})
+	if len(unasked) > 0 {
+		return fmt.Errorf("its creation rule names %s, for which the file is not encrypted. Whoever holds the keys "+
+			"must check who added it to %s. The flag --add takes a key that is checked", strings.Join(unasked, ", "),
+			sops.RulesFile)
+	}
+	return nil
+}
+
+// ownPolicy returns the recipients that a file has.
+func ownPolicy(m document.Metadata) sops.Policy {
+	p := sops.Policy{Threshold: m.Threshold}
+	for _, g := range m.Groups {
+		var names []string
+		for _, r := range g {
+			names = append(names, r.String())
+		}
+		p.Groups = append(p.Groups, names)
+	}
+	return p
+}

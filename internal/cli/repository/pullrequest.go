@@ -1,0 +1,264 @@
+package repository
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/bunsen-os/bunsen/api/safetext"
+	"github.com/bunsen-os/bunsen/internal/cli"
+
+	"github.com/bunsen-os/bunsen/internal/forge"
+
+	"github.com/bunsen-os/bunsen/internal/review"
+	"github.com/bunsen-os/bunsen/internal/review/report"
+)
+
+// preview prints the comment, and writes to notes where the comment and the status would appear. preview posts nothing.
+// If there is a token, preview reads the comments of the pull request.
+func (p Post) preview(ctx context.Context, out, notes io.Writer) error {
+	t, s := p.Target, p.Status
+	action, err := previewAction(ctx, t, p.Body)
+	if err != nil {
+		return err
+	}
+	where := fmt.Sprintf("pull request %d of %s on %s (%s)", t.Number, t.Project, t.Kind, t.API)
+	if t.Kind == forge.GitLab {
+		where = "merge" + where[len("pull"):]
+	}
+	fmt.Fprintln(notes, "dry run: bunsen sends nothing")
+	fmt.Fprintln(notes, safetext.Line("comment: would "+action+" "+where))
+	fmt.Fprintln(notes, safetext.Line(fmt.Sprintf("status: would set %s of commit %s to %s: %s", s.Context, t.Head,
+		s.State, s.Description)))
+	return printToLog(out, p.Body)
+}
+
+// previewAction returns a text that says what Publish would do with the comment.
+func previewAction(ctx context.Context, t forge.Target, body string) (string, error) {
+	host, err := hostOf(t)
+	if err != nil {
+		return "", cli.Invalid(err)
+	}
+	if t.Token == "" && t.Fork {
+		return "be printed, because the job of a fork has no token, and not be posted to", nil
+	}
+	if t.Token == "" {
+		return "be created, or replace an earlier one of the same author and first line (no token, so the comments " +
+			"are not read), on", nil
+	}
+	outcome, err := forge.Preview(ctx, host, body)
+	switch {
+	case errors.Is(err, forge.ErrForbidden) && t.Fork:
+		return "be printed, because the token of a fork's job may not read comments, and not be posted to", nil
+	case err != nil:
+		return "", cli.Unreachable(fmt.Errorf("reading the comments of the pull request: %w", err))
+	}
+	return map[forge.Outcome]string{
+		forge.Created: "be created on", forge.Edited: "be edited on", forge.Unchanged: "stay as it is on",
+	}[outcome], nil
+}
+
+// commentTimeout bounds one request to a service.
+const commentTimeout = 30 * time.Second
+
+// StatusContext is the beginning of the name of the commit status. The key of the comment follows StatusContext in the
+// name of a status.
+const StatusContext = "bunsen/plan"
+
+// AddPullRequestFlags adds the flags that name a pull request.
+func AddPullRequestFlags(f *pflag.FlagSet, by *forge.Target) {
+	f.StringVar((*string)(&by.Kind), "host", "", "the service: github, gitlab or gitea (also for Forgejo)")
+	f.StringVar(&by.API, "api", "", "its API, such as https://api.github.com")
+	f.StringVar(&by.Project, "project", "", "the repository there, owner/name")
+	f.IntVar(&by.Number, "pull", 0, "the number of the pull request")
+	f.StringVar(&by.Head, "commit", "", "the pull request's last commit, which gets the status")
+	f.StringVar(&by.Author, "author", "", "the login that the token writes as, where it may not ask for that")
+}
+
+// PullRequestTarget returns the pull request that the flags name, with missing values from the environment of the CI
+// job.
+func PullRequestTarget(by forge.Target, dryRun bool) (forge.Target, error) {
+	var event []byte
+	if file := os.Getenv("GITHUB_EVENT_PATH"); file != "" {
+		var err error
+		if event, err = os.ReadFile(file); err != nil {
+			return by, fmt.Errorf("reading the job's event: %w", err)
+		}
+	}
+	env := os.Getenv
+	// The service in the flags may not be that of the CI job, so only its token is read from the environment.
+	if by.Kind != "" {
+		env = func(name string) string {
+			return map[forge.Kind]map[string]string{
+				forge.GitHub: {"GITHUB_ACTIONS": "true"}, forge.GitLab: {"GITLAB_CI": "true"},
+				forge.Gitea: {"GITEA_ACTIONS": "true"},
+			}[by.Kind][name] + onlyToken(name)
+		}
+		event = nil
+	}
+	t, err := forge.FromEnv(env, event)
+	t.Kind, t.API, t.Project = cmp.Or(by.Kind, t.Kind), cmp.Or(by.API, t.API), cmp.Or(by.Project, t.Project)
+	t.Number, t.Head, t.Author = cmp.Or(by.Number, t.Number), cmp.Or(by.Head, t.Head), cmp.Or(by.Author, t.Author)
+	return t, errors.Join(err, t.Missing(dryRun))
+}
+
+// onlyToken returns the value of an environment variable if it contains a token. For other variables, onlyToken returns
+// "".
+func onlyToken(name string) string {
+	if strings.HasSuffix(name, "_TOKEN") {
+		return os.Getenv(name)
+	}
+	return ""
+}
+
+// NameCommits sets the commits of a comparison to the commits of the pull request. The head that a CI job has checked
+// out may be a merge that the service created only for the job.
+func NameCommits(c review.Comparison, t forge.Target) review.Comparison {
+	if c.BaseCommit != nil {
+		c.Base = c.BaseCommit.Hash
+	}
+	if c.HeadCommit == nil {
+		return c
+	}
+	c.Head = c.HeadCommit.Hash
+	if slices.Contains(c.HeadCommit.Parents, t.Head) {
+		c.Head = t.Head
+	}
+	if one := c.BaseCommit != nil && slices.Equal(c.HeadCommit.Parents, []string{c.BaseCommit.Hash}); !one &&
+		c.Undo != "" {
+		c.Undo = "a revert of the commit that merging makes (with -m 1 where that is a merge) renders to the same " +
+			"names as before"
+	}
+	return c
+}
+
+// PullRequestMessage returns the comment and the status. An error in the head is also the error of the verb. An error
+// in the base is not, because the change may fix it.
+func PullRequestMessage(found review.Comparison, err error, key string) (body string, s forge.Status, failed error) {
+	o := report.MarkdownOptions{Key: key}
+	s = forge.Status{Context: StatusContext, State: forge.Failure}
+	if key != "" {
+		s.Context += "/" + key
+	}
+	var sides *RenderErrors
+	isSides := errors.As(err, &sides)
+	switch {
+	case err == nil && found.Refused() != nil:
+		s.Description = "nothing before this change allows some contents that no reviewer can read"
+		return report.Markdown(found, o), s, cli.Invalid(found.Refused())
+	case err == nil:
+		s.State, s.Description = forge.Success, report.Summary(found)
+		return report.Markdown(found, o), s, nil
+	case isSides && errors.Is(sides.Head, ErrNotValid):
+		s.Description = "the change cannot be rendered; the comment says why"
+		return report.Trouble(report.HeadFails, sides.Head.Error(), o), s, err
+	case isSides && sides.Head == nil && errors.Is(sides.Base, ErrNotValid):
+		s.State, s.Description = forge.Success, "it can be rendered; what it is merged to cannot, so nothing is "+
+			"compared"
+		return report.Trouble(report.BaseFails, sides.Base.Error(), o), s, nil
+	default:
+		s.Description = "there is no plan; the comment says why"
+		return report.Trouble(report.AllFails, err.Error(), o), s, err
+	}
+}
+
+// printToLog prints texts of a repository to the log of a job. In such a log, lines that begin with :: are commands to
+// the runner.
+func printToLog(w io.Writer, text string) error {
+	if os.Getenv("GITHUB_ACTIONS") != "" {
+		mark := rand.Text()
+		text = "::stop-commands::" + mark + "\n" + text + "\n::" + mark + "::\n"
+	}
+	if _, err := io.WriteString(w, text); err != nil {
+		return fmt.Errorf("printing the comment: %w", err)
+	}
+	return nil
+}
+
+// checkRedirect refuses a redirect to another server, because the client would send GitLab's token header to that
+// server.
+func checkRedirect(to *http.Request, via []*http.Request) error {
+	if from := via[0].URL; to.URL.Host != from.Host || to.URL.Scheme != from.Scheme {
+		return fmt.Errorf(
+			"%s points to another server, %s://%s, which does not get the token: name that one with --api", from.Host,
+			to.URL.Scheme, to.URL.Host)
+	}
+	if len(via) >= 10 {
+		return errors.New("it points from one address to the next without end")
+	}
+	return nil
+}
+
+// service is the client of a git host.
+type service interface {
+	forge.Host
+	forge.Opener
+}
+
+// OpenForge opens a pull request in the project of the target and returns the address of its page. The target needs no
+// Number and no Head.
+func OpenForge(ctx context.Context, t forge.Target, p forge.Proposal) (string, error) {
+	host, err := hostOf(t)
+	if err != nil {
+		return "", cli.Invalid(err)
+	}
+	page, err := forge.OpenPull(ctx, host, p)
+	if err != nil {
+		return "", cli.Unreachable(fmt.Errorf("opening the pull request in %s on %s: %w", t.Project, t.API, err))
+	}
+	return page, nil
+}
+
+// hostOf returns the client of the target's service.
+func hostOf(t forge.Target) (service, error) {
+	client := &http.Client{Timeout: commentTimeout, CheckRedirect: checkRedirect}
+	switch t.Kind {
+	case forge.GitHub:
+		return forge.NewGitHub(t, client)
+	case forge.GitLab:
+		return forge.NewGitLab(t, client)
+	default:
+		return forge.NewGitea(t, client)
+	}
+}
+
+// Post is a comment and a status for a pull request.
+type Post struct {
+	Target forge.Target
+	Body   string
+	Status forge.Status
+}
+
+// Publish posts the comment and the status. If the job of a fork may not post, Publish prints the comment. In a dry
+// run, Publish sends nothing.
+func (p Post) Publish(ctx context.Context, out, notes io.Writer, dryRun bool) error {
+	if dryRun {
+		return p.preview(ctx, out, notes)
+	}
+	host, err := hostOf(p.Target)
+	if err != nil {
+		return cli.Invalid(err)
+	}
+	outcome := forge.Outcome("")
+	if err = forge.ErrForbidden; p.Target.Token != "" {
+		outcome, err = forge.Publish(ctx, host, p.Body, p.Status)
+	}
+	switch {
+	case errors.Is(err, forge.ErrForbidden) && p.Target.Fork:
+		return printToLog(out, "The job of a fork may not comment; this is what it would say:\n\n"+p.Body)
+	case err != nil:
+		return cli.Unreachable(fmt.Errorf("posting to the pull request: %w", err))
+	}
+	fmt.Fprintf(out, "comment %s, status %s: %s\n", outcome, p.Status.Context, p.Status.State)
+	return nil
+}

@@ -1,0 +1,199 @@
+package repository
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"oras.land/oras-go/v2/registry/remote/auth"
+	docker "oras.land/oras-go/v2/registry/remote/credentials"
+
+	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/internal/cli"
+	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/access"
+	"github.com/bunsen-os/bunsen/source/oci"
+)
+
+// The environment variables with credentials for the registry.
+const (
+	usernameVariable = "BUNSEN_REGISTRY_USERNAME"
+	passwordVariable = "BUNSEN_REGISTRY_PASSWORD"
+	keyVariable      = "COSIGN_PASSWORD"
+)
+
+// Push is one run of the verb push.
+type Push struct {
+	// Repo is a directory in a repository, Revision the commit; empty: HEAD, if the work tree is clean. Path is the
+	// folder below Repo to push.
+	Repo, Revision, Path string
+	// Source is the URL of the repository for the artifact's annotations; empty: that of the remote origin.
+	Source string
+	// Key is the file of a private key, or env://NAME; empty: no signature. CAFile is a file with the registry's
+	// authority.
+	Key, CAFile string
+	// If DryRun is true, Push sends no request. If AllowPartial is true, Push leaves out entries that no tree can have;
+	// otherwise such an entry is an error.
+	DryRun, AllowPartial bool
+}
+
+// PushResult describes a pushed artifact.
+type PushResult struct {
+	// URL is oci://host/name, Tag the tag that was moved, and Digest that of the manifest.
+	URL    string `json:"url"`
+	Tag    string `json:"tag"`
+	Digest string `json:"digest"`
+	// Revision is the commit in git.
+	Revision string `json:"revision"`
+	// Files is the number of files, Bytes their packed size.
+	Files int `json:"files"`
+	Bytes int `json:"bytes"`
+	// Key is the fingerprint of the key that signed it; empty: no signature.
+	Key string `json:"key,omitempty"`
+	// LeftOut lists the entries of the commit that are not in the artifact.
+	LeftOut []LeftOut `json:"leftOut,omitempty"`
+	// Pushed is false for a dry run.
+	Pushed bool `json:"pushed"`
+}
+
+// LeftOut is one entry that is not in the artifact.
+type LeftOut struct {
+	Path string `json:"path"`
+	Why  string `json:"why"`
+}
+
+// Run packs the commit, signs it and pushes it to oci://host/name:tag. Errors have exit code 2 for invalid input or
+// refused credentials, and 3 if the registry is unreachable.
+func (p Push) Run(ctx context.Context, address string) (PushResult, error) {
+	to, err := oci.ParseTarget(address)
+	if err != nil {
+		return PushResult{}, cli.Invalid(err)
+	}
+	key, err := p.readKey()
+	if err != nil {
+		return PushResult{}, cli.Invalid(err)
+	}
+	into, done, err := tempDir()
+	if err != nil {
+		return PushResult{}, err
+	}
+	defer done()
+	tree, err := p.commit(ctx, into)
+	if err != nil {
+		return PushResult{}, cli.Invalid(err)
+	}
+	artifact, err := oci.Pack(tree.FS, tree.Commit)
+	if err != nil {
+		return PushResult{}, cli.Invalid(fmt.Errorf("pushing %s: %w", tree.Commit.Revision().Short(), err))
+	}
+	result := PushResult{
+		URL: to.URL, Tag: to.Tag, Digest: artifact.Digest(), Revision: tree.Commit.Revision().String(),
+		Files: artifact.Files, Bytes: artifact.Size(), LeftOut: leftOut(tree.Refused),
+	}
+	if key != nil {
+		result.Key = key.Fingerprint()
+	}
+	if p.DryRun {
+		return result, nil
+	}
+	if err := p.send(ctx, to, artifact, key); err != nil {
+		return PushResult{}, err
+	}
+	result.Pushed = true
+	return result, nil
+}
+
+func leftOut(refused []source.Refusal) (out []LeftOut) {
+	for _, r := range refused {
+		out = append(out, LeftOut{Path: r.Path, Why: r.Why})
+	}
+	return out
+}
+
+// send pushes the artifact with the credentials of the environment or of docker's configuration.
+func (p Push) send(ctx context.Context, to oci.Target, a oci.Artifact, key *oci.PrivateKey) error {
+	login, err := credentials()
+	if err != nil {
+		return cli.Invalid(err)
+	}
+	transport, err := p.transport()
+	if err != nil {
+		return cli.Invalid(err)
+	}
+	defer transport.CloseIdleConnections()
+	err = oci.NewPublisher(to, login, transport).Push(ctx, a, key)
+	switch {
+	case err == nil:
+		return nil
+	case fault.Of(err, "").Kind == fault.Stalled:
+		return cli.Invalid(err)
+	}
+	return cli.Unreachable(err)
+}
+
+// transport returns an HTTP transport that trusts the authority of CAFile and the authorities of the system.
+func (p Push) transport() (*access.Transport, error) {
+	if p.CAFile == "" {
+		return access.NewConnect(source.Address{}, nil, nil)
+	}
+	raw, err := os.ReadFile(p.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("reading the authority of the registry: %w", err)
+	}
+	transport, err := access.NewConnect(source.Address{}, map[string][]byte{"ca.crt": raw}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%s holds no certificate in PEM: name a file with the authority of the registry",
+			p.CAFile)
+	}
+	return transport, nil
+}
+
+// readKey returns the private key; nil if there is none to sign with.
+func (p Push) readKey() (*oci.PrivateKey, error) {
+	if p.Key == "" {
+		return nil, nil //nolint:nilnil // no key is no error
+	}
+	var raw []byte
+	var err error
+	if name, ok := strings.CutPrefix(p.Key, "env://"); ok {
+		if raw = []byte(os.Getenv(name)); len(raw) == 0 {
+			err = fmt.Errorf("the variable %s is not set", name)
+		}
+	} else {
+		raw, err = os.ReadFile(p.Key)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the key of --sign: %w", err)
+	}
+	password, isSet := os.LookupEnv(keyVariable)
+	if oci.IsEncrypted(raw) && !isSet {
+		return nil, fmt.Errorf("reading the key of --sign: %s is encrypted: set %s to its password", p.Key, keyVariable)
+	}
+	key, err := oci.ParsePrivateKey(raw, []byte(password))
+	if err != nil {
+		return nil, fmt.Errorf("reading the key of --sign %s: %w", p.Key, err)
+	}
+	return &key, nil
+}
+
+// credentials returns the credentials in the environment, or else the credentials in docker's configuration, which
+// docker login writes.
+func credentials() (auth.CredentialFunc, error) {
+	user, password := os.Getenv(usernameVariable), os.Getenv(passwordVariable)
+	if (user == "") != (password == "") {
+		return nil, fmt.Errorf("set both %s and %s, or neither", usernameVariable, passwordVariable)
+	}
+	if user != "" {
+		return func(context.Context, string) (auth.Credential, error) {
+			return auth.Credential{Username: user, Password: password}, nil
+		}, nil
+	}
+	store, err := docker.NewStoreFromDocker(docker.StoreOptions{})
+	if err != nil {
+		return nil, errors.New("reading the credentials of docker: its config.json is damaged: log in again with " +
+			"docker login")
+	}
+	return docker.Credential(store), nil
+}

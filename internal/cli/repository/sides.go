@@ -1,0 +1,361 @@
+package repository
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
+
+	"github.com/bunsen-os/bunsen/internal/cli"
+
+	"github.com/bunsen-os/bunsen/internal/cli/kube"
+	"github.com/bunsen-os/bunsen/internal/disruption"
+	"github.com/bunsen-os/bunsen/internal/review"
+
+	"github.com/bunsen-os/bunsen/internal/review/report"
+	"github.com/bunsen-os/bunsen/reconcile/render"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/git"
+	"github.com/bunsen-os/bunsen/source/git/history"
+	"github.com/bunsen-os/bunsen/transpile"
+)
+
+// factsOf reads `pool=nodes` and `pool=nodes/at-once`, such as worker=40 and worker=40/4. Without at-once, the limit
+// for simultaneous updates is 0.
+func factsOf(flags []string) (review.Facts, error) {
+	facts := review.Facts{Pools: map[string]review.PoolFacts{}}
+	var errs []error
+	for _, f := range flags {
+		pool, numbers, ok := strings.Cut(f, "=")
+		count, atOnce, limited := strings.Cut(numbers, "/")
+		nodes, err := strconv.Atoi(count)
+		most := 0
+		if limited && err == nil {
+			most, err = strconv.Atoi(atOnce)
+		}
+		if !ok || pool == "" || err != nil || nodes < 0 || limited && most < 1 {
+			errs = append(errs, fmt.Errorf("--nodes %q: want POOL=NODES or POOL=NODES/AT-ONCE, such as worker=40 or "+
+				"worker=40/4", f))
+			continue
+		}
+		facts.Pools[pool] = review.PoolFacts{Nodes: nodes, MaxUnavailable: most}
+	}
+	return facts, errors.Join(errs...)
+}
+
+// policyFrom reads a MachineConfiguration from a file.
+func policyFrom(file string) (disruption.Policy, disruption.Overrides, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return disruption.Policy{}, disruption.Overrides{}, fmt.Errorf("reading the disruption policy: %w", err)
+	}
+	var mc operatorv1.MachineConfiguration
+	if err := yaml.UnmarshalStrict(data, &mc); err != nil {
+		return disruption.Policy{}, disruption.Overrides{}, fmt.Errorf("reading the disruption policy %s: %w", file,
+			err)
+	}
+	if mc.Kind != "MachineConfiguration" {
+		return disruption.Policy{}, disruption.Overrides{},
+			fmt.Errorf("reading the disruption policy %s: it is a %q, not a MachineConfiguration", file, mc.Kind)
+	}
+	p, err := disruption.FromSpec(mc.Spec.NodeDisruptionPolicy)
+	if err != nil {
+		return disruption.Policy{}, disruption.Overrides{}, fmt.Errorf("reading the disruption policy %s: %w", file,
+			err)
+	}
+	return p, disruption.OverridesOf(&mc), nil
+}
+
+// KeyHelp explains the flag --key.
+const KeyHelp = "name of the cluster or environment, for Markdown: it heads the comment, and keeps several " +
+	"comments apart"
+
+// AddFlags adds the flags of diff and comment.
+func (c *Comparison) AddFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&c.At.Repo, "repo", ".", "a directory in the git repository")
+	f.StringVar(&c.At.Path, "path", "", "the folder below it that holds pools/")
+	f.StringVar(&c.policyFile, "policy", "", "a MachineConfiguration to judge by, instead of the one in cluster/")
+	f.StringSliceVar(&c.nodes, "nodes", nil, "nodes of a pool, and how many may be away at once, else as the pool in "+
+		"cluster/ says: worker=40/4 (repeatable)")
+	f.BoolVar(&c.Running, "cluster", false, "compare with what the cluster's nodes should run now")
+	f.StringVar(&c.source, "source", "", "with --cluster: the GitSource that follows this repository, where there "+
+		"are several; - for none of them")
+	f.StringVar(&c.defaults.OSImageURL, "os-image", "", "the cluster's default OS image, as the controller's flag of "+
+		"that name")
+	f.StringVar(&c.defaults.ExtensionsImage, "extensions-image", "", "the cluster's default extensions image")
+	f.BoolVar(&c.defaults.LargeFiles, cli.LargeFilesFlag, false, cli.LargeFilesUsage)
+	c.cluster.AddFlags(cmd)
+}
+
+// If the number of nodes of a changed pool is unknown, nodesHint returns a hint on how to give it to a comparison. Only
+// --cluster reads the number from a cluster, because its nodes may run another commit than base.
+func (c *Comparison) nodesHint(found review.Comparison) string {
+	unknown := slices.ContainsFunc(found.Pools, func(p review.PoolChange) bool {
+		return p.From != "" && p.To != "" && p.From != p.To && p.Rollout == nil
+	})
+	if !unknown || c.Running || os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
+		return ""
+	}
+	return "Nodes are unknown: add --cluster to compare with your cluster and count its nodes, or --nodes POOL=COUNT.\n"
+}
+
+// Arguments returns the two sides that the arguments name.
+func (c *Comparison) Arguments(ctx context.Context, args []string) (base, head string, err error) {
+	base, head = "HEAD", c.At.Repo
+	if c.Running {
+		if len(args) > 1 {
+			return "", "", errors.New("with --cluster the base is the cluster: name only the head")
+		}
+		args = append([]string{""}, args...)
+	}
+	if one, other, ok := strings.Cut(strings.Join(args, " "), "..."); ok && len(args) == 1 && !c.At.Directory(args[0]) {
+		head = cmp.Or(other, "HEAD")
+		base, err = history.MergeBase(ctx, c.At.Repo, cmp.Or(one, "HEAD"), head)
+		return base, head, err
+	}
+	if len(args) > 0 {
+		base = args[0]
+	}
+	if len(args) > 1 {
+		head = args[1]
+	}
+	return base, head, nil
+}
+
+// Show prints a comparison in one of the output forms.
+func (c *Comparison) Show(w io.Writer, found review.Comparison, output, key string) error {
+	text := ""
+	switch output {
+	case "json":
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(found); err != nil {
+			return fmt.Errorf("printing the comparison: %w", err)
+		}
+		return nil
+	case "markdown":
+		text = report.Markdown(found, report.MarkdownOptions{Key: key})
+	default:
+		text = report.Text(found, report.Style{Colour: cli.Colour()}) + c.nodesHint(found)
+	}
+	if _, err := io.WriteString(w, text); err != nil {
+		return fmt.Errorf("printing the comparison: %w", err)
+	}
+	return nil
+}
+
+// Comparison has the options of a comparison by the commands diff and comment.
+type Comparison struct {
+	At Repository
+	// policyFile is a MachineConfiguration that replaces the one in head's cluster/.
+	policyFile string
+	// nodes are the facts about pools on the command line, such as `pool=40`.
+	nodes []string
+	// If Running is true, the base is the configs that run in a cluster.
+	Running bool
+	cluster kube.Target
+	// source names the GitSource that follows the repository, if the cluster has several.
+	source string
+	// Decrypt, if set, decrypts files of SOPS for the user who reads the comparison.
+	Decrypt func(format string, body []byte) ([]byte, error)
+	// defaults are the cluster's images.
+	defaults render.Defaults
+}
+
+// RenderErrors says which sides could not be rendered; the error of the other side is nil.
+type RenderErrors struct{ Base, Head error }
+
+// Error names each side.
+func (u *RenderErrors) Error() string { return errors.Join(u.Base, u.Head).Error() }
+
+// Unwrap returns the errors of the sides.
+func (u *RenderErrors) Unwrap() []error { return []error{u.Base, u.Head} }
+
+// Compare renders both sides. Compare uses head's disruption policy, because that policy applies when head is rolled
+// out.
+func (c Comparison) Compare(ctx context.Context, base, head string) (review.Comparison, error) {
+	facts, err := factsOf(c.nodes)
+	if err = errors.Join(err, c.defaults.Check()); err != nil {
+		return review.Comparison{}, cli.Invalid(err)
+	}
+	memory := &review.Renderings{Defaults: c.defaults}
+	memory.AllowLargeFiles(c.defaults.LargeFiles)
+	var from, to side
+	var failed RenderErrors
+	if !c.Running {
+		from, failed.Base = c.readBase(ctx, memory, base)
+	}
+	if to, failed.Head = c.read(ctx, memory, head); failed == (RenderErrors{}) {
+		was, is := review.Render(from.result, &memory.Renderer, memory.Defaults),
+			review.Render(to.result, &memory.Renderer, memory.Defaults)
+		failed = RenderErrors{from.rendered(was), to.rendered(is)}
+	}
+	if failed.Base != nil {
+		failed.Base = fmt.Errorf("rendering %s: %w", base, failed.Base)
+	}
+	if errors.Is(failed.Base, ErrNotValid) {
+		failed.Base = fmt.Errorf("%w\nname an earlier base, such as the last commit that was applied", failed.Base)
+	}
+	if failed.Head != nil {
+		failed.Head = fmt.Errorf("rendering %s: %w", head, failed.Head)
+	}
+	if failed != (RenderErrors{}) {
+		return review.Comparison{}, &failed
+	}
+	if c.Running {
+		if from, facts, err = c.fromCluster(ctx, memory, &to, facts); err != nil {
+			return review.Comparison{}, err
+		}
+	}
+	return c.evaluate(from, to, facts)
+}
+
+// evaluate compares two sides that are rendered.
+func (c Comparison) evaluate(from, to side, facts review.Facts) (review.Comparison, error) {
+	for _, pool := range slices.Sorted(maps.Keys(facts.Pools)) {
+		_, was := from.Pools[pool]
+		if _, is := to.Pools[pool]; !was && !is {
+			return review.Comparison{}, cli.Invalid(fmt.Errorf("--nodes %s: neither side has such a pool; head has: %s",
+				pool, strings.Join(slices.Sorted(maps.Keys(to.Pools)), ", ")))
+		}
+	}
+	for i := range to.pools {
+		p := &to.pools[i]
+		known, ok := facts.Pools[p.Name]
+		if !ok || known.MaxUnavailable > 0 {
+			continue
+		}
+		var err error
+		if known.MaxUnavailable, err = poolstate.MaxUnavailable(p.Name, p.Spec.MaxUnavailable,
+			known.Nodes); err != nil {
+			return review.Comparison{}, cli.Invalid(fmt.Errorf("reading MachineConfigPool %s: %w", p.Name, err))
+		}
+		facts.Pools[p.Name] = known
+	}
+	if c.policyFile != "" {
+		var err error
+		if to.policy, to.Overrides, err = policyFrom(c.policyFile); err != nil {
+			return review.Comparison{}, cli.Invalid(err)
+		}
+		to.PolicyFile = c.policyFile
+		from.policy = to.policy // The file replaces the policy of both sides, so the policy is no change.
+	}
+	to.Decrypt = c.Decrypt
+	out := review.Compare(from.Side, to.Side, to.policy)
+	if !c.Running { // a cluster has no creation rules
+		out = out.WithReaders(review.CompareEncryption(from.readers, to.readers))
+	}
+	out = out.WithCluster(review.CompareCluster(review.ClusterState{
+		Policy: from.policy, Pools: from.pools,
+		Objects: from.objects,
+	},
+		review.ClusterState{Policy: to.policy, Pools: to.pools, Objects: to.objects}))
+	return out.WithFiles(from.files(), to.files()).WithFacts(facts), nil
+}
+
+// side is a side of a comparison together with its disruption policy.
+type side struct {
+	review.Side
+	policy disruption.Policy
+	// pools are the MachineConfigPools that the side declares.
+	pools []mcfgv1.MachineConfigPool
+	// objects are the objects of cluster/.
+	objects []transpile.ClusterObject
+	result  transpile.Result
+	// readers are who can read the side's secrets.
+	readers review.EncryptionState
+	// entries are the entries of the tree; nil for a cluster.
+	entries map[string]source.Entry
+}
+
+func (c *side) files() review.Files { return review.Files{Entries: c.entries, Reads: c.result.Reads} }
+
+// rendered stores the rendered pools of the side.
+func (c *side) rendered(r review.Rendering) error {
+	if err := Checked(c.result, r); err != nil {
+		return err
+	}
+	read := c.Side
+	c.Side = r.Side(read.Name)
+	c.Commit, c.Folder = read.Commit, read.Folder
+	return nil
+}
+
+// readBase is read for a base. A base whose only errors are images without a digest is read all the same, so that there
+// is a review of the commit that adds the digests.
+func (c Comparison) readBase(ctx context.Context, memory *review.Renderings, name string) (side, error) {
+	out, err := c.read(ctx, memory, name)
+	if !errors.Is(err, ErrNotValid) || slices.ContainsFunc(out.result.Report, func(e transpile.Entry) bool {
+		return e.Severity == transpile.Fatal && e.Rule != transpile.RuleImageDigest
+	}) {
+		return out, err
+	}
+	memory = &review.Renderings{Defaults: memory.Defaults}
+	memory.AllowLargeFiles(memory.Defaults.LargeFiles)
+	memory.Transpiler.ImagesByTag = true
+	return c.read(ctx, memory, name)
+}
+
+// read transpiles a directory or a revision.
+func (c Comparison) read(ctx context.Context, memory *review.Renderings, name string) (side, error) {
+	tree, done, err := c.At.Open(ctx, name)
+	defer done()
+	if err != nil {
+		return side{}, cli.Invalid(err)
+	}
+	res, err := memory.Transpiler.FragmentsUntil(tree, ctx.Err)
+	if err != nil {
+		return side{}, cli.Invalid(err)
+	}
+	out := side{Side: review.Side{Name: name, Folder: c.At.Folder()}, result: res, entries: tree.Entries}
+	if err := Checked(out.result, review.Rendering{}); err != nil {
+		return out, err
+	}
+	if out.Commit, err = c.commit(ctx, tree); err != nil {
+		return side{}, err
+	}
+	if out.policy, err = review.PolicyOf(out.result); err != nil {
+		return side{}, cli.Invalid(fmt.Errorf("reading the disruption policy: %w", err))
+	}
+	if out.pools, err = review.PoolsOf(out.result); err != nil {
+		return side{}, cli.Invalid(err)
+	}
+	out.objects, out.readers = out.result.Cluster, review.ReadEncryption(tree.FS)
+	return out, nil
+}
+
+// commit describes a tree's commit for a review; nil for a directory.
+func (c Comparison) commit(ctx context.Context, tree source.Tree) (*review.Commit, error) {
+	if tree.Commit.Hash == "" {
+		return nil, nil
+	}
+	commits, err := history.Open(ctx, git.LocalRevision{Repository: c.At.Repo, Revision: tree.Commit.Hash})
+	if err != nil {
+		return nil, cli.Invalid(err)
+	}
+	parents, err := commits.Parents(ctx)
+	if err != nil {
+		return nil, cli.Invalid(err)
+	}
+	return &review.Commit{
+		Hash: tree.Commit.Hash, Subject: tree.Commit.Subject, Author: tree.Commit.Author,
+		Time: tree.Commit.Time.UTC().Format(time.RFC3339), Parents: parents,
+	}, nil
+}

@@ -1,0 +1,143 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// FeedSource calls publish with each state, or with the reason why the state is not current, until the context ends.
+type FeedSource[T any] func(ctx context.Context, publish func(state T, problem error))
+
+// Snapshot is the newest state.
+type Snapshot[T any] struct {
+	// Version increases with each state and each problem. Version is 0 if there is neither.
+	Version uint64
+	// State is the last state; Known is false if there is none.
+	State T
+	Known bool
+	// Problem says why the state is not current. It is nil if the state is current.
+	Problem error
+}
+
+// Feed runs a source while a reader holds the feed, and for the time linger after the last reader.
+type Feed[T any] struct {
+	source FeedSource[T]
+	linger time.Duration
+
+	mu      sync.Mutex
+	holders int
+	cancel  context.CancelFunc
+	timer   *time.Timer
+	now     Snapshot[T]
+	version uint64
+	changed chan struct{}
+	closed  bool
+}
+
+// NewFeed returns a feed. New starts the source for its first holder, and stops it when no reader has held the feed for
+// the time linger.
+func NewFeed[T any](source FeedSource[T], linger time.Duration) *Feed[T] {
+	return &Feed[T]{source: source, linger: linger, changed: make(chan struct{})}
+}
+
+// Hold starts the source unless it runs. Hold runs the source until the caller calls the returned function.
+func (f *Feed[T]) Hold() (release func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.holders++
+	if f.timer != nil {
+		f.timer.Stop()
+		f.timer = nil
+	}
+	if f.cancel == nil && !f.closed {
+		ctx, cancel := context.WithCancel(context.Background())
+		f.cancel = cancel
+		go f.source(ctx, func(state T, problem error) { f.publish(ctx, state, problem) })
+	}
+	return sync.OnceFunc(f.release)
+}
+
+func (f *Feed[T]) release() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.holders--
+	if f.holders > 0 || f.closed {
+		return
+	}
+	var timer *time.Timer
+	timer = time.AfterFunc(f.linger, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.timer == timer { // If the timers differ, another reader holds the feed again.
+			f.stop()
+		}
+	})
+	f.timer = timer
+}
+
+// stop stops the source and forgets its state, which is no longer current.
+func (f *Feed[T]) stop() {
+	if f.cancel != nil {
+		f.cancel()
+		f.cancel = nil
+	}
+	f.timer = nil
+	f.now = Snapshot[T]{}
+}
+
+// Close stops the source for ever, and ends all waits.
+func (f *Feed[T]) Close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return
+	}
+	if f.timer != nil {
+		f.timer.Stop()
+	}
+	f.stop()
+	f.closed = true
+	close(f.changed)
+}
+
+// publish stores a state. With a problem, publish keeps the last state and stores the problem.
+func (f *Feed[T]) publish(ctx context.Context, state T, problem error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if ctx.Err() != nil || f.closed { // The source has been stopped.
+		return
+	}
+	f.version++
+	f.now.Version, f.now.Problem = f.version, problem
+	if problem == nil {
+		f.now.State, f.now.Known = state, true
+	}
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// ErrClosed is the error of a feed that nobody can read any more.
+var ErrClosed = errors.New("the session has ended")
+
+// Next returns the newest snapshot as soon as its version is higher than the version of the last snapshot that the
+// caller got. Next returns the error of the context, or ErrClosed, if the context or the feed ends before that.
+func (f *Feed[T]) Next(ctx context.Context, after uint64) (Snapshot[T], error) {
+	for {
+		f.mu.Lock()
+		snapshot, changed, closed := f.now, f.changed, f.closed
+		f.mu.Unlock()
+		if closed {
+			return Snapshot[T]{}, ErrClosed
+		}
+		if snapshot.Version > after {
+			return snapshot, nil
+		}
+		select {
+		case <-ctx.Done():
+			return Snapshot[T]{}, ctx.Err()
+		case <-changed:
+		}
+	}
+}

@@ -1,0 +1,272 @@
+package view
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/inspect/history"
+	"github.com/bunsen-os/bunsen/internal/review"
+)
+
+const (
+	// maxBytes limits the estimated size of the cached results of one viewer.
+	maxBytes = 64 << 20
+	// configAge is how long a config stays in the cache. The time is short, because a viewer may lose the right to read
+	// configs.
+	configAge = time.Minute
+	// reportAge is how long other reads stay in the cache.
+	reportAge = 5 * time.Second
+	// timesAge is how long the times of nodes stay in the cache, if there are few nodes. The page shows these times
+	// beside the present states.
+	timesAge = 2 * time.Second
+	// linesAge is how long the positions in a repository stay in the cache. The positions never change for a config,
+	// and finding them needs a transpilation.
+	linesAge = 10 * time.Minute
+	// countAge is how long counts over all nodes stay in the cache. The time is long, because such counts are
+	// expensive.
+	countAge = 30 * time.Second
+)
+
+// DetailCache has the results of one viewer's reads for a short time. A page is made again after each change of the
+// cluster, and the page must not repeat every read. The zero value is ready to use. Goroutines may use it concurrently.
+type DetailCache struct {
+	mu      sync.Mutex
+	entries map[string]*entry
+	bytes   int
+}
+
+// entry is the result of one read.
+type entry struct {
+	value any
+	err   error
+	// size is an estimate, in bytes.
+	size       int
+	ends, used time.Time
+}
+
+// result is a read value with its estimated size in bytes.
+type result[T any] struct {
+	value T
+	size  int
+}
+
+// cached returns the result of a read. It takes the result from the cache until the time of the result ends. An answer
+// that the API server refused stays in the cache for reportAge; other errors do not.
+func cached[T any](c *DetailCache, key string, until [2]time.Time, read func() (result[T], error)) (T, error) {
+	now, ends := until[0], until[1]
+	c.mu.Lock()
+	if e := c.entries[key]; e != nil && now.Before(e.ends) {
+		e.used = now
+		c.mu.Unlock()
+		value, _ := e.value.(T)
+		return value, e.err
+	}
+	c.mu.Unlock()
+	got, err := read()
+	if err != nil && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
+		return got.value, err
+	}
+	if err != nil {
+		ends = now.Add(reportAge)
+	}
+	c.put(key, &entry{value: got.value, err: err, size: got.size + len(key) + 200, ends: ends, used: now})
+	return got.value, err
+}
+
+// lasts returns the time of a read, and the time at which its result leaves the cache.
+func lasts(now time.Time, age time.Duration) [2]time.Time { return [2]time.Time{now, now.Add(age)} }
+
+// put adds a result and removes old results, so that the cache stays within its limit.
+func (c *DetailCache) put(key string, e *entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.entries == nil {
+		c.entries = map[string]*entry{}
+	}
+	c.remove(key)
+	for k, old := range c.entries {
+		if !e.used.Before(old.ends) {
+			c.remove(k)
+		}
+	}
+	if e.size > maxBytes {
+		return
+	}
+	for c.bytes+e.size > maxBytes {
+		oldest := ""
+		for k, old := range c.entries {
+			if oldest == "" || old.used.Before(c.entries[oldest].used) {
+				oldest = k
+			}
+		}
+		c.remove(oldest)
+	}
+	c.entries[key] = e
+	c.bytes += e.size
+}
+
+func (c *DetailCache) remove(key string) {
+	if e := c.entries[key]; e != nil {
+		c.bytes -= e.size
+		delete(c.entries, key)
+	}
+}
+
+// config reads a MachineConfig.
+func (s DetailSession) config(ctx context.Context, name string, now time.Time) (*mcfgv1.MachineConfig, error) {
+	return cached(s.Cache, "mc/"+name, lasts(now, configAge), func() (result[*mcfgv1.MachineConfig], error) {
+		mc := &mcfgv1.MachineConfig{}
+		if err := s.Reader().Get(ctx, client.ObjectKey{Name: name}, mc); err != nil {
+			return result[*mcfgv1.MachineConfig]{}, fmt.Errorf("reading MachineConfig %s: %w", name, err)
+		}
+		mc.ManagedFields = nil
+		return result[*mcfgv1.MachineConfig]{mc, len(mc.Spec.Config.Raw)}, nil
+	})
+}
+
+// compared are both sides of a pair.
+type compared struct {
+	from, to review.Pool
+	// unread is the number of nodes with configs of their own whose configs differ and were not read.
+	unread int
+}
+
+// maxChangedNodes is the maximum number of nodes whose own configs are read for a comparison, two for each node.
+const maxChangedNodes = 100
+
+// pools reads two rendered configs as the sides of a comparison, with the configs of single nodes that differ. If both
+// were rendered from the table of nodes that the cluster has, no config of a single node is read.
+func (s DetailSession) pools(ctx context.Context, x pair, now time.Time) (compared, error) {
+	key := fmt.Sprintf("pools/%q/%q", x.from, x.to)
+	return cached(s.Cache, key, lasts(now, configAge), func() (result[compared], error) {
+		var none result[compared]
+		was, err := s.config(ctx, x.from.config, now)
+		is, err2 := s.config(ctx, x.to.config, now)
+		if err = errors.Join(err, err2); err != nil {
+			return none, err
+		}
+		// The result has the parsed configs, and their lineage when a difference needs it.
+		size := 4 * (len(was.Spec.Config.Raw) + len(is.Spec.Config.Raw))
+		change, err := review.NewLiveChange([2]string{x.from.pool, x.to.pool}, [2]*mcfgv1.MachineConfig{was, is})
+		if err != nil {
+			return none, err
+		}
+		changed := change.ChangedNodes()
+		if len(changed) > 1 && x.from.pool == x.to.pool {
+			table, err := s.config(ctx, machineconfig.FactName(x.to.pool), now)
+			if err != nil && !apierrors.IsNotFound(err) {
+				return none, err
+			}
+			if err == nil {
+				if from, to, ok := change.WithTable(table); ok {
+					size += 8 * len(table.Spec.Config.Raw)
+					return result[compared]{compared{from: from, to: to}, size}, nil
+				}
+			}
+		}
+		read := changed[:min(len(changed), maxChangedNodes)]
+		live := map[string]*mcfgv1.MachineConfig{}
+		for _, name := range change.ConfigsOf(read) {
+			if live[name], err = s.config(ctx, name, now); err != nil {
+				return none, err
+			}
+			size += 4 * len(live[name].Spec.Config.Raw)
+		}
+		from, to, err := change.With(read, live)
+		return result[compared]{compared{from, to, len(changed) - len(read)}, size}, err
+	})
+}
+
+// maxInputs limits the MachineConfigs of a rendered config that are read.
+const maxInputs = 500
+
+// contents reads the items of a rendered config with their origins.
+func (s DetailSession) contents(ctx context.Context, cluster *fleet.Cluster, name string,
+	now time.Time,
+) (*Contents, error) {
+	return cached(s.Cache, "contents/"+name, lasts(now, configAge), func() (result[*Contents], error) {
+		var none result[*Contents]
+		mc, err := s.config(ctx, name, now)
+		if err != nil {
+			return none, err
+		}
+		var names map[string]string
+		if raw := mc.Annotations[v1alpha1.InputsAnnotation]; raw != "" {
+			if err := json.Unmarshal([]byte(raw), &names); err != nil {
+				return none, fmt.Errorf("reading annotation %s of MachineConfig %s: %w", v1alpha1.InputsAnnotation,
+					name, err)
+			}
+		}
+		if len(names) > maxInputs {
+			return none, fmt.Errorf("reading the inputs of MachineConfig %s: it has %d, and a page reads at most %d; "+
+				"`bunsen trace %s` reads all", name, len(names), maxInputs, name)
+		}
+		live := map[string]*mcfgv1.MachineConfig{}
+		var inputs []*mcfgv1.MachineConfig
+		for input := range names {
+			of, err := s.config(ctx, input, now)
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			if err != nil {
+				return none, err
+			}
+			live[input] = of
+			inputs = append(inputs, of)
+		}
+		t, err := history.TraceRendered(mc, live, cluster.Sources,
+			poolAnnotations(cluster, v1alpha1.RenderedPool(name)))
+		if err != nil {
+			return none, err
+		}
+		c, err := ContentsOf(mc, t, inputs, s.lines(ctx, name, now))
+		if err != nil {
+			return none, err
+		}
+		size := 0
+		for _, it := range c.Items {
+			size += len(it.Kind) + len(it.Name) + len(it.Origin) + 64
+		}
+		return result[*Contents]{&c, size}, nil
+	})
+}
+
+// lines finds the lines of a repository that set the items of a rendered config, if a clone of the repository is on
+// this machine.
+func (s DetailSession) lines(ctx context.Context, name string, now time.Time) ContentLines {
+	if s.Lines == nil {
+		return ContentLines{}
+	}
+	// A note on the page contains the error.
+	lines, _ := cached(s.Cache, "lines/"+name, lasts(now, linesAge), func() (result[ContentLines], error) {
+		lines := s.Lines(ctx, name)
+		size := 0
+		for item, at := range lines.At {
+			size += len(item) + len(at) + 64
+		}
+		return result[ContentLines]{lines, size}, ctx.Err()
+	})
+	return lines
+}
+
+// poolAnnotations returns the annotations of a pool; nil if it does not exist.
+func poolAnnotations(c *fleet.Cluster, pool string) map[string]string {
+	for i := range c.Pools {
+		if c.Pools[i].Name == pool {
+			return c.Pools[i].Annotations
+		}
+	}
+	return nil
+}

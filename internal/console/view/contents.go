@@ -1,0 +1,282 @@
+package view
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/disruption"
+	"github.com/bunsen-os/bunsen/internal/inspect/history"
+	"github.com/bunsen-os/bunsen/internal/review/lineage"
+	"github.com/bunsen-os/bunsen/internal/secretmask"
+	"github.com/bunsen-os/bunsen/transpile/kinds"
+)
+
+// Contents are the items of one rendered config.
+type Contents struct {
+	// Trace says which commit requested the config, and which MachineConfigs it contains.
+	Trace history.Trace
+	// Items are the items of the config. For the config of a pool, items that nodes have from documents of their own
+	// follow, unless Unread is true.
+	Items []Item
+	// Note says why the positions of items are not known. It is empty if the caller asked for no positions, or if they
+	// are known.
+	Note string
+	// Unread is true if nodes of the pool have configs of their own, and the table of nodes on the cluster is no longer
+	// that of these configs. Their items are then in their configs alone.
+	Unread bool
+}
+
+// ContentLines are the positions of items in a repository.
+type ContentLines struct {
+	// At maps an item, such as `file /etc/motd`, to its position `file:line:col`.
+	At map[string]string
+	// Note says why positions are not known, or what differs between the config and the repository. It is empty if
+	// nothing differs.
+	Note string
+}
+
+// Item is one item of a rendered config. A program may search its texts: no text has a secret.
+type Item struct {
+	// Kind is the noun for the item's kind, such as `file` or `kernel argument`.
+	Kind string
+	// Name is the path or the name of the item. For an item without a name, Name is the value.
+	Name string
+	// Origin says which documents set the item, the last one first.
+	Origin string
+	// Nodes are the nodes of the pool that have the item from these documents, sorted. It is empty for an item of the
+	// config itself, which all nodes have for which no other entry has the item.
+	Nodes []string
+}
+
+// ContentsOf reads the items of a rendered config. The parameter inputs has the MachineConfigs of the rendered config
+// that the cluster still has. The positions of items may be empty.
+func ContentsOf(mc *mcfgv1.MachineConfig, t history.Trace, inputs []*mcfgv1.MachineConfig,
+	lines ContentLines,
+) (Contents, error) {
+	marked, err := secretmask.ParsePaths(mc.Annotations[v1alpha1.SecretPathsAnnotation])
+	if err != nil {
+		return Contents{}, fmt.Errorf("reading annotation %s of MachineConfig %s: %w", v1alpha1.SecretPathsAnnotation,
+			mc.Name, err)
+	}
+	nodes, err := v1alpha1.ParseNodeConfigs(mc.Annotations[v1alpha1.NodeConfigsAnnotation])
+	if err != nil {
+		return Contents{}, fmt.Errorf("reading MachineConfig %s: %w", mc.Name, err)
+	}
+	options := lineage.Options{Pool: t.Rendered.Pool, Mask: marked.Mask}
+	of, err := lineage.LayersOf([]*mcfgv1.MachineConfig{mc}, nil)
+	if err != nil {
+		return Contents{}, err
+	}
+	layers, err := lineage.LayersOf(inputs, nil)
+	if err != nil {
+		return Contents{}, err
+	}
+	r := reader{trace: t, texts: t.InputTexts(), options: options, base: lineage.New(layers, options)}
+	if r.table, err = tableOf(inputs, t.Rendered.Pool); err != nil {
+		return Contents{}, err
+	}
+	out := Contents{Trace: t, Note: lines.Note}
+	by := r.base
+	if mc.Annotations[v1alpha1.VariantOfAnnotation] != "" {
+		own, err := r.documents(nodeOf(mc, r.table))
+		if err != nil {
+			return Contents{}, err
+		}
+		by = lineage.New(slices.Concat(layers, own), options)
+	}
+	for _, n := range lineage.NamesOf(lineage.New(of, options)) {
+		if n.Kind == disruption.KindIgnition {
+			continue // The skipped items are the version of the format, and settings of the first boot.
+		}
+		origin := r.origin(lineage.Setters(by, n))
+		if at := lines.At[string(n.Kind)+" "+n.Shown]; at != "" {
+			origin = at + "   " + origin
+		}
+		out.Items = append(out.Items, Item{Kind: n.Noun(), Name: n.Shown, Origin: origin})
+	}
+	if nodes.IsZero() {
+		return out, nil
+	}
+	if out.Unread = r.table == nil || r.input().Changed; out.Unread {
+		return out, nil
+	}
+	own, err := r.ofNodes(slices.Sorted(maps.Keys(nodes.Nodes)))
+	out.Items = append(out.Items, own...)
+	return out, err
+}
+
+// tableOf returns the table of nodes of a pool among the inputs of its config; nil if there is none.
+func tableOf(inputs []*mcfgv1.MachineConfig, pool string) (*machineconfig.NodeTable, error) {
+	for _, mc := range inputs {
+		if machineconfig.PoolOf(mc) != pool {
+			continue
+		}
+		config, err := machineconfig.Parse(mc.Spec)
+		if err != nil {
+			return nil, fmt.Errorf("reading MachineConfig %s: %w", mc.Name, err)
+		}
+		table, err := machineconfig.ReadNodeTable(pool, config)
+		return &table, err
+	}
+	return nil, nil
+}
+
+// nodeOf returns a node of a config of single nodes; empty if the table has none of them.
+func nodeOf(mc *mcfgv1.MachineConfig, table *machineconfig.NodeTable) string {
+	if table == nil {
+		return ""
+	}
+	for node := range strings.SplitSeq(mc.Annotations[v1alpha1.VariantNodesAnnotation], ",") {
+		if _, has := table.Nodes[node]; has {
+			return node
+		}
+	}
+	return ""
+}
+
+// reader describes which documents set the items of a pool's config, and of the configs of its nodes.
+type reader struct {
+	trace   history.Trace
+	texts   map[string]string
+	options lineage.Options
+	// base are the MachineConfigs of the pool, without the documents of single nodes.
+	base *lineage.Lineage
+	// table is nil if the cluster has no table of the pool's nodes.
+	table *machineconfig.NodeTable
+}
+
+// documents returns the documents of a node.
+func (r reader) documents(node string) ([]lineage.Layer, error) {
+	if r.table == nil || node == "" {
+		return nil, nil
+	}
+	return lineage.LayersOfDocuments(*r.table, node)
+}
+
+// ofNodes returns the items that nodes have from documents of their own. Nodes with the same item from the same
+// documents have one entry.
+func (r reader) ofNodes(nodes []string) ([]Item, error) {
+	var out []Item
+	type key struct{ kind, name, origin string }
+	at := map[key]int{}
+	for _, node := range nodes {
+		layers, err := r.documents(node)
+		if err != nil {
+			return nil, err
+		}
+		own := lineage.New(layers, r.options)
+		for _, n := range lineage.NamesOf(own) {
+			if n.Kind == disruption.KindIgnition {
+				continue
+			}
+			origin := r.origin(slices.Concat(lineage.Setters(r.base, n), lineage.Setters(own, n)))
+			k := key{n.Noun(), n.Shown, origin}
+			i, known := at[k]
+			if !known {
+				i = len(out)
+				at[k] = i
+				out = append(out, Item{Kind: k.kind, Name: k.name, Origin: origin})
+			}
+			out[i].Nodes = append(out[i].Nodes, node)
+		}
+	}
+	return out, nil
+}
+
+// input returns the input of the config that stores the table of nodes.
+func (r reader) input() history.TraceInput {
+	for _, in := range r.trace.Inputs {
+		if in.Name == machineconfig.FactName(r.trace.Rendered.Pool) {
+			return in
+		}
+	}
+	return history.TraceInput{}
+}
+
+// origin describes the documents that set an item, the last one first.
+func (r reader) origin(layers []lineage.Layer) string {
+	if len(layers) == 0 {
+		switch {
+		case len(r.trace.Inputs) == 0:
+			return "not recorded"
+		case len(r.texts) < len(r.trace.Inputs):
+			return "not known: a MachineConfig of this config is gone or changed"
+		}
+		return "the controller's defaults, or a MachineConfig that has changed since"
+	}
+	var out []string
+	for i := len(layers) - 1; i >= 0; i-- {
+		out = append(out, r.text(layers[i]))
+	}
+	return strings.Join(out, ", in place of ")
+}
+
+// text names a document with its files.
+func (r reader) text(l lineage.Layer) string {
+	if !l.OfNode {
+		return r.texts[l.Name]
+	}
+	in := r.input()
+	files := []string{l.Source}
+	if l.Source == "" { // An earlier version of the controller wrote the table.
+		files = []string{"a document of " + in.Name}
+	}
+	table := path.Join("pools", r.trace.Rendered.Pool, kinds.NodeFactsFile)
+	if l.Facts && slices.Contains(in.Files, table) {
+		files = append(files, table)
+	}
+	text := l.Name + "   " + strings.Join(files, ", ")
+	if in.Changed {
+		text += "   (changed since)"
+	}
+	return text
+}
+
+// ContentMatch is an item of one or several rendered configs that matches a search.
+type ContentMatch struct {
+	Kind, Name string
+	// In has the configs that have the item.
+	In []Holder
+}
+
+// Holder is a rendered config that has an item, with the item's origin there.
+type Holder struct {
+	Config, Origin string
+	// Nodes are those of Item.
+	Nodes []string
+}
+
+// SearchContents returns the items whose kind and name contain a text, in any case. Search returns at most a number of
+// them, and how many more there are.
+func SearchContents(all []Contents, text string, most int) (found []ContentMatch, more int) {
+	type key struct{ kind, name string }
+	at := map[key]int{}
+	text = strings.ToLower(text)
+	for _, c := range all {
+		for _, it := range c.Items {
+			if !strings.Contains(strings.ToLower(it.Kind+" "+it.Name), text) {
+				continue
+			}
+			k := key{it.Kind, it.Name}
+			i, known := at[k]
+			if !known {
+				i = len(found)
+				at[k] = i
+				found = append(found, ContentMatch{Kind: it.Kind, Name: it.Name})
+			}
+			found[i].In = append(found[i].In, Holder{c.Trace.Rendered.Name, it.Origin, it.Nodes})
+		}
+	}
+	if len(found) > most {
+		return found[:most], len(found) - most
+	}
+	return found, 0
+}

@@ -1,0 +1,249 @@
+package view
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/bunsen-os/bunsen/api/safetext"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+)
+
+const (
+	// longestQuery and shortestQuery limit the length of the text that a user searches for, in bytes.
+	longestQuery, shortestQuery = 200, 2
+	// mostSearched is the maximum number of configs that a search reads, and mostFound is the maximum number of matches
+	// of each kind that it lists.
+	mostSearched, mostFound = 60, 100
+)
+
+// place is a config that a search reads.
+type place struct {
+	// name is the name of the config, and row is the config of its pool: for the config of single nodes, another one.
+	name   string
+	row    *fleet.RenderedRow
+	target bool
+	// nodes are the nodes that run the config now, or a config of their own that belongs to it.
+	nodes map[string]bool
+}
+
+// Search returns the page with all items, nodes, pools and commits that contain a text.
+func (s DetailSession) Search(ctx context.Context, query string, now time.Time) (SearchPage, error) {
+	query = strings.TrimSpace(safetext.Strip(query))
+	p := SearchPage{Query: query}
+	switch {
+	case query == "":
+		return p, nil
+	case len(query) < shortestQuery || len(query) > longestQuery:
+		p.Query = query[:min(len(query), longestQuery)]
+		p.Notes = append(p.Notes, fmt.Sprintf("A search has %d to %d bytes.", shortestQuery, longestQuery))
+		return p, nil
+	}
+	c, err := s.Cluster(ctx)
+	if err != nil {
+		return p, err
+	}
+	p.Others = others(&c, strings.ToLower(query))
+	f := fleet.New(c, now)
+	places := searched(f)
+	byName := map[string]place{}
+	var all []Contents
+	for i := 0; i < len(places); i++ {
+		if i == mostSearched {
+			p.Notes = append(p.Notes, fmt.Sprintf("The cluster has %d configs that pools should run or nodes run; "+
+				"this search read the %d that the most nodes run.", len(places), mostSearched))
+			break
+		}
+		x := places[i]
+		of, err := s.contents(ctx, &c, x.name, now)
+		switch note := deniedNote(err, "MachineConfigs", "items of configs", configViewerRole); {
+		case note != "":
+			p.Notes = append(p.Notes, note)
+			return p, nil
+		case err != nil && (apierrors.IsTimeout(err) || errors.Is(err, ctx.Err())):
+			return p, err
+		case err != nil:
+			p.Notes = append(p.Notes, "not searched: "+err.Error())
+			continue
+		}
+		all = append(all, *of)
+		byName[x.name] = x
+		if of.Unread {
+			places = append(places, variantsOf(x)...)
+		}
+	}
+	found, more := SearchContents(all, query, mostFound)
+	if more > 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("%d more items match; write more of the name.", more))
+	}
+	for _, m := range found {
+		p.Items = append(p.Items, foundItem(m, byName))
+	}
+	return p, nil
+}
+
+// foundItem adds the pools, nodes and commits to a match.
+func foundItem(m ContentMatch, places map[string]place) FoundItem {
+	out := FoundItem{Kind: m.Kind, Name: m.Name}
+	overridden := map[string]map[string]bool{} // config → nodes with documents of their own for the item
+	for _, h := range m.In {
+		for _, node := range h.Nodes {
+			if overridden[h.Config] == nil {
+				overridden[h.Config] = map[string]bool{}
+			}
+			overridden[h.Config][node] = true
+		}
+	}
+	for _, h := range m.In {
+		x := places[h.Config]
+		of := FoundConfig{
+			Config: x.row.Name, Pool: x.row.Pool, Target: x.target, Of: h.Nodes, Origin: h.Origin,
+			Commit: x.row.CommitText(),
+		}
+		switch {
+		case len(h.Nodes) == 0:
+			for node := range x.nodes {
+				if !overridden[h.Config][node] {
+					of.Nodes++
+				}
+			}
+		default:
+			for _, node := range h.Nodes {
+				if x.nodes[node] {
+					of.Nodes++
+				}
+			}
+		}
+		if x.name != x.row.Name {
+			of.Of = slices.Sorted(maps.Keys(x.nodes))
+		}
+		out.In = append(out.In, of)
+	}
+	return out
+}
+
+// searched returns the configs that pools should run and that nodes run, the config with the most nodes first. The
+// configs of single nodes count as the config of the pool to which they belong.
+func searched(f *fleet.Fleet) []place {
+	byName := map[string]*place{}
+	at := func(name string) *place {
+		if byName[name] == nil {
+			byName[name] = newPlace(f, name)
+		}
+		return byName[name]
+	}
+	for _, v := range f.PoolByName {
+		if v.Facts.Target != "" {
+			at(v.TargetConfig()).target = true
+		}
+		for i := range v.Rows {
+			if current := v1alpha1.ConfigName(v.Rows[i].Current); current != "" {
+				at(f.ConfigOfPool(v, current, v.Rows[i].Name)).nodes[v.Rows[i].Name] = true
+			}
+		}
+	}
+	return inOrder(byName)
+}
+
+func newPlace(f *fleet.Fleet, name string) *place {
+	p := &place{name: name, row: f.Config(name), nodes: map[string]bool{}}
+	p.row.Pool = cmp.Or(p.row.Pool, v1alpha1.RenderedPool(name))
+	return p
+}
+
+func inOrder(byName map[string]*place) []place {
+	var out []place
+	for _, x := range byName {
+		out = append(out, *x)
+	}
+	slices.SortFunc(out, func(a, b place) int {
+		return cmp.Or(cmp.Compare(len(b.nodes), len(a.nodes)), cmp.Compare(a.name, b.name))
+	})
+	return out
+}
+
+// variantsOf returns the configs of single nodes that belong to the config of a pool and that nodes run now.
+func variantsOf(of place) []place {
+	byName := map[string]*place{}
+	for node := range of.nodes {
+		own := of.row.Nodes.Of(node)
+		if own == of.row.Nodes.Base {
+			continue
+		}
+		if byName[own] == nil {
+			byName[own] = &place{name: own, row: of.row, target: of.target, nodes: map[string]bool{}}
+		}
+		byName[own].nodes[node] = true
+	}
+	return inOrder(byName)
+}
+
+// others returns the nodes, pools and commits that contain a text in lower case.
+func others(c *fleet.Cluster, query string) []FoundList {
+	has := func(texts ...string) bool {
+		return slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(strings.ToLower(t), query) })
+	}
+	nodes, pools, commits := FoundList{Kind: "node"}, FoundList{Kind: "pool"}, FoundList{Kind: "commit"}
+	add := func(l *FoundList, f Found) {
+		if len(l.Found) == mostFound {
+			l.More++
+			return
+		}
+		l.Found = append(l.Found, f)
+	}
+	for i := range c.Pools {
+		if has(c.Pools[i].Name) {
+			add(&pools, Found{Name: c.Pools[i].Name})
+		}
+	}
+	for i := range c.Nodes {
+		if has(c.Nodes[i].Name) {
+			add(&nodes, Found{Name: c.Nodes[i].Name})
+		}
+	}
+	seen := map[string]bool{}
+	for i := range c.Sources {
+		for _, h := range c.Sources[i].Status.History {
+			for pool, config := range h.Pools {
+				seen[pool+" "+config] = true
+			}
+			if has(h.Subject, h.Author, h.Revision) {
+				addCommit(&commits, h, add)
+			}
+		}
+	}
+	for _, r := range c.Rendered {
+		if r.VariantOf == "" && !seen[r.Pool+" "+r.Name] && has(r.Subject, r.Author, r.Revision) {
+			add(&commits, Found{Name: fleet.ShortRevision(r.Revision), Text: r.Subject + "   " + r.Author +
+				"   pool " + r.Pool, Pool: r.Pool, Config: r.Name})
+		}
+	}
+	return slices.DeleteFunc([]FoundList{pools, nodes, commits}, func(l FoundList) bool {
+		return len(l.Found) == 0
+	})
+}
+
+// addCommit adds a commit to the matches, once for each pool of the commit.
+func addCommit(commits *FoundList, h v1alpha1.HistoryEntry, add func(*FoundList, Found)) {
+	var pools []string
+	for pool := range h.Pools {
+		pools = append(pools, pool)
+	}
+	slices.Sort(pools)
+	for _, pool := range pools {
+		add(commits, Found{Name: fleet.ShortRevision(h.Revision), Text: h.Subject + "   " + h.Author + "   pool " +
+			pool, Pool: pool, Config: h.Revision})
+	}
+	if len(pools) == 0 {
+		add(commits, Found{Name: fleet.ShortRevision(h.Revision), Text: h.Subject + "   " + h.Author})
+	}
+}

@@ -1,0 +1,107 @@
+package view
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"html"
+	"slices"
+	"strings"
+)
+
+// Region is an element of a page with an id of its own. A browser replaces the whole region, or only some of its parts.
+type Region struct {
+	// ID is the value of the element's attribute `id`. It is unique in a page.
+	ID string
+	// Open is the HTML up to the first part. It begins with the element's start tag, whose first attribute is `id`.
+	Open string
+	// Parts are elements inside of the region that can change alone.
+	Parts []Region
+	// Close is the HTML after the last part, with the end tag.
+	Close string
+}
+
+// HTML returns the whole element.
+func (r Region) HTML() string {
+	var b strings.Builder
+	r.write(&b)
+	return b.String()
+}
+
+func (r Region) write(b *strings.Builder) {
+	b.WriteString(r.Open)
+	for _, p := range r.Parts {
+		p.write(b)
+	}
+	b.WriteString(r.Close)
+}
+
+// ChangedRegions returns the smallest regions that turn the page before into the page after. Both have the same regions
+// at the top, in the same order; if only the new page has a top region, Changed returns the region. If only the old
+// page has it, Changed does not return it.
+func ChangedRegions(before, after []Region) []Region {
+	var out []Region
+	for i := range after {
+		at := slices.IndexFunc(before, func(r Region) bool { return r.ID == after[i].ID })
+		if at < 0 {
+			out = append(out, after[i])
+			continue
+		}
+		out = appendChanged(out, &before[at], &after[i])
+	}
+	return out
+}
+
+// appendChanged appends what changed in one region: the region itself if its own HTML or the list of its parts changed,
+// else its parts.
+func appendChanged(out []Region, before, after *Region) []Region {
+	sameParts := slices.EqualFunc(before.Parts, after.Parts, func(a, b Region) bool { return a.ID == b.ID })
+	if before.Open != after.Open || before.Close != after.Close || !sameParts {
+		return append(out, *after)
+	}
+	for i := range after.Parts {
+		out = appendChanged(out, &before.Parts[i], &after.Parts[i])
+	}
+	return out
+}
+
+// SwapRegions returns the regions as HTML with htmx's attribute `hx-swap-oob`, so that htmx puts each in place of the
+// element with its id.
+func SwapRegions(regions []Region) string {
+	var b strings.Builder
+	for _, r := range regions {
+		attribute := `id="` + html.EscapeString(r.ID) + `"`
+		open := strings.Replace(r.Open, attribute, attribute+` hx-swap-oob="true"`, 1)
+		Region{Open: open, Parts: r.Parts, Close: r.Close}.write(&b)
+	}
+	return b.String()
+}
+
+// digestBytes is the length of the digest of one region. An attacker needs 2^48 tries for a wrong match, and a wrong
+// match shows only an earlier state.
+const digestBytes = 12
+
+// RegionDigest returns a short text by which Since recognizes the regions at the top that did not change.
+func RegionDigest(regions []Region) string {
+	digests := make([]string, len(regions))
+	for i, r := range regions {
+		digests[i] = r.digest()
+	}
+	return strings.Join(digests, ".")
+}
+
+func (r Region) digest() string {
+	sum := sha256.Sum256([]byte(r.HTML()))
+	return base64.RawURLEncoding.EncodeToString(sum[:digestBytes])
+}
+
+// RegionsSince returns the regions at the top that are not in a page with this digest. The digest may be any text.
+func RegionsSince(digest string, after []Region) []Region {
+	var out []Region
+	known := strings.Split(digest, ".")
+	for _, r := range after {
+		if !slices.Contains(known, r.digest()) {
+			out = append(out, r)
+		}
+	}
+	return out
+}

@@ -1,0 +1,179 @@
+package disruption_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bunsen-os/bunsen/internal/disruption"
+)
+
+var update = flag.Bool("update", false, "write docs/disruption.md from the table")
+
+// TestTheDocsShowTheTable keeps docs/disruption.md what the code does.
+func TestTheDocsShowTheTable(t *testing.T) {
+	file := filepath.Join("..", "..", "docs", "disruption.md")
+	want := page(disruption.Default())
+	if *update {
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("docs/disruption.md is not the table (-table +file); run `go test ./policy -update`:\n%s", diff)
+	}
+}
+
+func page(p disruption.Policy) string {
+	var b strings.Builder
+	b.WriteString(`# What a change costs a node
+
+<!-- Written by the tests of package policy from the table in internal/disruption/table.go: go test ./internal/disruption -update -->
+
+For authors and reviewers of configs. You get the cost of each change on a running node, and rules
+to lower it.
+
+A node applies a new config in place if it can. The *node disruption policy* decides for each file
+and unit what that costs. It has the rules below. Your rules are in ` + "`MachineConfiguration cluster`" + `
+(` + "`spec.nodeDisruptionPolicy`" + `): a rule for the same path or name replaces the one below.
+
+## Look up the default policy
+
+- A rule for a directory covers everything below it. If several do, the longest path decides. A path
+  with a trailing slash means the directory: it covers no file of that name. A rule for ` + "`/`" + ` covers
+  nothing.
+- **What no rule covers reboots the node**, after a drain. So does every change of the OS image,
+  kernel arguments, kernel type and extensions.
+- If any part of an update reboots, the daemon only reboots. Otherwise it runs each action, in the
+  order of the changes and of each rule's list, with repetitions. If an action is a drain, it comes
+  first.
+- A file with the same bytes, mode and owner costs nothing, in any encoding. Another spelling of its path
+  costs nothing either, if it leads through a link that systems with a merged /usr have: ` + "`/lib/x`" + `
+  is ` + "`/usr/lib/x`" + `.
+- Directories and links follow the rules of their path, as files do. Users and groups have one rule,
+  ` + "`sshkey`" + `.
+
+| Changed | What happens | Disruption |
+|---|---|---|
+`)
+	row := func(what string, actions []disruption.Action) {
+		var words []string
+		worst := disruption.None
+		for _, a := range actions {
+			words = append(words, a.String())
+			worst = max(worst, a.Disruption())
+		}
+		text, level := strings.Join(words, ", "), worst.String()
+		if actions[0].Type == disruption.ActionSpecial {
+			text, level = "Reload crio.service; a drain first unless the change is safe (below)", "reload or drain"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", what, text, level)
+	}
+	for _, r := range p.Files {
+		row("`"+r.Name+"`", r.Actions)
+	}
+	for _, r := range p.Units {
+		row("unit `"+r.Name+"`", r.Actions)
+	}
+	row("users (SSH keys, passwords and everything else) and groups", p.SSHKey)
+	row("anything else", []disruption.Action{{Type: disruption.ActionReboot}})
+	fmt.Fprintf(&b, "| %s | %s | %s |\n", "disks, filesystems, raid, luks, Ignition's `kernelArguments` and its own "+
+		"section `ignition`", "nothing: only new nodes get it", disruption.None)
+	b.WriteString(`
+A change of ` + "`" + disruption.RegistriesConf + "`" + ` or of a file ` + "`*.conf`" + ` below
+` + "`/etc/containers/registries.conf.d`" + ` is safe if every running pod still gets the same image. Bunsen
+compares what all these files of the config say together:
+
+- it only appends to ` + "`unqualified-search-registries`" + ` of ` + "`registries.conf`" + `;
+- in a drop-in, it changes nothing but ` + "`[[registry]]`" + ` tables;
+- it removes no registry, and changes one only by new mirrors;
+- every new mirror, and every mirror of a new registry, is for digests only
+  (` + "`pull-from-mirror = \"digest-only\"`" + ` or ` + "`mirror-by-digest-only`" + `).
+
+Disruptions in rising order: none, daemon-reload, reload, restart, drain, reboot. An update has the
+disruption of its worst action.
+
+`)
+	b.WriteString(`## Rules that avoid reboots
+
+If a change reboots nodes only because no rule covers it, ` + "`bunsen diff`" + ` and the comment of a pull
+request print these rules, ready to paste. Rules have no effect until the MachineConfiguration has
+them. Each service must exist on every node: an action for a missing unit fails the update. Only the
+reload of crio.service is skipped on a node without CRI-O, because the default policy has it.
+
+The review does not offer the first three rules for a removed file, because its settings stay until
+the next boot.
+
+| Changed | What happens | What to know |
+|---|---|---|
+`)
+	for _, r := range disruption.WellKnown() {
+		var words []string
+		for _, a := range r.Actions {
+			words = append(words, a.String())
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", r.Name, strings.Join(words, ", "), r.Note)
+	}
+	b.WriteString(`
+The review also offers ` + "`DaemonReload` and `Restart`" + ` for two kinds of units:
+
+- An enabled service or timer whose text is in the config. Exceptions are templates, services of
+  systemd, the message bus, the daemon itself, and removed units. So are units with
+  ` + "`DefaultDependencies=no`, `RefuseManualStart=`, `RefuseManualStop=` or `ConditionFirstBoot=`" + `.
+- Drop-ins of ` + "`kubelet.service`, `crio.service` and `containerd.service`" + `, unless the config disables
+  or masks the unit.
+
+## What a running node does not take
+
+Some changes need a first boot. They **block nothing**: new nodes get them, existing nodes keep
+their state, and every report says so (*existing nodes will not get this*):
+
+- disks, filesystems and the units that mount them, raid, luks;
+- Ignition's own ` + "`kernelArguments`" + ` and its section ` + "`ignition`" + `: certificate authorities, proxies,
+  timeouts;
+- how Ignition creates an account (` + "`system`, `noCreateHome`, `noLogInit`, `noUserGroup`" + `).
+
+The daemon **refuses** these changes, and applies nothing of the update until they are gone:
+
+| Refused | Why |
+|---|---|
+| a change of FIPS mode | The kernel decides it on first boot |
+| the file ` + "`" + disruption.ForceFile + "`" + ` | It makes a daemon skip its checks |
+| a user who had a key or a password and would have neither | Its owner could not log in. Removing the whole entry is allowed |
+| a password of a group | Only a first boot sets it |
+| another uid or gid, or another ` + "`homeDir`" + `, of an account that the config had before | Its files would have no owner, or stay behind |
+| ` + "`shouldExist: false`" + ` for root | |
+| what no machine can have: a file below a file; one path twice; a path of the daemon; a name over 245 bytes; an invalid account name or home directory; owners and groups that the config removes | ` + "`bunsen validate`" + ` and the renderer refuse it too, so that no rollout begins with it |
+
+Some refusals depend on the host alone. Only the node's daemon decides them, and this list is
+complete:
+
+| Checked on the node | A node refuses the config if |
+|---|---|
+| accounts | a user or group that the config names and does not create is missing; an account has another number, or comes with the image; only the node knows a home directory, and it does not allow the keys |
+| paths | a link, a directory or a file may not replace what is at its path; the config appends to something that is no file; a hard link has no target; a link of the node makes two paths one |
+| system | the OS cannot change its image, kernel arguments, kernel type or extensions; a new machine was installed without FIPS mode |
+
+` + "`bunsen diff`" + ` lists the parts of a change that only the node can check.
+
+The annotation ` + "`" + disruption.InPlaceAnnotation + `: openshift` + "`" + ` on ` + "`MachineConfiguration cluster`" + ` gives nodes the
+limits of OpenShift. They then refuse any change of these:
+
+- directories, and links (except the removal of all);
+- groups, and users other than core;
+- storage layout and Ignition's ` + "`kernelArguments`" + `;
+- appended files.
+
+` + "`spec.irreconcilableValidationOverrides`" + ` allows changes of disks, filesystems and raid.
+`)
+	return b.String()
+}

@@ -1,0 +1,94 @@
+package download
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// Layer is the file of an artifact.
+type Layer struct {
+	// Digest and Size are those of the bytes in the registry.
+	Digest string `json:"digest"`
+	Size   int64  `json:"size"`
+}
+
+// digestForm matches the digests of layers.
+var digestForm = regexp.MustCompile(`^(sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})$`)
+
+// LayerOf returns the only layer of a manifest. The error says why the manifest is none of a file.
+func LayerOf(manifest []byte) (Layer, error) {
+	var is struct {
+		Layers    []Layer           `json:"layers"`
+		Manifests []json.RawMessage `json:"manifests"`
+	}
+	if json.Unmarshal(manifest, &is) != nil {
+		return Layer{}, errors.New("the registry sends a manifest that is not JSON")
+	}
+	switch {
+	case len(is.Manifests) > 0:
+		return Layer{}, errors.New("the digest names an index of several manifests: name the digest of the manifest " +
+			"for the machines' platform")
+	case len(is.Layers) != 1:
+		return Layer{}, fmt.Errorf("the artifact has %d layers, and a file is the only layer of its artifact: push "+
+			"the file alone, for example with `oras push`", len(is.Layers))
+	case !digestForm.MatchString(is.Layers[0].Digest):
+		return Layer{}, errors.New("the digest of the layer is not sha256:HEX or sha512:HEX")
+	}
+	return is.Layers[0], nil
+}
+
+// Challenge is what a registry demands from an anonymous request.
+type Challenge struct {
+	// Scheme is basic or bearer, in lower case.
+	Scheme string
+	// Parameters are the parameters by their names in lower case.
+	Parameters map[string]string
+}
+
+// challengeParameter matches a parameter of a challenge.
+var challengeParameter = regexp.MustCompile(`([a-zA-Z_]+)=(?:"([^"]*)"|([^\s,"]+))`)
+
+// ParseChallenge reads a header like `Bearer realm="https://…",service="…"`.
+func ParseChallenge(header string) Challenge {
+	scheme, rest, _ := strings.Cut(strings.TrimSpace(header), " ")
+	c := Challenge{strings.ToLower(scheme), map[string]string{}}
+	for _, m := range challengeParameter.FindAllStringSubmatch(rest, -1) {
+		c.Parameters[strings.ToLower(m[1])] = m[2] + m[3]
+	}
+	return c
+}
+
+// TokenURL returns the address that gives a token to read a repository.
+func (c Challenge) TokenURL(repository string) (*url.URL, error) {
+	realm, err := url.Parse(c.Parameters["realm"])
+	if err != nil || realm.Scheme != "https" || realm.Host == "" || realm.User != nil {
+		return nil, errors.New("the registry names a token service without https")
+	}
+	query := realm.Query()
+	if service := c.Parameters["service"]; service != "" {
+		query.Set("service", service)
+	}
+	query.Set("scope", "repository:"+repository+":pull")
+	realm.RawQuery = query.Encode()
+	return realm, nil
+}
+
+// ReadToken reads the answer of a token service.
+func ReadToken(answer io.Reader) (string, error) {
+	var is struct {
+		Token       string `json:"token"`
+		AccessToken string `json:"access_token"`
+	}
+	if json.NewDecoder(answer).Decode(&is) != nil || is.Token == "" && is.AccessToken == "" {
+		return "", errors.New("the answer has no token")
+	}
+	if is.Token != "" {
+		return is.Token, nil
+	}
+	return is.AccessToken, nil
+}

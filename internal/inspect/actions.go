@@ -1,0 +1,491 @@
+package inspect
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/bunsen-os/bunsen/api/safetext"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+)
+
+const (
+	// mostAdvised limits the nodes for which one answer has commands.
+	mostAdvised = 3
+	// slowDrain is how long a drain that no disruption budget delays may take before a user has to check it.
+	slowDrain = 10 * time.Minute
+	// forceFile is the path of a file on a node. If it exists, the daemon applies the complete config again.
+	forceFile = "/run/machine-config-daemon-force"
+)
+
+// verdictActions are the commands after a rollout was halted or reverted: fixes for the failed nodes, then a retry.
+func verdictActions(f *fleet.Fleet, v *fleet.Pool) []string {
+	failed, config := failedNodes(f, v), v.Decision.Record.Config
+	retry := "bunsen retry pool/" + v.Object.Name
+	if v.Decision.Record.ChangesSecrets() { // The commit is the same as before.
+		return append(undoSecrets(f, v), fleet.Alternative("the secrets are not the cause", retry))
+	}
+	if well := recovered(f, failed); well != "" && v.Decision.Record.Verdict == v1alpha1.RolloutHalted {
+		return []string{retry + "   # " + well}
+	}
+	var out, names []string
+	for _, n := range failed[:min(len(failed), mostAdvised)] {
+		do, isCommit := failedNodeActions(f, v, n)
+		if out = append(out, do...); isCommit {
+			names = append(names, n.Node)
+		}
+	}
+	if len(failed) > 0 && len(names) == 0 {
+		return append(out, retry)
+	}
+	return append(append(undo(f, v, config), out...), fleet.Alternative(causeGone(names), retry))
+}
+
+// ownTarget is the config that a node gets from the recorded rollout of its pool, which may be the node's own.
+func ownTarget(v *fleet.Pool, node string) string {
+	return v.Facts.Care.NodeConfigs.Own(v.Decision.Record.Target(), node)
+}
+
+// recovered returns a text that says that the nodes that failed the config run it by now; "" if one does not, or if
+// nothing is known of a node.
+func recovered(f *fleet.Fleet, failed []v1alpha1.FailedNode) string {
+	var names []string
+	for _, n := range failed {
+		row, v := f.Find(n.Node)
+		if v == nil || row.Step == fleet.StepFailed || fleet.IsSilent(f, n.Node) ||
+			row.Current != ownTarget(v, n.Node) {
+			return ""
+		}
+		names = append(names, n.Node)
+	}
+	switch len(names) {
+	case 0:
+		return ""
+	case 1:
+		return names[0] + " has recovered, and runs the config"
+	}
+	return fleet.Names(names, mostAdvised) + " have recovered, and run the config"
+}
+
+// failedNodes are the nodes that failed the config of a halted or reverted rollout. The record of an older controller
+// does not name the failed nodes.
+func failedNodes(f *fleet.Fleet, v *fleet.Pool) []v1alpha1.FailedNode {
+	r := v.Decision.Record
+	if len(r.Failed) > 0 || r.Gate != "" {
+		return r.Failed
+	}
+	var failed []v1alpha1.FailedNode
+	for _, row := range v.Rows {
+		if row.Step == fleet.StepFailed && row.Desired == ownTarget(v, row.Name) || fleet.IsSilent(f, row.Name) {
+			failed = append(failed, v1alpha1.FailedNode{Node: row.Name, Cause: FailureCause(f, row)})
+		}
+	}
+	return failed
+}
+
+// failedNodeActions are the commands for a node that failed the config of its pool. isCommit is true if the commit may
+// be the cause.
+func failedNodeActions(f *fleet.Fleet, v *fleet.Pool, n v1alpha1.FailedNode) (do []string, isCommit bool) {
+	config := ownTarget(v, n.Node)
+	row, _ := f.Find(n.Node)
+	cause := n.Cause
+	// An older daemon does not report this cause.
+	if row.Desired == config && FailureCause(f, row) == v1alpha1.FailureNoConfig {
+		cause = v1alpha1.FailureNoConfig
+	}
+	switch {
+	case cause == v1alpha1.FailureLost && fleet.Node(f, n.Node) == nil: // A user has deleted the Node.
+		return nil, false
+	case cause == v1alpha1.FailureLost:
+		return notReadyCommands(f, n.Node), false
+	case cause == v1alpha1.FailureNoConfig && fleet.HasConfig(f, config): // The config was created again.
+		return nil, false
+	case blamesCommit(cause):
+		return nil, true
+	}
+	return hostActions(f, v, row, cause), false
+}
+
+// causeGone returns a text that says when a retry helps although a commit caused the failure.
+func causeGone(nodes []string) string {
+	switch len(nodes) {
+	case 0:
+		return "the cause is gone"
+	case 1:
+		return "the cause on " + nodes[0] + " is gone"
+	}
+	return "the causes on the nodes are gone"
+}
+
+// blamesCommit reports whether the commit of a config may be the cause of a node's failure.
+func blamesCommit(cause v1alpha1.FailureCause) bool {
+	switch cause {
+	case v1alpha1.FailureHost, v1alpha1.FailureDiskFull, v1alpha1.FailureDrift, v1alpha1.FailureNoConfig,
+		v1alpha1.FailureNoAccess,
+		v1alpha1.FailureLost, v1alpha1.FailureUnsafePath, v1alpha1.FailureDrain, v1alpha1.FailureUncordon:
+		return false
+	}
+	return true
+}
+
+// blamedConfig returns the config of a pool that nodes failed because of its commit, or "".
+func blamedConfig(f *fleet.Fleet, v *fleet.Pool) string {
+	r := v.Decision.Record
+	if r.Verdict != "" {
+		for _, n := range r.Failed {
+			if blamesCommit(n.Cause) {
+				return r.Config
+			}
+		}
+		if len(r.Failed) == 0 {
+			return r.Config
+		}
+	}
+	for _, row := range v.Rows {
+		if row.Step == fleet.StepFailed && row.Current != row.Desired && row.Desired != fleet.HealthyConfig(v) &&
+			blamesCommit(FailureCause(f, row)) {
+			return row.Desired
+		}
+	}
+	return ""
+}
+
+// troubleActions are the commands for the nodes of a pool that need a user. If all nodes continue by themselves, there
+// are no commands. All nodes without a daemon have the same commands.
+func troubleActions(f *fleet.Fleet, v *fleet.Pool) []string {
+	var out, lacking []string
+	n := 0
+	for _, row := range v.Rows {
+		do := nodeActions(f, v, row)
+		switch {
+		case len(do) == 0:
+		case slices.Equal(do, daemonCommands(row.Name)):
+			lacking = append(lacking, row.Name)
+		default:
+			if n++; n <= mostAdvised {
+				out = append(out, do...)
+			}
+		}
+	}
+	if len(lacking) > 0 {
+		out = append(out, daemonCommands(lacking...)...)
+	}
+	if n > mostAdvised {
+		out = append(out, fmt.Sprintf("bunsen get nodes   # %d more nodes need attention", n-mostAdvised))
+	}
+	return out
+}
+
+// nodeActions are the commands for one node, independently of its pool. If the node continues by itself, there are no
+// commands.
+func nodeActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow) []string {
+	n := fleet.Node(f, row.Name)
+	if n == nil {
+		return nil
+	}
+	facts := poolstate.ReadNode(n)
+	switch report := fleet.DrainReport(f, row); {
+	case fleet.IsSilent(f, row.Name) && !fleet.MayReturn(row, facts.Health, f.Now):
+		return notReadyCommands(f, row.Name)
+	case facts.State == "":
+		return daemonCommands(row.Name)
+	case distrusts(facts):
+		return []string{trustAction(v)}
+	case row.Step == fleet.StepFailed:
+		return failureActions(f, v, row, FailureCause(f, row))
+	case len(heldUp(report)) > 0:
+		return budgetActions(heldUp(report))
+	case row.Step == fleet.StepDraining && report != nil && f.Now.Sub(drainBegan(facts, report)) > slowDrain &&
+		describeFirst(report) != "":
+		return []string{describeFirst(report)}
+	case facts.Cordon.ByAdministrator():
+		return []string{"kubectl uncordon " + row.Name}
+	case facts.Health.Trouble != "" && !fleet.MayReturn(row, facts.Health, f.Now):
+		return notReadyCommands(f, row.Name)
+	case row.Cause == poolstate.CauseGate:
+		return gateActions(f, v)
+	}
+	return nil
+}
+
+// drainActions are the commands for a drain that takes too long. Without a report, the controller does not drain.
+func drainActions(node string, report *v1alpha1.DrainReport) []string {
+	switch {
+	case len(heldUp(report)) > 0:
+		return budgetActions(heldUp(report))
+	case describeFirst(report) != "":
+		return []string{describeFirst(report)}
+	}
+	return []string{findController + node}
+}
+
+// findController helps if the controller does not do what the daemon of a node requests. The name of the node follows.
+const findController = "kubectl -n bunsen-system get pods,leases   # does machine-config-controller run? Its log names "
+
+// describeFirst is the command that shows why the first pod of a drain has not ended; "" if the report has no pod.
+func describeFirst(report *v1alpha1.DrainReport) string {
+	if report == nil || len(report.Pods) == 0 {
+		return ""
+	}
+	return ofNamespaced("describe", "pod", report.Pods[0].Pod)
+}
+
+// drainBegan is when the first drain of a node for its desired config began.
+func drainBegan(n poolstate.Node, report *v1alpha1.DrainReport) time.Time {
+	if n.Drains.For == n.Config.Desired && n.Drains.First.Before(report.Started.Time) {
+		return n.Drains.First
+	}
+	return report.Started.Time
+}
+
+// failureActions are the commands for a node whose daemon reports a failure.
+func failureActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1alpha1.FailureCause) []string {
+	retry, halted := "bunsen retry node/"+row.Name, false
+	if v.Decision.Record.Verdict != "" && ownTarget(v, row.Name) == row.Desired {
+		retry, halted = "bunsen retry pool/"+v.Object.Name, true // A retry of only this node leaves the rollout halted.
+	}
+	switch {
+	case !blamesCommit(cause) && halted && cause != v1alpha1.FailureNoConfig:
+		return append(hostActions(f, v, row, cause), retry)
+	case !blamesCommit(cause):
+		return hostActions(f, v, row, cause)
+	case cause == v1alpha1.FailureRefused && !halted:
+		return undo(f, v, row.Desired)
+	case row.Current == row.Desired: // The node applies no config now, so no commit is the cause.
+		return []string{"kubectl describe node " + row.Name, retry}
+	}
+	return append(undo(f, v, row.Desired), fleet.Alternative(causeGone([]string{row.Name}), retry))
+}
+
+// hostActions are the commands for a failure that no commit caused.
+func hostActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1alpha1.FailureCause) []string {
+	switch cause {
+	case v1alpha1.FailureHost:
+		do := []string{"change on " + row.Name + " what the message names; its daemon looks again by itself"}
+		if undone := undo(f, v, row.Desired); len(undone) > 0 {
+			do = append(do, fleet.Alternative("no machine should have that config", undone[len(undone)-1]))
+		}
+		return do
+	case v1alpha1.FailureDiskFull:
+		return []string{"free disk space on " + row.Name + "; its daemon tries again by itself"}
+	case v1alpha1.FailureUnsafePath:
+		return []string{"remove the link or directory that the message names on " + row.Name + "; its daemon tries " +
+			"again by itself"}
+	case v1alpha1.FailureDrain:
+		return drainActions(row.Name, fleet.DrainReport(f, row))
+	case v1alpha1.FailureUncordon:
+		return []string{findController + row.Name}
+	case v1alpha1.FailureNoAccess:
+		return []string{"kubectl -n bunsen-system get pods,leases   # does a machine-config-server run? " + row.Name +
+			" tries again by itself"}
+	case v1alpha1.FailureDrift:
+		do := []string{"bunsen drift " + row.Name}
+		if at := fleet.Node(f, row.Name); at != nil {
+			if d := NewDriftReport([]corev1.Node{*at}, f.Daemons, f.Now); d.Any() {
+				return restoreActions(row.Name, d.Rows[0].Name)
+			}
+		}
+		return append(do, restoreAction(row.Name))
+	case v1alpha1.FailureNoConfig:
+		if fleet.HasConfig(f, row.Desired) { // The config was created again.
+			return []string{"bunsen retry node/" + row.Name}
+		}
+		if row.Desired == v.Facts.Target {
+			return lostConfigActions(f, v)
+		}
+		config := cmp.Or(row.Current, v.Decision.Target)
+		return []string{fmt.Sprintf("kubectl annotate node %s --overwrite %s=%s", row.Name,
+			v1alpha1.DesiredConfigAnnotation, config)}
+	}
+	return notReadyCommands(f, row.Name)
+}
+
+// lostConfigActions are the commands for a pool whose config was deleted and cannot be created again by the controller.
+func lostConfigActions(f *fleet.Fleet, v *fleet.Pool) []string {
+	out := []string{"kubectl get events -A --field-selector reason=RenderedConfigLost   # why the controller cannot " +
+		"make it again"}
+	if len(f.Sources) == 0 {
+		return append(out, fixWithoutSource(f, v)...)
+	}
+	return append(out, "push a commit that changes pool "+v.Object.Name+"; it gets a new config")
+}
+
+// driftActions are the commands for a change on a node that nobody has to undo.
+func driftActions(node, item string) []string {
+	item = fleet.ShellWord(item)
+	return []string{"bunsen drift show node/" + node + " " + item, "bunsen drift adopt node/" + node + " " + item}
+}
+
+// restoreActions are the commands for a change because of which a node is degraded: a user undoes or adopts it.
+func restoreActions(node, item string) []string {
+	do := driftActions(node, item)
+	return []string{do[0], restoreAction(node), fleet.Alternative("the change is to stay", do[1])}
+}
+
+// restoreAction is what a user does on a node whose daemon is to restore what the config says.
+func restoreAction(node string) string {
+	return "touch " + forceFile + "   # on " + node + ": its daemon restores what the config says"
+}
+
+// FailureCause returns why a node failed. The Node's annotations come first, then the daemon's structured report.
+// FailureCause returns "" if only the daemon's message has the reason.
+func FailureCause(f *fleet.Fleet, row fleet.NodeRow) v1alpha1.FailureCause {
+	n := fleet.Node(f, row.Name)
+	if n == nil {
+		return ""
+	}
+	missing := !fleet.HasConfig(f, row.Desired)
+	failure, err := v1alpha1.ParseFailure(n.Annotations[v1alpha1.FailureAnnotation])
+	switch {
+	case fleet.IsSilent(f, row.Name) && row.Step != fleet.StepFailed:
+		return v1alpha1.FailureLost
+	case f.Rendered != nil && row.Desired != "" && row.Desired != row.Current && missing:
+		return v1alpha1.FailureNoConfig
+	case err == nil && failure.Cause != "" && v1alpha1.ConfigAt(failure.Config, failure.Secrets) == row.Desired:
+		return failure.Cause
+	case row.Current == row.Desired && NewDriftReport([]corev1.Node{*n}, f.Daemons, f.Now).Any():
+		return v1alpha1.FailureDrift
+	}
+	return ""
+}
+
+// budgetActions are the commands for the disruption budgets that prevent the eviction of a node's pods. If such a
+// budget waits for a pod, the command shows that pod, because the budget needs no change.
+func budgetActions(held []v1alpha1.DrainedPod) []string {
+	var out []string
+	for _, p := range held {
+		do := ofNamespaced("describe", "pdb", p.Budget)
+		switch {
+		case p.Never && do != "":
+			do = ofNamespaced("edit", "pdb", p.Budget) + "   # let it allow one eviction, or run one more pod"
+		case p.Unhealthy != nil:
+			do = cmp.Or(ofNamespaced("describe", "pod", p.Unhealthy.Pod), do)
+		}
+		if do != "" && !slices.Contains(out, do) && len(out) < mostAdvised {
+			out = append(out, do)
+		}
+	}
+	return out
+}
+
+// ofNamespaced is a command of kubectl for an object that is given as namespace/name. It is "" if the text is not the
+// name of such an object, because it would be unsafe in a command.
+func ofNamespaced(verb, kind, of string) string {
+	namespace, name, _ := strings.Cut(of, "/")
+	if len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return ""
+	}
+	return fmt.Sprintf("kubectl -n %s %s %s %s", namespace, verb, kind, name)
+}
+
+// gateActions are the commands for the closed health gates of a pool.
+func gateActions(f *fleet.Fleet, v *fleet.Pool) []string {
+	closed := map[string]bool{}
+	for _, g := range v.Facts.Care.Gates {
+		closed[g.Name] = g.Verdict != poolstate.GateOpen
+	}
+	var out []string
+	for _, g := range v.Facts.Care.Pace.Gates {
+		switch {
+		case g.Job != nil && closed[g.Name]:
+			out = append(out, fmt.Sprintf("kubectl -n %s get jobs,pods -l %s=%s",
+				fleet.ShellWord(g.Job.CronJob.Namespace), v1alpha1.GateLabel, fleet.ShellWord(g.Name)))
+		case g.Prometheus != nil && closed[g.Name]:
+			out = append(out, "curl -fsG "+fleet.ShellWord(g.Prometheus.URL+"/api/v1/query")+
+				" --data-urlencode 'query="+strings.ReplaceAll(safetext.OneLine(g.Prometheus.Query), "'", `'\''`)+"'")
+		case len(g.DaemonSets) > 0:
+			for _, d := range g.DaemonSets[:min(len(g.DaemonSets), mostAdvised)] {
+				out = append(out, fmt.Sprintf("kubectl -n %s describe daemonset %s",
+					fleet.ShellWord(d.Namespace), fleet.ShellWord(d.Name)))
+			}
+			continue
+		default:
+			continue
+		}
+		for _, p := range f.Policies {
+			has := slices.ContainsFunc(p.Spec.Gates, func(o v1alpha1.HealthGate) bool { return o.Name == g.Name })
+			if has && slices.Contains(v.Facts.Care.Pace.Policies, p.Name) {
+				out = append(out, editPolicy(f, p.Name)+"   # change or remove gate "+g.Name)
+			}
+		}
+	}
+	return out
+}
+
+// editPolicy is the command that changes a RolloutPolicy. If a GitSource applies the policy, the change has to be made
+// in git, because the source restores it.
+func editPolicy(f *fleet.Fleet, name string) string {
+	for i := range f.Policies {
+		if p := &f.Policies[i]; p.Name == name && p.Labels[v1alpha1.SourceLabel] != "" {
+			return "change RolloutPolicy " + name + " in cluster/ of the repository of GitSource " +
+				p.Labels[v1alpha1.SourceLabel] + ", and push"
+		}
+	}
+	return "kubectl edit rolloutpolicy " + name
+}
+
+// label returns the command that labels the first of the given nodes so that a selector selects the node. label returns
+// "" if no label can make the selector select the node.
+func label(s labels.Selector, rows []fleet.NodeRow) string {
+	requirements, _ := s.Requirements()
+	var pairs []string
+	for _, r := range requirements {
+		values := r.Values().List()
+		if r.Operator() != selection.Equals && r.Operator() != selection.DoubleEquals && r.Operator() != selection.In ||
+			len(values) == 0 {
+			return ""
+		}
+		pairs = append(pairs, r.Key()+"="+values[0])
+	}
+	if len(pairs) == 0 || len(rows) == 0 {
+		return ""
+	}
+	return "kubectl label node " + rows[0].Name + " " + strings.Join(pairs, " ")
+}
+
+// conflictActions are the commands that remove a node from one of the custom pools that select it. The labels of master
+// and worker stay, because they do not conflict with a custom pool.
+func conflictActions(f *fleet.Fleet, node string) []string {
+	n := fleet.Node(f, node)
+	if n == nil {
+		return nil
+	}
+	byPool := map[string]string{}
+	for i := range f.Pools {
+		p := &f.Pools[i]
+		s, err := metav1.LabelSelectorAsSelector(p.Spec.NodeSelector)
+		if err != nil || s.Empty() || !s.Matches(labels.Set(n.Labels)) || p.Name == "master" || p.Name == "worker" {
+			continue
+		}
+		var keys []string
+		for key := range p.Spec.NodeSelector.MatchLabels {
+			keys = append(keys, key+"-")
+		}
+		slices.Sort(keys)
+		if len(keys) > 0 {
+			byPool[p.Name] = fmt.Sprintf("kubectl label node %s %s   # takes it out of pool %s", node, keys[0], p.Name)
+		}
+	}
+	var out []string
+	for _, pool := range slices.Sorted(maps.Keys(byPool)) {
+		do := byPool[pool]
+		if len(out) > 0 { // After all of them, the node would be in no pool.
+			do = fleet.Alternative("it is to leave pool "+pool+" instead", do)
+		}
+		out = append(out, do)
+	}
+	return append(out, "kubectl get node "+node+" --show-labels")
+}

@@ -1,0 +1,352 @@
+package history
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/terminal"
+	"github.com/bunsen-os/bunsen/source"
+)
+
+// Trace leads from a node, or a rendered config, to the commit and its lines.
+type Trace struct {
+	// Node is the node that the user asked about; nil if the user asked about a rendered config.
+	Node *TraceNode `json:"node,omitempty"`
+	// Rendered is the rendered config in force, with the commit that produced it.
+	Rendered RenderedTrace `json:"rendered"`
+	// AskedBy is the commit that last requested the content, for example a revert. AskedBy is nil if this commit is the
+	// commit in Rendered, if no commit requested the content, or if the commit is unknown.
+	AskedBy *CommitTrace `json:"askedBy,omitempty"`
+	// API are the changes through the API that last requested the content. Unless AlsoCommit is set, no commit
+	// requested the content, and InForce is the revision that was applied at that time.
+	API        []v1alpha1.APIChange `json:"api,omitempty"`
+	AlsoCommit bool                 `json:"alsoCommit,omitempty"`
+	InForce    string               `json:"inForce,omitempty"`
+	// Asked lists later revisions that requested the same content, such as a revert, newest first.
+	Asked []string `json:"asked,omitempty"`
+	// Secrets are the changes and the problems of the config's secrets; nil if it refers to none.
+	Secrets *fleet.ConfigSecrets `json:"secrets,omitempty"`
+	// Inputs are the MachineConfigs that the config contains, in the order of their names.
+	Inputs []TraceInput `json:"inputs"`
+	// Items are the items of the config with the lines that set them, if the repository was available.
+	Items []TraceItem `json:"items,omitempty"`
+	// Note says what is unknown, and why.
+	Note string `json:"note,omitempty"`
+}
+
+// TraceNode is the part of a trace about the node.
+type TraceNode struct {
+	Name    string `json:"name"`
+	Current string `json:"current"`
+	Desired string `json:"desired"`
+	State   string `json:"state"`
+	Reason  string `json:"reason,omitempty"`
+}
+
+// RenderedTrace is the part of a trace about the rendered config, with the commit that first produced its content.
+type RenderedTrace struct {
+	Name       string `json:"name"`
+	Pool       string `json:"pool"`
+	Source     string `json:"source"`
+	Repository string `json:"repository"`
+	Revision   string `json:"revision"`
+	Subject    string `json:"subject"`
+	Author     string `json:"author"`
+	Time       string `json:"time"`
+	VerifiedBy string `json:"verifiedBy,omitempty"`
+}
+
+// CommitTrace is a commit of a source's history.
+type CommitTrace struct {
+	Revision string `json:"revision"`
+	Subject  string `json:"subject"`
+	Author   string `json:"author"`
+	Time     string `json:"time"`
+}
+
+// TraceInput is one MachineConfig that the rendered config contains.
+type TraceInput struct {
+	Name string `json:"name"`
+	// Files are the files of the repository that the MachineConfig comes from; none if a user created it through the
+	// API.
+	Files []string `json:"files,omitempty"`
+	// Changed reports that the live object differs from the rendered content. For an object that a user created through
+	// the API, it is unknown whether a user changed the object, and Changed is false.
+	Changed bool `json:"changed,omitempty"`
+	// Gone reports that the cluster no longer has the object.
+	Gone bool `json:"gone,omitempty"`
+}
+
+// TraceItem is one item on the node with its place in the repository.
+type TraceItem struct {
+	Item  string `json:"item"`
+	Place string `json:"place"`
+}
+
+// TraceRendered reads the annotations of a rendered config. The parameters live and sources have the fragments and the
+// GitSources on the cluster. The parameter pool has the annotations of the config's pool; nil if the pool was deleted.
+func TraceRendered(mc *mcfgv1.MachineConfig, live map[string]*mcfgv1.MachineConfig, sources []v1alpha1.GitSource,
+	pool map[string]string,
+) (Trace, error) {
+	a := mc.Annotations
+	t := Trace{Rendered: RenderedTrace{
+		Name: mc.Name, Source: a[v1alpha1.SourceAnnotation], Repository: a[v1alpha1.RepositoryAnnotation],
+		Revision: a[v1alpha1.RevisionAnnotation], Subject: a[v1alpha1.CommitSubjectAnnotation],
+		Author: a[v1alpha1.CommitAuthorAnnotation], Time: a[v1alpha1.CommitTimeAnnotation],
+		VerifiedBy: a[v1alpha1.VerifiedByAnnotation],
+	}}
+	t.Rendered.Pool = poolOf(mc)
+	inputs := map[string]string{}
+	if raw := a[v1alpha1.InputsAnnotation]; raw != "" {
+		if err := json.Unmarshal([]byte(raw), &inputs); err != nil {
+			return t, fmt.Errorf("reading annotation %s of MachineConfig %q: %w", v1alpha1.InputsAnnotation, mc.Name,
+				err)
+		}
+	}
+	for name, digest := range inputs {
+		in := TraceInput{Name: name}
+		if m, ok := live[name]; ok {
+			in.Files = filesOf(m)
+			in.Changed = m.Annotations[v1alpha1.DigestAnnotation] != "" &&
+				m.Annotations[v1alpha1.DigestAnnotation] != digest
+		} else {
+			in.Gone = true
+		}
+		t.Inputs = append(t.Inputs, in)
+	}
+	slices.SortFunc(t.Inputs, func(x, y TraceInput) int { return strings.Compare(x.Name, y.Name) })
+	t.setRequester(tracedRequester(mc, sources, pool))
+	for i := range sources {
+		for _, h := range sources[i].Status.History {
+			if h.Pools[t.Rendered.Pool] == mc.Name {
+				t.Asked = append(t.Asked, fleet.ShortRevision(h.Revision)+" "+source.Quote(h.Subject))
+			}
+		}
+	}
+	return t, nil
+}
+
+// AddSecrets adds the published changes and problems of the config's secrets.
+func (t *Trace) AddSecrets(mc *mcfgv1.MachineConfig, published fleet.Secrets) {
+	var files []machineconfig.SecretFile
+	c, err := machineconfig.Parse(mc.Spec)
+	if err == nil {
+		files, err = machineconfig.SecretFiles(c)
+	}
+	t.Secrets = published.Of(mc.Name, err != nil || len(files) > 0)
+	if mc.Annotations[v1alpha1.VariantOfAnnotation] == "" {
+		return
+	}
+	objects := map[string]bool{}
+	for _, f := range files {
+		for _, r := range f.Content.References() {
+			objects[string(r.Kind)+":"+r.Name] = true
+		}
+	}
+	t.Secrets = t.Secrets.About(objects)
+}
+
+// OfNode adds the part about the node.
+func (t *Trace) OfNode(n *corev1.Node) {
+	a := n.Annotations
+	t.Node = &TraceNode{
+		Name: n.Name, Current: v1alpha1.ReportedConfig(a), Desired: v1alpha1.AssignedConfig(a),
+		State: a[v1alpha1.StateAnnotation], Reason: v1alpha1.TruncateReason(a[v1alpha1.ReasonAnnotation]),
+	}
+	for i := range t.Inputs {
+		t.Inputs[i].Files = slices.DeleteFunc(t.Inputs[i].Files, func(file string) bool {
+			_, rest, isOfNode := strings.Cut(file, "/nodes/")
+			return isOfNode && strings.HasPrefix(file, "pools/") && !strings.HasPrefix(rest, n.Name+"/")
+		})
+	}
+}
+
+func filesOf(mc *mcfgv1.MachineConfig) []string {
+	var files []struct {
+		File string `json:"file"`
+	}
+	if json.Unmarshal([]byte(mc.Annotations[v1alpha1.FileAnnotation]), &files) != nil {
+		return nil // The object has no origin: a user created it through the API or edited it.
+	}
+	out := make([]string, len(files))
+	for i, f := range files {
+		out[i] = f.File
+	}
+	return out
+}
+
+// Text prints the blocks in this order: node, rendered config, commit, source, lines.
+func (t Trace) Text() string {
+	var b terminal.Labels
+	if n := t.Node; n != nil {
+		way := terminal.Dash(n.Current)
+		if n.Desired != n.Current {
+			way += " → " + terminal.Dash(n.Desired)
+		}
+		b.Add("Node", fmt.Sprintf("%s   %s   (%s)", n.Name, way, terminal.Dash(n.State)))
+		b.Add("Reason", n.Reason)
+	}
+	r := t.Rendered
+	b.Add("Rendered", r.Name)
+	b.Add("Pool", terminal.Dash(r.Pool))
+	t.addCommits(&b)
+	b.Add("Source", terminal.Dash(r.Source)+"   "+r.Repository)
+	for _, a := range t.Asked {
+		b.Add("Asked by", a)
+	}
+	for _, text := range t.Secrets.Texts() {
+		b.Add("Secret", text)
+	}
+	for _, text := range t.Secrets.ProblemTexts() {
+		b.Add("Problem", text)
+	}
+	for _, in := range t.Inputs {
+		b.Add("Made of", in.text())
+	}
+	if len(t.Items) > 0 {
+		items := terminal.Table{Head: []string{"ITEM", "SET BY"}}
+		for _, it := range t.Items {
+			items.Rows = append(items.Rows, []string{it.Item, it.Place})
+		}
+		b.Gap()
+		b.Text(items)
+	}
+	if t.Note != "" {
+		b.Gap()
+		b.Line("%s", t.Note)
+	}
+	return b.String()
+}
+
+// text returns the input on one line: its name and its origin.
+func (in TraceInput) text() string {
+	text := in.Name + "   "
+	switch {
+	case in.Gone:
+		return text + "(gone from the cluster since)"
+	case len(in.Files) == 0:
+		text += "made through the API"
+	default:
+		text += strings.Join(in.Files, ", ")
+	}
+	if in.Changed {
+		text += "   (changed since)"
+	}
+	return text
+}
+
+// InputTexts returns a text for each input that is on the cluster, with its name and its files. The keys are the names
+// of the inputs.
+func (t Trace) InputTexts() map[string]string {
+	out := map[string]string{}
+	for _, in := range t.Inputs {
+		if !in.Gone {
+			out[in.Name] = in.text()
+		}
+	}
+	return out
+}
+
+// Commits prints the rendered config, its requesters, and its source, each on a line.
+func (t Trace) Commits() string {
+	var b terminal.Labels
+	t.addCommits(&b)
+	b.Add("Source", terminal.Dash(t.Rendered.Source)+"   "+t.Rendered.Repository)
+	for _, a := range t.Asked {
+		b.Add("Asked by", a)
+	}
+	return b.String()
+}
+
+// addCommits prints the requesters of the rendered config, and the commit that first produced it.
+func (t Trace) addCommits(b *terminal.Labels) {
+	r := t.Rendered
+	commit := CommitTrace{terminal.Dash(r.Revision), r.Subject, r.Author, r.Time}.text()
+	if r.VerifiedBy != "" {
+		commit += "   verified " + r.VerifiedBy
+	}
+	if len(t.API) > 0 {
+		b.Add("Change", v1alpha1.Requester{API: t.API}.APIText())
+	}
+	switch c := t.AskedBy; {
+	case len(t.API) > 0 && !t.AlsoCommit && r.Revision == "": // The pool has no config from git.
+	case len(t.API) > 0 && !t.AlsoCommit && r.Revision == t.InForce:
+		b.Add("In force", commit)
+	case len(t.API) > 0 && !t.AlsoCommit:
+		b.Add("First by", commit)
+	case c != nil:
+		b.Add("Commit", c.text())
+		b.Add("First by", commit)
+	default:
+		b.Add("Commit", commit)
+	}
+}
+
+// tracedRequester returns who requested a rendered config last, and the time of the commit if it is known. The pool's
+// own records come first, as for events; then the histories of the GitSources, and then the annotations of the config.
+func tracedRequester(mc *mcfgv1.MachineConfig, sources []v1alpha1.GitSource,
+	pool map[string]string,
+) (v1alpha1.Requester, string) {
+	asked := v1alpha1.RequesterOf(pool, mc.Name)
+	for i := range sources {
+		history := sources[i].Status.History
+		if asked.Revision == "" && len(asked.API) == 0 {
+			if c := v1alpha1.AskedBy(history, poolOf(mc), mc.Name); c != nil {
+				asked = v1alpha1.Requester{Revision: c.Revision, Subject: c.Subject, Author: c.Author}
+			}
+		}
+		for _, h := range history {
+			if h.Revision != asked.Revision || asked.Revision == "" || asked.ByAPI() {
+				continue
+			}
+			if asked.Subject == "" { // An older record of a pool has only the revision.
+				asked.Subject, asked.Author = h.Subject, h.Author
+			}
+			if h.Time.IsZero() {
+				return asked, ""
+			}
+			return asked, h.Time.UTC().Format(time.RFC3339)
+		}
+	}
+	if asked.Revision == "" && len(asked.API) == 0 {
+		asked = v1alpha1.ParseConfigRequest(mc.Annotations[v1alpha1.RequestAnnotation], mc.Name)
+	}
+	return asked, ""
+}
+
+// setRequester records who requested the rendered config last.
+func (t *Trace) setRequester(asked v1alpha1.Requester, committed string) {
+	t.API, t.AlsoCommit = asked.API, asked.AlsoCommit
+	if asked.ByAPI() {
+		t.InForce = asked.Revision
+		return
+	}
+	if asked.Revision == "" || asked.Revision == t.Rendered.Revision {
+		return
+	}
+	t.AskedBy = &CommitTrace{Revision: asked.Revision, Subject: asked.Subject, Author: asked.Author, Time: committed}
+}
+
+// text returns the commit on one line, without unknown parts.
+func (c CommitTrace) text() string {
+	parts := []string{c.Revision}
+	if c.Subject != "" {
+		parts = append(parts, source.Quote(c.Subject))
+	}
+	for _, part := range []string{c.Author, c.Time} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(parts, "   ")
+}

@@ -1,0 +1,185 @@
+package history
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+)
+
+// Timeline says when each node of a pool took the steps of the pool's last rollout.
+type Timeline struct {
+	// Config is the config of the rollout; empty if the pool had none. Reverted is true if the rollout was reverted, so
+	// that its nodes returned to the config before.
+	Config   string
+	Reverted bool
+	// Began and Ended are the times of the rollout. Ended is nil while it continues.
+	Began time.Time
+	Ended *time.Time
+	// Nodes are the nodes that took a step, the node with the last step first.
+	Nodes []TimelineNode
+	// Before is how many nodes run the config without a known step, and Waiting is how many nodes have not begun the
+	// update.
+	Before, Waiting int
+}
+
+// TimelineNode has the times of one node. A nil time is unknown, or the node did not take that step.
+type TimelineNode struct {
+	Name string
+	// Began is when the node's daemon began the update, Drain when the drain began, and Reboot when the node shut down.
+	Began, Drain, Reboot *time.Time
+	// Done is when the node ran the config. Failed is when the node reported a failure from which it has not recovered.
+	Done, Failed *time.Time
+}
+
+// last returns the time of the node's last step.
+func (n TimelineNode) last() time.Time {
+	var last time.Time
+	for _, at := range []*time.Time{n.Began, n.Drain, n.Reboot, n.Done, n.Failed} {
+		if at != nil && at.After(last) {
+			last = *at
+		}
+	}
+	return last
+}
+
+// Took returns the time from the node's first known step to its last step. It returns 0 if the node is not done.
+func (n TimelineNode) Took() time.Duration {
+	if n.Began == nil || n.Done == nil {
+		return 0
+	}
+	return n.Done.Sub(*n.Began)
+}
+
+// The reasons of a daemon's events that have the time of a step.
+const (
+	eventDrain   = "Drain"
+	eventReboot  = "Reboot"
+	eventDone    = "NodeDone"
+	eventBack    = "WentBack"
+	eventRefused = "ConfigRejected"
+)
+
+// NewTimeline returns the timeline of a pool. MachineConfigNodes have the times of the present step, and those of the
+// end of an update. Events have the times of earlier steps for as long as the API server stores them, which is an hour
+// by default.
+func NewTimeline(v *fleet.Pool, machines []mcfgv1.MachineConfigNode, events []corev1.Event) Timeline {
+	record := v.Facts.Care.Record
+	t := Timeline{
+		Config: record.Target(), Began: record.Began.Time,
+		Reverted: record.Verdict == v1alpha1.RolloutReverted,
+	}
+	if record.Config == "" || record.Target() != v.Facts.Target {
+		return Timeline{}
+	}
+	switch {
+	case record.Ended != nil:
+		t.Ended = fleet.TimeOrNil(record.Ended.UTC())
+	case t.Reverted && record.At != nil:
+		t.Ended = fleet.TimeOrNil(record.At.UTC())
+	}
+	nodes := map[string]*TimelineNode{}
+	for i := range v.Rows {
+		nodes[v.Rows[i].Name] = &TimelineNode{Name: v.Rows[i].Name}
+	}
+	for i := range events {
+		if n := nodes[events[i].InvolvedObject.Name]; n != nil && events[i].InvolvedObject.Kind == "Node" &&
+			HostTimeline(&events[i]) == n.Name {
+			t.addEvent(n, &events[i])
+		}
+	}
+	conditions := map[string][]metav1.Condition{}
+	for i := range machines {
+		// A new object has the time of its creation in all conditions.
+		if m := &machines[i]; m.CreationTimestamp.Time.Before(t.Began) {
+			conditions[m.Name] = m.Status.Conditions
+		}
+	}
+	for i := range v.Rows {
+		r := &v.Rows[i]
+		n := nodes[r.Name]
+		own := v.Facts.Care.NodeConfigs.Own(t.Config, r.Name)
+		t.addConditions(n, r, own, conditions[r.Name])
+		updated := r.Current == own
+		n.settle(updated)
+		switch {
+		case !n.last().IsZero():
+			t.Nodes = append(t.Nodes, *n)
+		case updated:
+			t.Before++
+		default:
+			t.Waiting++
+		}
+	}
+	slices.SortStableFunc(t.Nodes, func(a, b TimelineNode) int {
+		return cmp.Or(b.last().Compare(a.last()), cmp.Compare(a.Name, b.Name))
+	})
+	return t
+}
+
+// HostTimeline returns the node that wrote an event; empty for an event of a controller. A node cannot name another
+// one: the admission policy bunsen-node-events refuses it.
+func HostTimeline(e *corev1.Event) string { return e.Source.Host }
+
+// addEvent adds the time of an event during the rollout. The newest event of a kind counts, because a node may try
+// again.
+func (t *Timeline) addEvent(n *TimelineNode, e *corev1.Event) {
+	at := LastTime(e).UTC()
+	if at.Before(t.Began) || t.Ended != nil && at.After(t.Ended.Add(time.Minute)) {
+		return
+	}
+	into := map[string]**time.Time{
+		eventDrain: &n.Drain, eventReboot: &n.Reboot, eventDone: &n.Done,
+		eventBack: &n.Failed, eventRefused: &n.Failed,
+	}[e.Reason]
+	if into != nil && (*into == nil || at.After(**into)) {
+		*into = &at
+	}
+}
+
+// addConditions adds the times of the node's present step. The parameter own is the node's own config of the rollout.
+func (t *Timeline) addConditions(n *TimelineNode, r *fleet.NodeRow, own string, all []metav1.Condition) {
+	at := func(kind mcfgv1.StateProgress, statuses ...metav1.ConditionStatus) *time.Time {
+		for _, c := range all {
+			if c.Type == string(kind) && slices.Contains(statuses, c.Status) &&
+				!c.LastTransitionTime.Time.Before(t.Began) {
+				return fleet.TimeOrNil(c.LastTransitionTime.UTC())
+			}
+		}
+		return nil
+	}
+	if r.Current == own {
+		n.Done = cmp.Or(at(mcfgv1.MachineConfigNodeUpdated, metav1.ConditionTrue), n.Done)
+		return
+	}
+	n.Done = nil // The time belongs to the update to another config.
+	if r.Desired != own {
+		return
+	}
+	n.Began = at(mcfgv1.MachineConfigNodeUpdated, metav1.ConditionFalse)
+	n.Drain = cmp.Or(n.Drain, at(mcfgv1.MachineConfigNodeUpdateDrained, metav1.ConditionTrue, metav1.ConditionUnknown))
+	if r.Step == fleet.StepDraining {
+		n.Drain = cmp.Or(r.Since, n.Drain) // The controller's annotation has the time of the present drain.
+	}
+	n.Reboot = cmp.Or(n.Reboot, at(mcfgv1.MachineConfigNodeUpdateRebooted, metav1.ConditionTrue,
+		metav1.ConditionUnknown))
+	n.Failed = cmp.Or(at(mcfgv1.MachineConfigNodeNodeDegraded, metav1.ConditionTrue), n.Failed)
+}
+
+// settle sets the begin to the first known step before the end, and forgets a failure from which the node recovered.
+func (n *TimelineNode) settle(done bool) {
+	if done {
+		n.Failed = nil
+	}
+	for _, at := range []*time.Time{n.Drain, n.Reboot, n.Failed} {
+		if n.Began == nil || at != nil && at.Before(*n.Began) {
+			n.Began = cmp.Or(at, n.Began)
+		}
+	}
+}

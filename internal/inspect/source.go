@@ -1,0 +1,303 @@
+package inspect
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/source"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// applyingAnswer returns the answer for a pool that waits longer for a whole revision than an apply should take.
+func applyingAnswer(b poolstate.Block, pool *mcfgv1.MachineConfigPool, sources []v1alpha1.GitSource,
+	now time.Time,
+) Answer {
+	a := Answer{Outcome: Blocked, Cause: b.Cause, Reason: b.Reason}
+	for i := range sources {
+		src := &sources[i]
+		if text := fleet.ProgressText(src); text != "" && src.Status.Applying != nil && fleet.IsApplying(src, now) {
+			a.Outcome, a.Reason = Progressing, "GitSource "+src.Name+" is "+text
+			continue
+		}
+		switch {
+		case src.Spec.IsSuspended(now):
+			a.Do = append(a.Do, "bunsen resume gitsource/"+src.Name+"   # puts the commit's objects back; to keep "+
+				"what users changed, push it first")
+		case src.Status.Applying != nil || pool.Annotations[v1alpha1.SourceAnnotation] == src.Name:
+			a.Do = append(a.Do, "kubectl describe gitsource "+src.Name)
+		}
+	}
+	return a
+}
+
+// createSource is the command that creates a deleted GitSource again from the pools' records. Without a wanted name, it
+// is the first GitSource that a pool names.
+func createSource(f *fleet.Fleet, wanted string) string {
+	name, spec, comment := cmp.Or(wanted, "config"), json.RawMessage(`{"url":"URL"}`), "   # write the repository's "+
+		"URL for URL: docs/sources.md"
+	for i := range f.Pools {
+		of, recorded := f.Pools[i].Annotations[v1alpha1.SourceAnnotation],
+			f.Pools[i].Annotations[v1alpha1.SourceSpecAnnotation]
+		// There is no name, or the name is unsafe in a command.
+		if len(validation.IsDNS1123Subdomain(of)) > 0 || wanted != "" && of != wanted {
+			continue
+		}
+		if name = of; json.Valid([]byte(recorded)) {
+			spec, comment = json.RawMessage(recorded), "   # creates GitSource "+name+" as it was"
+			break
+		}
+	}
+	manifest, err := json.Marshal(map[string]any{
+		"apiVersion": v1alpha1.GroupVersion.String(), "kind": "GitSource", "metadata": map[string]any{"name": name},
+		"spec": spec,
+	})
+	if err != nil {
+		return "" // There is no error, because texts can always be encoded.
+	}
+	return "echo " + fleet.ShellWord(string(manifest)) + " | kubectl apply -f -" + comment
+}
+
+// adoptOrCreateSource are the commands for a pool that waits because a GitSource was deleted, possibly during the apply
+// of a commit.
+func adoptOrCreateSource(f *fleet.Fleet, v *fleet.Pool) []string {
+	return []string{
+		createSource(f, ""),
+		fleet.Alternative("the MachineConfigs are to stay as they are", "kubectl label machineconfigs -l '"+
+			inputSelector(v)+","+v1alpha1.SourceLabel+"' "+v1alpha1.SourceLabel+"-"),
+	}
+}
+
+// fixWithoutSource are the commands for a pool with a faulty config if no GitSource exists and no range of commits to
+// revert is known. Without a GitSource, pushes have no effect. A GitSource that is created again replaces later manual
+// edits.
+func fixWithoutSource(f *fleet.Fleet, v *fleet.Pool) []string {
+	const correct = "   # pool %s is rendered from these; correct the one at fault with kubectl edit"
+	if fleet.SourceOf(f, v, v.Facts.Target) == "" {
+		return []string{fmt.Sprintf("kubectl get machineconfigs -l '"+inputSelector(v)+"'"+correct, v.Object.Name)}
+	}
+	return []string{
+		"push a commit that fixes pool " + v.Object.Name, createSource(f, ""),
+		fleet.Alternative("pool "+v.Object.Name+" is to do without git", "kubectl label machineconfigs -l '"+
+			inputSelector(v)+","+v1alpha1.SourceLabel+"' "+v1alpha1.SourceLabel+
+			"-   # then correct the MachineConfig at fault with kubectl edit"),
+	}
+}
+
+// inputSelector is the label selector of the MachineConfigs that a pool is rendered from. Rendered configs do not match
+// it.
+func inputSelector(v *fleet.Pool) string {
+	if s := v.Object.Spec.MachineConfigSelector; s != nil {
+		if text := metav1.FormatLabelSelector(s); !strings.HasPrefix(text, "<") {
+			return text
+		}
+	}
+	return v1alpha1.RoleLabel + "=" + v.Object.Name
+}
+
+// patientSource is how long a source may fail with an error that the controller retries, before a user has to check it.
+const patientSource = 10 * time.Minute
+
+// delayAnswers returns answers that say why the newest commit is not on the cluster.
+func delayAnswers(f *fleet.Fleet, v *fleet.Pool) []Answer {
+	var out []Answer
+	for i := range f.Sources {
+		src := &f.Sources[i]
+		if !feeds(src, v) {
+			continue
+		}
+		if a, is := SourceReason(f, v, src); is {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// feeds reports whether a pool may get documents from a source: the pool's config has MachineConfigs of it, or had some
+// before, or no source of the pool is known.
+func feeds(src *v1alpha1.GitSource, v *fleet.Pool) bool {
+	of := v.Object.Annotations[v1alpha1.SourceAnnotation]
+	if of == "" || of == src.Name {
+		return true
+	}
+	target, err := v1alpha1.ParsePoolTarget(v.Object.Annotations[v1alpha1.TargetAnnotation])
+	_, owns := target.Sources[src.Name]
+	return err == nil && owns
+}
+
+// SourceReason returns the answer that says why the newest commit of a source is not on the cluster; false if nothing
+// prevents that. The commands in the answer are for a pool.
+func SourceReason(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource) (Answer, bool) {
+	c := meta.FindStatusCondition(src.Status.Conditions, v1alpha1.ReadyCondition)
+	switch {
+	case src.Spec.IsSuspended(f.Now):
+		return Answer{
+			Outcome: Fine, Cause: fleet.CauseSource, Reason: "GitSource " + src.Name + " is suspended" +
+				fleet.SuspendedBy(src) + ", so new commits have no effect",
+			Do: []string{"bunsen resume gitsource/" + src.Name + "   # applies the newest commit, and restores what " +
+				"users changed of its objects"},
+		}, true
+	case c == nil || c.Status != metav1.ConditionFalse:
+		return Answer{}, false
+	}
+	a := Answer{
+		Outcome: Progressing, Cause: fleet.CauseSource, Reason: sourceFailure(src, c),
+		Do: sourceActions(f, v, src),
+	}
+	if meta.IsStatusConditionTrue(src.Status.Conditions, v1alpha1.StalledCondition) ||
+		f.Now.Sub(c.LastTransitionTime.Time) > patientSource {
+		a.Outcome = Blocked
+	}
+	return a, true
+}
+
+// sourceFailure returns a text that says what failed for a source, when the controller retries, and which commit stays
+// applied.
+func sourceFailure(src *v1alpha1.GitSource, c *metav1.Condition) string {
+	stays := "nothing is applied yet"
+	if h := fleet.HashOf(src.Status.AppliedRevision); h != "" {
+		stays = h + " stays in force"
+	}
+	every := fleet.Took(cmp.Or(src.Spec.Interval.Duration, time.Minute))
+	cannot := ""
+	switch c.Reason {
+	case v1alpha1.ReasonUnreachable:
+		cannot = "cannot reach its repository, and tries again by itself at least every " + every
+	case v1alpha1.ReasonAuthentication:
+		cannot = "has no access to its repository, and tries again by itself at least every " + every
+	case v1alpha1.ReasonRefNotFound:
+		cannot = "does not find its ref in the repository, and looks again every " + every
+	case v1alpha1.ReasonInvalidSpec:
+		cannot = "has a spec that cannot be used"
+	case v1alpha1.ReasonApplyFailed, v1alpha1.ReasonPoolMissing, v1alpha1.ReasonConflict:
+		cannot = "cannot apply " + observedCommit(src) + ", and tries again by itself: " + nothingApplied(src)
+	default:
+		cannot = "cannot use " + observedCommit(src) + ": " + nothingApplied(src)
+	}
+	problem, _ := fleet.SourceProblem(src, c.Message)
+	return fmt.Sprintf("GitSource %s %s; %s: %s: %s", src.Name, cannot, stays, c.Reason, problem)
+}
+
+// nothingApplied returns a text that says whether a part of the newest commit is on the cluster.
+func nothingApplied(src *v1alpha1.GitSource) string {
+	switch {
+	case src.Status.Applying != nil:
+		return "parts of it may be on the cluster until the controller restores the earlier revision"
+	case src.Status.ObservedRevision == src.Status.AppliedRevision && src.Status.AppliedRevision != "":
+		return "the cluster differs from it"
+	}
+	return "nothing of it is applied"
+}
+
+// observedCommit returns a text that names the newest commit of a source, with its subject and author as far as they
+// are known.
+func observedCommit(src *v1alpha1.GitSource) string {
+	hash := fleet.HashOf(src.Status.ObservedRevision)
+	if hash == "" {
+		return "its newest commit"
+	}
+	text := "commit " + hash
+	for _, h := range src.Status.History {
+		if h.Revision != src.Status.ObservedRevision {
+			continue
+		}
+		if h.Subject != "" {
+			text += " " + source.Quote(h.Subject)
+		}
+		if h.Author != "" {
+			text += " by " + h.Author
+		}
+		break
+	}
+	return text
+}
+
+// sourceActions are the commands for a GitSource that is not Ready, by the reason.
+func sourceActions(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource) []string {
+	c := meta.FindStatusCondition(src.Status.Conditions, v1alpha1.ReadyCondition)
+	if c == nil {
+		return nil
+	}
+	if r, ok := badCommits(f, v, src, blamedConfig(f, v)); ok && isUnusable(src) {
+		do := append(r.commands(v), "kubectl describe gitsource "+src.Name+"   # every problem, if you push a fix")
+		if c.Reason == v1alpha1.ReasonApplyFailed || c.Reason == v1alpha1.ReasonPoolMissing ||
+			c.Reason == v1alpha1.ReasonConflict {
+			do = append(do, fleet.Alternative("the cause is gone from the cluster", reconcileNow(src)))
+		}
+		return do
+	}
+	return correctSource(src, c.Reason)
+}
+
+// correctSource are the commands for a GitSource that is not Ready, if no range of commits to revert is known.
+func correctSource(src *v1alpha1.GitSource, reason string) []string {
+	edit, describe := "kubectl edit gitsource "+src.Name, "kubectl describe gitsource "+src.Name
+	switch reason {
+	case v1alpha1.ReasonTranspileFailed, v1alpha1.ReasonInvalidTree, v1alpha1.ReasonPoolMissing,
+		v1alpha1.ReasonConflict:
+		return []string{describe, "push a commit that fixes it"}
+	case v1alpha1.ReasonRepositoryDamaged:
+		return []string{
+			"git fsck --full   # in the repository, on its server; restore it from a backup, or copy " +
+				"objects/ of a clone that has what is missing: a push sends nothing that the branch has already",
+			describe,
+		}
+	case v1alpha1.ReasonUnreachable:
+		return []string{describe, fleet.Alternative("spec.url or spec.secretRef is wrong", edit)}
+	case v1alpha1.ReasonAuthentication:
+		if ref := src.Spec.SecretRef; ref != nil {
+			return []string{
+				describe, "change Secret " + ref.Name + " in namespace bunsen-sources",
+				fleet.Alternative("the controller is to look now", reconcileNow(src)),
+			}
+		}
+		return []string{describe, edit + "   # spec.secretRef"}
+	case v1alpha1.ReasonRefNotFound:
+		return []string{edit + "   # spec.ref; or push that ref"}
+	case v1alpha1.ReasonPathNotFound:
+		return []string{edit + "   # spec.path; or push a commit that has the folder"}
+	case v1alpha1.ReasonHistoryRewritten:
+		return []string{
+			fmt.Sprintf("push a branch that contains %s", fleet.HashOf(src.Status.AppliedRevision)),
+			fleet.Alternative("the rewrite was intended", accept(src)),
+		}
+	case v1alpha1.ReasonSignature:
+		do := []string{
+			describe, "push a commit or tag that is signed with an allowed key",
+			fleet.Alternative("the key is missing", edit+"   # spec.verify"),
+		}
+		if v := src.Spec.Verify; v != nil && v.Mode == v1alpha1.VerifyRange {
+			do = append(do, fleet.Alternative("you accept the commits before the newest one without signatures",
+				accept(src)))
+		}
+		return do
+	case v1alpha1.ReasonInvalidSpec:
+		return []string{edit}
+	}
+	return []string{describe}
+}
+
+// accept returns the command after which the controller applies the newest commit without a comparison with the applied
+// commit.
+func accept(src *v1alpha1.GitSource) string {
+	at, err := source.ParseRevision(src.Status.ObservedRevision)
+	if err != nil {
+		return "kubectl describe gitsource " + src.Name
+	}
+	return fmt.Sprintf("kubectl annotate gitsource %s %s=%s --overwrite", src.Name, v1alpha1.AcceptAnnotation, at.Hash)
+}
+
+// reconcileNow returns the command after which the controller reads a repository at once.
+func reconcileNow(src *v1alpha1.GitSource) string {
+	return fmt.Sprintf(`kubectl annotate gitsource %s bunsen.dev/reconcile="$(date +%%s)" --overwrite`, src.Name)
+}

@@ -1,7 +1,0 @@
-// Package policy compares two configs: their differences, the parts that a running node cannot apply, and the actions
-// that each difference needs. The controller, the daemon and the review use this package, so that a review forecasts
-// what nodes will do.
-//
-// In: two machineconfig.Config values and a Policy. Out: Changes, Refusals, a Decision. Never: the state of a node; any
-// I/O.
-package policy

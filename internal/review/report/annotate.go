@@ -1,0 +1,197 @@
+package report
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/api/safetext"
+	"github.com/bunsen-os/bunsen/transpile"
+)
+
+// Format is one way to write findings.
+type Format string
+
+// The formats of findings. Text is for people, JSON is for scripts, and each other format is for the system that it is
+// named after.
+const (
+	PlainText Format = "text"
+	JSON      Format = "json"
+	SARIF     Format = "sarif"
+	GitHub    Format = "github"
+	GitLab    Format = "gitlab"
+)
+
+// Formats has all formats, in the order in which a help text lists them.
+var Formats = []Format{PlainText, JSON, SARIF, GitHub, GitLab}
+
+// Findings are the result of one check of a directory.
+type Findings struct {
+	// Directory is the directory that was checked, relative to the repository's root, or "" for the root. The CI
+	// systems need paths from the root.
+	Directory string
+	// Version is the version of the program that made the findings.
+	Version string
+	// Entries are the findings, in order.
+	Entries transpile.Report
+	// Pools are the pools whose configs the directory renders to. If an entry is fatal, there are no pools.
+	Pools []PoolFindings
+}
+
+// PoolFindings is one pool with its rendered config.
+type PoolFindings struct {
+	Pool      string `json:"pool"`
+	Rendered  string `json:"rendered"`
+	Documents int    `json:"documents"`
+}
+
+// Write returns the findings in a format. A text that is not empty ends in a newline. Write returns an error for an
+// unknown format.
+func (f Findings) Write(format Format) (string, error) {
+	switch format {
+	case PlainText:
+		return f.text(), nil
+	case JSON:
+		return indented(f.data())
+	case SARIF:
+		return indented(f.sarif())
+	case GitHub:
+		return f.github(), nil
+	case GitLab:
+		return indented(f.gitlab())
+	}
+	return "", fmt.Errorf("--output %q: want one of %v", format, Formats)
+}
+
+func indented(v any) (string, error) {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return "", fmt.Errorf("writing findings: %w", err)
+	}
+	return b.String(), nil
+}
+
+func (f Findings) text() string {
+	var b strings.Builder
+	for _, e := range f.Entries {
+		b.WriteString(safetext.Lines(e.String()) + "\n")
+	}
+	if f.Entries.Fatal() {
+		return b.String()
+	}
+	for _, p := range f.Pools {
+		b.WriteString(safetext.Line(fmt.Sprintf("pool %s: %s, %s", p.Pool, documents(p.Documents), p.Rendered)) + "\n")
+	}
+	b.WriteString("valid\n")
+	return b.String()
+}
+
+func documents(n int) string {
+	if n == 1 {
+		return "1 document"
+	}
+	return fmt.Sprintf("%d documents", n)
+}
+
+// data is the JSON form: version 1, with paths from the directory that was checked.
+type data struct {
+	Version  string         `json:"version"`
+	Valid    bool           `json:"valid"`
+	Findings []finding      `json:"findings"`
+	Pools    []PoolFindings `json:"pools"`
+}
+
+type finding struct {
+	Severity string `json:"severity"`
+	Rule     string `json:"rule"`
+	Message  string `json:"message"`
+	File     string `json:"file"`
+	Line     int    `json:"line"`
+	Column   int    `json:"column"`
+}
+
+func (f Findings) data() data {
+	out := data{Version: "1", Valid: !f.Entries.Fatal(), Findings: []finding{}, Pools: f.Pools}
+	for _, e := range f.Entries {
+		out.Findings = append(out.Findings, finding{e.Severity.String(), e.Rule, e.Message, e.File, e.Line, e.Column})
+	}
+	if out.Pools == nil {
+		out.Pools = []PoolFindings{}
+	}
+	return out
+}
+
+// file returns an entry's path from the repository's root, or the directory if the entry has no file.
+func (f Findings) file(e transpile.Entry) string {
+	if p := path.Join(f.Directory, e.File); p != "" {
+		return p
+	}
+	return "."
+}
+
+// fingerprint identifies a finding independently of its line.
+func (f Findings) fingerprint(e transpile.Entry) string {
+	sum := sha256.Sum256([]byte(e.Rule + "\x00" + f.file(e) + "\x00" + e.Message))
+	return hex.EncodeToString(sum[:16])
+}
+
+var (
+	commandText  = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	commandValue = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+)
+
+// github writes workflow commands, and below them the plain text for readers of the log.
+func (f Findings) github() string {
+	var b strings.Builder
+	for _, e := range f.Entries {
+		fmt.Fprintf(&b, "::%s file=%s", e.Severity, commandValue.Replace(safetext.Lines(f.file(e))))
+		if e.Line > 0 {
+			fmt.Fprintf(&b, ",line=%d", e.Line)
+			if e.Column > 0 {
+				fmt.Fprintf(&b, ",col=%d", e.Column)
+			}
+		}
+		fmt.Fprintf(&b, ",title=%s::%s\n", commandValue.Replace(safetext.Lines("bunsen: "+e.Rule)),
+			commandText.Replace(safetext.Lines(e.Message)))
+	}
+	return b.String()
+}
+
+// issue is one entry of a Code Quality report.
+type issue struct {
+	Description string `json:"description"`
+	CheckName   string `json:"check_name"`
+	Fingerprint string `json:"fingerprint"`
+	Severity    string `json:"severity"`
+	Location    struct {
+		Path  string `json:"path"`
+		Lines struct {
+			Begin int `json:"begin"`
+		} `json:"lines"`
+	} `json:"location"`
+}
+
+func (f Findings) gitlab() []issue {
+	out := []issue{}
+	seen := map[string]int{}
+	for _, e := range f.Entries {
+		i := issue{Description: e.Message, CheckName: e.Rule, Fingerprint: f.fingerprint(e), Severity: "minor"}
+		if e.Severity == transpile.Fatal {
+			i.Severity = "blocker"
+		}
+		if n := seen[i.Fingerprint]; n > 0 { // GitLab shows only one issue per fingerprint
+			i.Fingerprint = fmt.Sprintf("%s-%d", i.Fingerprint, n)
+		}
+		seen[f.fingerprint(e)]++
+		i.Location.Path = f.file(e)
+		i.Location.Lines.Begin = max(e.Line, 1)
+		out = append(out, i)
+	}
+	return out
+}

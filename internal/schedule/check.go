@@ -1,0 +1,238 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+// PolicyProblem is an error in a policy.
+type PolicyProblem struct {
+	// Path is the path of the field, such as spec.windows[2].schedule. For a missing field, Path is the path at which
+	// the field belongs.
+	Path string
+	// Text says what is wrong and what to write instead.
+	Text string
+}
+
+// checker collects the problems of a policy.
+type checker struct{ problems []PolicyProblem }
+
+func (c *checker) wrong(path, format string, args ...any) {
+	c.problems = append(c.problems, PolicyProblem{Path: path, Text: fmt.Sprintf(format, args...)})
+}
+
+// CheckPolicy returns all errors in a policy. Check also finds the errors that the CRD's schema finds, because a commit
+// is checked without an API server. Except for lists that are too long, the errors are in the order of the fields.
+func CheckPolicy(p *v1alpha1.RolloutPolicy) []PolicyProblem {
+	c := &checker{}
+	s := p.Spec
+	checkLength(c, "spec.batches", len(s.Batches), 50)
+	checkLength(c, "spec.gates", len(s.Gates), 20)
+	checkLength(c, "spec.windows", len(s.Windows), 50)
+	checkPools(c, s)
+	checkBudget(c, "spec.maxUnavailable", s.MaxUnavailable)
+	checkBudget(c, "spec.maxUnavailablePerZone", s.MaxUnavailablePerZone)
+	checkBudget(c, "spec.maxUnavailableTogether", s.MaxUnavailableTogether)
+	checkCanary(c, s.Canary)
+	checkBatches(c, s)
+	checkGates(c, s.Gates)
+	checkFailures(c, s.Failures)
+	checkAfter(c, s)
+	checkWindows(c, s.Windows)
+	checkDrain(c, s.Drain)
+	return c.problems
+}
+
+// checkLength checks that a list has no more items than the schema allows.
+func checkLength(c *checker, path string, n, most int) {
+	if n > most {
+		c.wrong(path, "%d are more than the %d that a policy may have; write fewer, or a second policy", n, most)
+	}
+}
+
+func checkPools(c *checker, s v1alpha1.RolloutPolicySpec) {
+	checkPoolNames(c, "spec.pools", s.Pools)
+	if _, err := metav1.LabelSelectorAsSelector(s.MachineConfigPoolSelector); err != nil {
+		c.wrong("spec.machineConfigPoolSelector", "it cannot be read: %v; operators are In, NotIn, Exists and "+
+			"DoesNotExist", err)
+	}
+}
+
+// checkPoolNames checks the names of pools.
+func checkPoolNames(c *checker, path string, names []string) {
+	for i, name := range names {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if len(validation.IsDNS1123Subdomain(name)) > 0 {
+			c.wrong(at, "%q is no name of a pool; write one such as worker", name)
+		} else if slices.Contains(names[:i], name) {
+			c.wrong(at, "%s is named twice; remove one", name)
+		}
+	}
+}
+
+// readNumber reads and checks a number of nodes, or a percentage.
+func readNumber(c *checker, path string, v intstr.IntOrString) (n int, isPercent, ok bool) {
+	n, isPercent, wrong := percent(v)
+	switch {
+	case wrong != "":
+		c.wrong(path, "%s", wrong)
+	case n < 0:
+		c.wrong(path, "%s is below zero; write a number of nodes, or a percentage", v.String())
+	case isPercent && n > 100:
+		c.wrong(path, "%s is more than all nodes; write 100%% or less", v.String())
+	default:
+		return n, isPercent, true
+	}
+	return 0, false, false
+}
+
+func checkBudget(c *checker, path string, v *intstr.IntOrString) {
+	if v == nil {
+		return
+	}
+	if n, _, ok := readNumber(c, path, *v); ok && n == 0 {
+		c.wrong(path, "0 stops nothing, for it is read as 1; write 1 or more, or pause the pool")
+	}
+}
+
+func checkCanary(c *checker, canary *v1alpha1.RolloutCanary) {
+	if canary == nil {
+		return
+	}
+	const path = "spec.canary"
+	switch {
+	case canary.Nodes == nil && canary.NodeSelector == nil:
+		c.wrong(path, "it picks no node; write nodes: 1, or a nodeSelector")
+	case canary.Nodes != nil && canary.NodeSelector != nil:
+		c.wrong(path, "it has both nodes and nodeSelector; write one of them")
+	}
+	if canary.Nodes != nil {
+		readStep(c, path+".nodes", *canary.Nodes)
+	}
+	if sel := canary.NodeSelector; sel != nil {
+		if read, err := metav1.LabelSelectorAsSelector(sel); err != nil {
+			c.wrong(path+".nodeSelector", "it cannot be read: %v; operators are In, NotIn, Exists and DoesNotExist",
+				err)
+		} else if read.Empty() {
+			c.wrong(path+".nodeSelector", "it picks every node, and leaves none for later; write labels, such as "+
+				"matchLabels: {canary: \"true\"}")
+		}
+	}
+	checkDuration(c, path+".soak", canary.Soak.Duration)
+}
+
+// readStep reads and checks how many nodes a step updates.
+func readStep(c *checker, path string, v intstr.IntOrString) (n int, isPercent, ok bool) {
+	if n, isPercent, ok = readNumber(c, path, v); ok && n == 0 {
+		c.wrong(path, "0 nodes are no step; write 1 or more")
+		return 0, false, false
+	}
+	return n, isPercent, ok
+}
+
+// checkBatches checks that each batch is larger than the batch before it. checkBatches does not compare a number with a
+// percentage.
+func checkBatches(c *checker, s v1alpha1.RolloutPolicySpec) {
+	last := map[bool]int{} // last has the last percentage and the last number.
+	if s.Canary != nil && s.Canary.Nodes != nil {
+		if n, isPercent, wrong := percent(*s.Canary.Nodes); wrong == "" {
+			last[isPercent] = n
+		}
+	}
+	for i, b := range s.Batches {
+		path := fmt.Sprintf("spec.batches[%d]", i)
+		checkDuration(c, path+".soak", b.Soak.Duration)
+		n, isPercent, ok := readStep(c, path+".upTo", b.UpTo)
+		if !ok {
+			continue
+		}
+		if n <= last[isPercent] {
+			unit := map[bool]string{true: "%"}[isPercent]
+			c.wrong(path+".upTo", "up to %d%s is not more than the step before, up to %d%s. The number includes the "+
+				"nodes of earlier steps; write a larger one, or remove the step", n, unit, last[isPercent], unit)
+		}
+		last[isPercent] = max(last[isPercent], n)
+	}
+}
+
+func checkDuration(c *checker, path string, d time.Duration) {
+	if d < 0 {
+		c.wrong(path, "%s is below zero; write a duration such as 30m", d)
+	}
+}
+
+func checkFailures(c *checker, f *v1alpha1.FailureBudget) {
+	if f == nil {
+		return
+	}
+	const path = "spec.failures"
+	if f.After < 0 {
+		c.wrong(path+".after", "%d nodes; write 1 or more", f.After)
+	}
+	if !slices.Contains([]v1alpha1.FailureAction{"", v1alpha1.FailureHalt, v1alpha1.FailureRevert}, f.Action) {
+		c.wrong(path+".action", "%q is no action; there are Halt and Revert", f.Action)
+	}
+	if f.NodeDeadline != nil && f.NodeDeadline.Duration <= 0 {
+		c.wrong(path+".nodeDeadline", "%s would fail a node that reboots at once; write a duration such as 30m, or "+
+			"remove it to wait without limit", f.NodeDeadline.Duration)
+	}
+}
+
+func checkAfter(c *checker, s v1alpha1.RolloutPolicySpec) {
+	checkPoolNames(c, "spec.after", s.After)
+	for i, name := range s.After {
+		if slices.Contains(s.Pools, name) {
+			c.wrong(fmt.Sprintf("spec.after[%d]", i), "%s would wait for itself; remove it here, or write a policy "+
+				"for the pools that wait for it", name)
+		}
+	}
+}
+
+// windowFields maps the fields of Window to the names of the policy's fields.
+var windowFields = map[string]string{
+	"Schedule": "schedule", "Duration": "duration", "Zone": "timeZone", "From": "from",
+	"Until": "until",
+}
+
+func checkWindows(c *checker, ws []v1alpha1.MaintenanceWindow) {
+	found := CheckWindows(windows(ws))
+	for i, w := range ws {
+		path := fmt.Sprintf("spec.windows[%d]", i)
+		if !slices.Contains([]v1alpha1.WindowKind{"", v1alpha1.WindowAllow, v1alpha1.WindowDeny}, w.Kind) {
+			c.wrong(path+".kind", "%q is no kind of window; there are Allow and Deny", w.Kind)
+		}
+		for _, p := range found {
+			if p.Window == i {
+				c.wrong(path+"."+windowFields[p.Field], "%s", p.Text)
+			}
+		}
+	}
+}
+
+func checkDrain(c *checker, d *v1alpha1.DrainPolicy) {
+	if d == nil {
+		return
+	}
+	if !slices.Contains([]v1alpha1.DrainAction{"", v1alpha1.DrainWait, v1alpha1.DrainMoveOn, v1alpha1.DrainDelete},
+		d.WhenBlocked) {
+		c.wrong("spec.drain.whenBlocked", "%q is no action; there are Wait, MoveOn and Delete", d.WhenBlocked)
+	}
+	checkDuration(c, "spec.drain.after", d.After.Duration)
+}
+
+// Doubts returns the fields of a policy that are valid but have no effect.
+func Doubts(p *v1alpha1.RolloutPolicy) []PolicyProblem {
+	c := &checker{}
+	if d := p.Spec.Drain; d != nil && d.After.Duration > 0 && drain(d).WhenBlocked == v1alpha1.DrainWait {
+		c.wrong("spec.drain.after", "after has no effect with whenBlocked: Wait, because the controller then tries "+
+			"to drain without limit. Write whenBlocked: MoveOn or Delete, or remove after")
+	}
+	return c.problems
+}

@@ -1,0 +1,36 @@
+package schedule
+
+import (
+	"maps"
+	"slices"
+)
+
+// Cycle returns the pools of one cycle, or nil. Each pool in the result waits for the next pool. The parameter maps
+// each pool to the pools that it waits for. If there are several cycles, Cycle always returns the same one.
+func Cycle(after map[string][]string) []string {
+	done := map[string]bool{}
+	for _, pool := range slices.Sorted(maps.Keys(after)) {
+		if cycle := follow(after, done, []string{pool}); cycle != nil {
+			return cycle
+		}
+	}
+	return nil
+}
+
+// follow continues a path of waiting pools from its last pool. The parameter done has the pools that lead to no cycle.
+func follow(after map[string][]string, done map[string]bool, path []string) []string {
+	pool := path[len(path)-1]
+	if at := slices.Index(path, pool); at < len(path)-1 {
+		return slices.Clone(path[at : len(path)-1])
+	}
+	if done[pool] {
+		return nil
+	}
+	for _, next := range slices.Sorted(slices.Values(after[pool])) {
+		if cycle := follow(after, done, append(path, next)); cycle != nil {
+			return cycle
+		}
+	}
+	done[pool] = true
+	return nil
+}

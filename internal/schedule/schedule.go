@@ -1,0 +1,198 @@
+package schedule
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/robfig/cron/v3"
+)
+
+// schedule says when a window begins, by the clocks of a zone.
+type schedule struct {
+	// minutes are the minutes of a day at which the window begins, in order.
+	minutes []int
+	// everyHour is true if the schedule follows elapsed hours instead of naming hours.
+	everyHour bool
+	// dates are the days on which the window begins at these minutes.
+	dates *cron.SpecSchedule
+	zone  *time.Location
+}
+
+// star is the bit that cron sets for a field that is *. If day of month or day of week is *, both must match a day;
+// otherwise one of the two is enough.
+const star = 1 << 63
+
+// field is one of the five fields of a schedule.
+type field struct {
+	name, want string
+	// span is the number of values. Cron also accepts a larger step than the span, but the meaning of such a step is
+	// surprising.
+	span int
+}
+
+var fields = []field{
+	{"minute", "0 to 59", 60},
+	{"hour", "0 to 23", 24},
+	{"day of month", "1 to 31", 31},
+	{"month", "1 to 12 or jan to dec", 12},
+	{"day of week", "0 to 6 or sun to sat; Sunday is 0", 7},
+}
+
+var descriptors = []string{"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"}
+
+// item matches one part of a field between commas. Cron also accepts other forms, whose meaning is surprising.
+var item = regexp.MustCompile(`^(\*|\?|[0-9]+|[A-Za-z]+|[0-9A-Za-z]+-[0-9A-Za-z]+)(?:/([0-9]{1,3}))?$`)
+
+// parseSchedule parses a schedule, or returns what is wrong with it.
+func parseSchedule(text string) (schedule, []string) {
+	words := strings.Fields(text)
+	switch {
+	case len(words) == 0:
+		return schedule{},
+			[]string{`there is no schedule; write five fields of cron, such as "0 1 * * 6" for Saturdays at 01:00`}
+	case strings.HasPrefix(words[0], "TZ=") || strings.HasPrefix(words[0], "CRON_TZ="):
+		return schedule{}, []string{fmt.Sprintf("schedule %q names a time zone; write it in timeZone", text)}
+	case words[0] == "@every":
+		return schedule{},
+			[]string{fmt.Sprintf("schedule %q counts from no particular time; write when it opens, such as \"0 */6 "+
+				"* * *\"", text)}
+	case strings.HasPrefix(words[0], "@"):
+		if len(words) > 1 || !slices.Contains(descriptors, words[0]) {
+			return schedule{}, []string{fmt.Sprintf("schedule %q is not known; there are %s", text,
+				strings.Join(descriptors, ", "))}
+		}
+	case len(words) == 6:
+		return schedule{},
+			[]string{fmt.Sprintf("schedule %q has six fields; there are no seconds: write minute, hour, day of "+
+				"month, month, day of week", text)}
+	case len(words) != 5:
+		return schedule{},
+			[]string{fmt.Sprintf(
+				"schedule %q has %d fields; write five: minute, hour, day of month, month, day of week", text,
+				len(words))}
+	default:
+		if wrong := wrongFields(words); len(wrong) > 0 {
+			return schedule{}, wrong
+		}
+	}
+	spec, err := parser().Parse(strings.Join(words, " "))
+	dates, ok := spec.(*cron.SpecSchedule)
+	if err != nil || !ok {
+		return schedule{}, []string{fmt.Sprintf("schedule %q cannot be read: %v", text, err)}
+	}
+	s := newSchedule(dates)
+	if s.never() {
+		return schedule{}, []string{fmt.Sprintf("schedule %q never opens: no such day comes in those months", text)}
+	}
+	return s, nil
+}
+
+func parser() cron.Parser {
+	return cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
+}
+
+// wrongFields parses each field separately, to report every invalid field.
+func wrongFields(words []string) []string {
+	var wrong []string
+	for i, f := range fields {
+		if err := f.read(i, words[i]); err != nil {
+			wrong = append(wrong, fmt.Sprintf("%s %q: %v; write %s, ranges such as 1-5, steps such as */2, or lists "+
+				"of these with commas", f.name, words[i], err, f.want))
+		}
+	}
+	return wrong
+}
+
+func (f field) read(i int, word string) error {
+	for part := range strings.SplitSeq(word, ",") {
+		m := item.FindStringSubmatch(part)
+		if m == nil {
+			return fmt.Errorf("%q is nothing that a schedule may have", part)
+		}
+		if step, err := strconv.Atoi(m[2]); err == nil && (step == 0 || step >= f.span) {
+			return fmt.Errorf("a step of %d does not fit into it", step)
+		}
+		if low, high, ok := strings.Cut(m[1], "-"); ok {
+			a, errA := strconv.Atoi(low)
+			b, errB := strconv.Atoi(high)
+			if errA == nil && errB == nil && a > b {
+				return fmt.Errorf("the range %s runs backwards: write it as two, with a comma", m[1])
+			}
+		}
+	}
+	alone := []string{"*", "*", "*", "*", "*"}
+	alone[i] = word
+	if _, err := parser().Parse(strings.Join(alone, " ")); err != nil {
+		return errors.New("it has a value that is out of range or no number")
+	}
+	return nil
+}
+
+func newSchedule(dates *cron.SpecSchedule) schedule {
+	s := schedule{dates: dates, everyHour: true}
+	for hour := range 24 {
+		if dates.Hour&(1<<hour) == 0 {
+			s.everyHour = false
+			continue
+		}
+		for minute := range 60 {
+			if dates.Minute&(1<<minute) != 0 {
+				s.minutes = append(s.minutes, hour*60+minute)
+			}
+		}
+	}
+	return s
+}
+
+// everyMinute reports whether the window begins again each minute.
+func (s schedule) everyMinute() bool {
+	return len(s.minutes) == 24*60 && s.dates.Month&^star == 1<<13-2 && s.dates.Dom&star != 0 && s.dates.Dow&star != 0
+}
+
+// never reports whether the schedule has no day in any month.
+func (s schedule) never() bool {
+	if s.dates.Dom&star != 0 || s.dates.Dow&star == 0 {
+		return false // Each day of the week comes in every month.
+	}
+	for month := 1; month <= 12; month++ {
+		// The year 2000 had a February 29th.
+		days := time.Date(2000, time.Month(month)+1, 0, 0, 0, 0, 0, time.UTC).Day()
+		if s.dates.Month&(1<<month) != 0 && s.dates.Dom&^star&(1<<(days+1)-1) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// on reports whether the window begins on a day.
+func (s schedule) on(day time.Time) bool {
+	_, month, date := day.Date()
+	if s.dates.Month&(1<<month) == 0 {
+		return false
+	}
+	dom, dow := s.dates.Dom&(1<<date) != 0, s.dates.Dow&(1<<day.Weekday()) != 0
+	if s.dates.Dom&star != 0 || s.dates.Dow&star != 0 {
+		return dom && dow
+	}
+	return dom || dow
+}
+
+// stretches returns the parts of a day that the windows cover, if the clocks do not change. Windows that touch form one
+// stretch.
+func (s schedule) stretches(d time.Duration) []stretch {
+	var out []stretch
+	for _, m := range s.minutes {
+		begin := time.Duration(m) * time.Minute
+		if n := len(out); n > 0 && begin <= out[n-1].end {
+			out[n-1].end = begin + d
+			continue
+		}
+		out = append(out, stretch{begin, begin + d})
+	}
+	return out
+}

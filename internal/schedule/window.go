@@ -1,0 +1,180 @@
+package schedule
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Window is a recurring time.
+type Window struct {
+	// Name is the name of the window for people. Name may be empty.
+	Name string
+	// Deny is true if the window forbids rollouts. Otherwise the window allows them.
+	Deny bool
+	// Schedule says when the window begins: five fields of cron, or @hourly, @daily, @weekly, @monthly, @yearly.
+	Schedule string
+	// Duration is how long the window lasts, in elapsed time. Duration is at least a minute and at most a year.
+	Duration time.Duration
+	// Zone is the IANA name of the schedule's time zone. An empty Zone is UTC.
+	Zone string
+	// From is the time from which the window has an effect. The zero time means no limit.
+	From time.Time
+	// Until is the time until which the window has an effect. The zero time means no limit.
+	Until time.Time
+}
+
+// WindowState is the result of At for one time.
+type WindowState struct {
+	// Open is true if rollouts are allowed at the time.
+	Open bool
+	// Until is the time at which Open changes next. Until is the zero time if Open does not change within a year.
+	Until time.Time
+	// Window is the name of the window that decides, or otherwise its schedule. The window that decides is an open
+	// Allow window, the Deny window that forbids, or the Allow window that opens at Until. Window may be empty.
+	Window string
+}
+
+// Windows is a compiled list of windows. The zero Set is always open.
+type Windows struct{ windows []compiled }
+
+// Len is how many windows there are.
+func (s Windows) Len() int { return len(s.windows) }
+
+// compiled is a parsed window.
+type compiled struct {
+	Window
+	schedule schedule
+	// day has the parts of a day that the window covers, if the clocks do not change on that day.
+	day []stretch
+	// always is true if the window begins every minute, so that only From and Until end it.
+	always bool
+}
+
+// stretch is a part of a day, counted from its midnight.
+type stretch struct{ begin, end time.Duration }
+
+// label is the name of the window for people.
+func (w Window) label() string { return cmp.Or(w.Name, w.Schedule) }
+
+// WindowProblem is an error in a window.
+type WindowProblem struct {
+	// Window is the index of the invalid window in the list.
+	Window int
+	// Field is the field of the window that has the error.
+	Field string
+	// Text says what is wrong and what to write instead.
+	Text string
+}
+
+// CheckWindows returns the errors of windows. Without errors, Parse succeeds.
+func CheckWindows(ws []Window) []WindowProblem {
+	_, problems := compile(ws)
+	return problems
+}
+
+// ParseWindow parses windows. The error names every invalid window, and what to write instead.
+func ParseWindow(ws []Window) (Windows, error) {
+	set, problems := compile(ws)
+	if len(problems) == 0 {
+		return set, nil
+	}
+	errs := make([]error, len(problems))
+	for i, p := range problems {
+		errs[i] = fmt.Errorf("window %d (%q): %s", p.Window+1, ws[p.Window].label(), p.Text)
+	}
+	return Windows{}, errors.Join(errs...)
+}
+
+func compile(ws []Window) (Windows, []WindowProblem) {
+	var set Windows
+	var problems []WindowProblem
+	for i, w := range ws {
+		c, wrong := compileOne(w)
+		for _, p := range wrong {
+			p.Window = i
+			problems = append(problems, p)
+		}
+		set.windows = append(set.windows, c)
+	}
+	if len(problems) > 0 {
+		return Windows{}, problems
+	}
+	return set, nil
+}
+
+const (
+	// longest is how long a window may last, and how far ahead At searches.
+	longest = 366 * 24 * time.Hour
+	// mostOpenings is how often a window may open in a day, one opening in 15 minutes. It limits the work of At.
+	mostOpenings = 96
+	// rarest is longer than the longest pause between two openings of a valid schedule. The longest pause is that of
+	// February 29th, around the year 2100.
+	rarest = 9 * 366 * 24 * time.Hour
+)
+
+func compileOne(w Window) (compiled, []WindowProblem) {
+	var problems []WindowProblem
+	wrong := func(field, format string, args ...any) {
+		problems = append(problems, WindowProblem{Field: field, Text: fmt.Sprintf(format, args...)})
+	}
+	s, texts := parseSchedule(w.Schedule)
+	for _, text := range texts {
+		wrong("Schedule", "%s", text)
+	}
+	zone, err := loadZone(w.Zone)
+	if err != nil {
+		wrong("Zone", "%s", err)
+	}
+	s.zone = zone
+	switch {
+	case w.Duration <= 0:
+		wrong("Duration", "it lasts %s, and so never opens; write how long it stays open, such as 4h", w.Duration)
+	case w.Duration < time.Minute:
+		wrong("Duration", "it lasts only %s; write a minute or more, such as 4h", w.Duration)
+	case w.Duration > longest:
+		wrong("Duration", "it lasts %s, which is more than a year; write * * * * * as the schedule and bound it with "+
+			"from and until", w.Duration)
+	}
+	if !w.From.IsZero() && !w.Until.IsZero() && !w.From.Before(w.Until) {
+		wrong("Until", "until %s is not after from %s; exchange them", w.Until.UTC().Format(time.RFC3339),
+			w.From.UTC().Format(time.RFC3339))
+	}
+	if len(problems) > 0 {
+		return compiled{}, problems
+	}
+	c := compiled{Window: w, schedule: s, day: s.stretches(w.Duration), always: s.everyMinute()}
+	if n := len(c.day); n > mostOpenings {
+		wrong("Schedule", "it opens %d times a day, each time for %s; write at most %d openings, or a longer duration",
+			n, w.Duration, mostOpenings)
+	} else if c.neverWithinBounds() {
+		wrong("Schedule", "it never opens between from %s and until %s", w.From.UTC().Format(time.RFC3339),
+			w.Until.UTC().Format(time.RFC3339))
+	}
+	return c, problems
+}
+
+// neverWithinBounds reports whether the window has no time between From and Until.
+func (c compiled) neverWithinBounds() bool {
+	if c.always || c.From.IsZero() || c.Until.IsZero() || c.Until.Sub(c.From) > rarest {
+		return false
+	}
+	_, ok := newSpans(&c, c.From, c.Until).next()
+	return !ok
+}
+
+// loadZone loads a time zone. loadZone refuses the zone "Local", because the windows of a repository must be the same
+// on every machine.
+func loadZone(name string) (*time.Location, error) {
+	if name == "Local" {
+		return nil, errors.New(
+			`time zone "Local" is another one on each machine; write an IANA name such as Europe/Berlin`)
+	}
+	zone, err := time.LoadLocation(name)
+	if err != nil {
+		return nil, fmt.Errorf("time zone %q is not known; write an IANA name such as Europe/Berlin, "+
+			"America/New_York or UTC", name)
+	}
+	return zone, nil
+}

@@ -1,0 +1,92 @@
+package secretmask
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// Paths are the paths and units that users mark as secret as a whole. Each entry is an absolute path or a unit's name
+// in the form of path.Match, or a path with a trailing /, which marks everything below it. The zero value marks
+// nothing.
+type Paths []string
+
+// ParsePaths reads patterns with commas or blanks between them. The error names every pattern that can never match;
+// ParsePaths returns the other patterns too.
+func ParsePaths(list string) (Paths, error) {
+	var out Paths
+	var bad []error
+	for _, p := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' || unicode.IsSpace(r) }) {
+		switch _, err := path.Match(p, ""); {
+		case err != nil:
+			bad = append(bad, fmt.Errorf("pattern %q: %w", p, err))
+		case !strings.HasPrefix(p, "/") && (strings.Contains(p, "/") || !strings.Contains(p, ".")):
+			bad = append(bad, fmt.Errorf("pattern %q is neither an absolute path (/etc/app/*.conf, /etc/app/) nor a "+
+				"unit's name (app.service)", p))
+		default:
+			out = append(out, p)
+		}
+	}
+	return out, errors.Join(bad...)
+}
+
+// Join returns several lists of patterns as one text, sorted, with each pattern once. ParsePaths reads the text that
+// Join returns.
+func Join(lists ...Paths) string {
+	all := slices.Concat(lists...)
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), ",")
+}
+
+// unitDir is the directory with the units of a config on a node.
+const unitDir = "/etc/systemd/system/"
+
+// Match reports whether a path, the name of a unit or a drop-in (app.service.d/10-a.conf) is marked. A mark of a unit
+// covers its file and its drop-ins by their paths, and a mark of such a path covers the unit.
+func (p Paths) Match(name string) bool {
+	if name == "" {
+		return false
+	}
+	for _, n := range namesOf(name) {
+		if p.match(n) {
+			return true
+		}
+	}
+	return false
+}
+
+// namesOf returns the names by which users may mark a path or a part of a unit.
+func namesOf(name string) []string {
+	at := name
+	if !strings.HasPrefix(name, "/") {
+		at = unitDir + name
+	}
+	names := []string{at}
+	if rest, isUnit := strings.CutPrefix(at, unitDir); isUnit {
+		first, _, nested := strings.Cut(rest, "/")
+		unit, hasDropins := strings.CutSuffix(first, ".d")
+		switch {
+		case !nested:
+			names = append(names, rest)
+		case hasDropins:
+			names = append(names, unit)
+		}
+	}
+	return names
+}
+
+// match reports whether one name is marked.
+func (p Paths) match(name string) bool {
+	for _, pattern := range p {
+		if below, all := strings.CutSuffix(pattern, "/"); all && strings.HasPrefix(name, below+"/") {
+			return true
+		}
+		if ok, err := path.Match(pattern, name); err == nil && ok {
+			return true
+		}
+	}
+	return false
+}

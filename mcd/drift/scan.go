@@ -1,0 +1,247 @@
+package drift
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcd/apply"
+	"github.com/bunsen-os/bunsen/mcd/plan"
+
+	"github.com/bunsen-os/bunsen/mcd/host"
+
+	"github.com/bunsen-os/bunsen/mcd/report"
+)
+
+// driftScan is the result of one drift scan: the differences, and the action for each.
+type driftScan struct {
+	Decision
+	// config is the name of the config in force, without the revision of its secrets.
+	config string
+	// expected and actual are the contents of the files that differ, by path.
+	expected, actual map[string][]byte
+	// added are the results that the previous scan did not contain.
+	added []Result
+}
+
+// scanDrift compares the machine with its config, decides what to do, and saves the result. A path that already has
+// the content and mode of the next config has not drifted.
+func scanDrift(ctx context.Context, c Scanner, at plan.Config, next *plan.Desired) (driftScan, error) {
+	accounts, err := apply.Accounts(ctx, c.Host)
+	if err != nil {
+		return driftScan{}, err
+	}
+	wanted, err := plan.KeysInForce(plan.DesiredOf(at.Config, accounts), c.Host.Files.Stat)
+	if err != nil {
+		return driftScan{}, fmt.Errorf("finding the files with SSH keys: %w", err)
+	}
+	here, err := apply.Place(c.Host, plan.Transition{From: at.Name, Old: wanted, New: wanted})
+	if err != nil {
+		return driftScan{}, err
+	}
+	f := Facts{Config: at, Wanted: here.New}
+	if next == nil {
+		next = &f.Wanted
+	}
+	watchPaths(ctx, c, f.Wanted) // The paths are watched before they are observed, so that the scan misses no change.
+	scope := plan.ScopeOf(f.Wanted)
+	// A file may have changed during the observation, so the scan tries once more.
+	if f.Observed, err = apply.Observe(ctx, c.Host, scope); err != nil {
+		f.Observed, err = apply.Observe(ctx, c.Host, scope)
+	}
+	if err != nil {
+		return driftScan{}, err
+	}
+	f.Items = Items(f.Observed, f.Wanted, *next)
+	known, err := loadDrift(c.Host.Files)
+	if err != nil {
+		return driftScan{}, err
+	}
+	before, config := known, v1alpha1.ConfigName(at.Name)
+	readDriftRules(ctx, c, config, &known)
+	f.Policy, f.Rules, f.Memory = known.Policy, known.Rules, known.Memory
+	s := driftScan{config: config, expected: map[string][]byte{}, actual: map[string][]byte{}}
+	f.Files = readDrifted(c, f, &s)
+	s.Decision = Decide(f, time.Now())
+	for _, v := range s.Results {
+		if before.Memory.Things[v.Name].Since.IsZero() && v.Action != v1alpha1.DriftIgnore {
+			s.added = append(s.added, v)
+		}
+	}
+	known.Memory = s.Memory
+	known.Accessed = known.Accessed || c.Watcher != nil && c.Watcher.Accessed()
+	before.Diffs = announceDiffs(c, before, s)
+	known.Diffs = writeDiffs(ctx, c, s, before.Diffs)
+	known.Report, _ = s.Report(config)
+	if err := saveDrift(c, before, known); err != nil {
+		if len(s.Repair.Steps) > 0 {
+			// The state must be saved first, because a repair that is not counted could repeat for ever.
+			return driftScan{}, err
+		}
+		c.Log.Warn("cannot save the drift state", "err", err)
+	}
+	return s, nil
+}
+
+// watchPaths watches the paths of a config and the links that enable its units. If the config has users or groups,
+// watchPaths also watches the account files.
+func watchPaths(ctx context.Context, c Scanner, want plan.Desired) {
+	if c.Watcher == nil {
+		return
+	}
+	paths := append(slices.Collect(maps.Keys(want.Paths)), host.ForcePath, host.RecordPath)
+	paths = append(paths, c.Also...)
+	for name, u := range want.Units {
+		if u.Enabled == nil {
+			continue
+		}
+		is, err := c.Host.Units.Status(ctx, name)
+		if err != nil { // apply.Observe reports this error.
+			continue
+		}
+		paths = append(append(paths, plan.UnitPath(name)), unitLinks(name, is.Install)...)
+	}
+	if len(want.Users)+len(want.Groups) > 0 {
+		paths = append(paths, host.PasswdPath, host.GroupPath, host.ShadowPath)
+	}
+	if err := c.Watcher.Watch(paths); err != nil {
+		c.Log.Warn("some paths are not watched; the periodic scan finds their changes", "err", err)
+	}
+}
+
+// linkDirs are the suffixes of the directories in which systemd expects a unit's links, by the [Install] key that
+// requires the link.
+var linkDirs = map[string]string{"WantedBy": ".wants", "RequiredBy": ".requires", "UpheldBy": ".upholds"}
+
+// unitLinks returns the paths of the links that enable a unit, from its [Install] section.
+func unitLinks(name, install string) (links []string) {
+	linked := name
+	for line := range strings.Lines(install) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		if key == "DefaultInstance" {
+			linked = strings.Replace(name, "@.", "@"+value+".", 1)
+		}
+	}
+	for line := range strings.Lines(install) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		if dir, pulled := linkDirs[key]; pulled {
+			links = append(links, path.Join(host.UnitDir, value+dir, linked))
+		} else if key == "Alias" {
+			links = append(links, path.Join(host.UnitDir, value))
+		}
+	}
+	return links
+}
+
+// readDriftRules reads the cluster's drift policy and disruption policy. While the API server does not answer, the last
+// known policies stay in use.
+func readDriftRules(ctx context.Context, c Scanner, config string, known *driftState) {
+	p, err := c.Cluster.DriftRules(ctx, v1alpha1.RenderedPool(config))
+	if !errors.Is(err, report.ErrUnreachable) {
+		known.Policy = p
+		// Ignoring an unreadable policy is safe: more drift degrades the node, and less drift is repaired.
+		if err != nil {
+			c.Log.Warn("cannot read every drift policy; the others stay in use", "err", err)
+		}
+	}
+	rules, err := c.Cluster.Rules(ctx)
+	if err == nil {
+		known.Rules = rules.Policy
+	} else if !errors.Is(err, report.ErrUnreachable) { // The cause of this error is not on this node.
+		c.Log.Warn("cannot read the disruption policy; repairs use the last known one", "err", err)
+	}
+}
+
+// readDrifted reads the files that differ. The next scan handles a file that is removed meanwhile.
+func readDrifted(c Scanner, f Facts, s *driftScan) map[string]Observed {
+	out := map[string]Observed{}
+	want := plan.Target(f.Observed, f.Wanted, f.Wanted)
+	maps.Copy(want.Contents, f.Wanted.Contents)
+	for _, it := range f.Items {
+		if !path.IsAbs(it.Name) {
+			continue
+		}
+		var is Observed
+		if c.Watcher != nil {
+			is.Modified = c.Watcher.Modified(it.Name)
+		}
+		if it.Step.Before.Entry.Kind == host.File {
+			contents, err := c.Host.Files.Read(it.Name)
+			is.Contents, is.Unread = contents, err != nil
+		}
+		out[it.Name] = is
+		s.expected[it.Name], s.actual[it.Name] = want.Contents[it.Step.After.Entry.Digest], is.Contents
+	}
+	return out
+}
+
+// repairDrift applies the steps of the decision. repairDrift uses its own runner without a health check: a failed
+// repair must not reject the config in force.
+func repairDrift(ctx context.Context, c Scanner, s driftScan) error {
+	for _, step := range s.Repair.Steps {
+		c.Log.Info("repairing drift", "config", s.config, "step", step.String())
+	}
+	runner := apply.Runner{Host: c.Host, OnStep: c.OnStep}
+	done, err := runner.Run(context.WithoutCancel(ctx), s.Repair, s.Contents)
+	if err == nil && done.End != apply.New {
+		err = done.Why
+	}
+	if err != nil {
+		return fmt.Errorf("repairing drift from %s: %w", s.config, err)
+	}
+	return nil
+}
+
+// driftedSince returns the time of the oldest difference that is not ignored; zero if there is none.
+func (s driftScan) driftedSince() (at time.Time) {
+	for _, v := range s.Results {
+		if v.Action != v1alpha1.DriftIgnore && (at.IsZero() || v.Since.Before(at)) {
+			at = v.Since
+		}
+	}
+	return at
+}
+
+// FoundError is the error for a machine that differs from its config in a way that the policy does not tolerate.
+type FoundError struct{ reason string }
+
+// Error says what differs, and what to do.
+func (e *FoundError) Error() string { return e.reason }
+
+// reportDrift reports the differences: on the Node, as an event and as a metric. If a report does not reach the API
+// server, the next scan repeats the report. The error is the reason for the state Degraded.
+func reportDrift(ctx context.Context, c Scanner, node report.Node, s driftScan) error {
+	text := ""
+	if report, ok := s.Report(s.config); ok {
+		var err error
+		if text, err = Encode(report); err != nil {
+			return fmt.Errorf("writing the report of drift: %w", err)
+		}
+	}
+	if len(s.added) > 0 {
+		what := Summary(s.config, s.added)
+		c.Log.Warn("drift", "what", what)
+		c.Event(report.EventDriftDetected, "%s", what)
+	}
+	c.DriftedSince(s.driftedSince())
+	var untold error
+	if text != node.Drift {
+		if text == "" {
+			c.Log.Info("the drift has ended", "config", s.config)
+		}
+		if err := c.Cluster.SetAnnotations(ctx, map[string]string{v1alpha1.DriftAnnotation: text}); err != nil &&
+			!errors.Is(err, report.ErrUnreachable) {
+			untold = fmt.Errorf("reporting drift: %w", err)
+		}
+	}
+	if reason := s.Reason(s.config); reason != "" {
+		return errors.Join(&FoundError{reason}, untold)
+	}
+	return untold
+}

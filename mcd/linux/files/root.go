@@ -1,0 +1,146 @@
+package files
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/linux/beneath"
+)
+
+// SimulatedOSPath is the path of the file with the OS of a simulated host: the OS that "runs", and the OS of the next
+// boot.
+const SimulatedOSPath = "/etc/bunsen-simulated-os.json"
+
+// Root is the file system of a machine, below a directory. Root implements host.Files and host.Disk. Root resolves
+// links as the machine itself does, relative to this root, so that every link stays below it.
+type Root struct {
+	*disk
+	// locks are the locked files.
+	locks []*os.File
+}
+
+// tree opens the paths of a machine.
+type tree struct {
+	// below opens the directories.
+	below *beneath.Tree
+	// privileged is true if the process can set owners. self is the owner of new files.
+	privileged bool
+	self       host.Owner
+	// maxRead is the size of the largest file that is read, and maxDigest of the largest file that gets a digest.
+	maxRead, maxDigest int64
+	// trap is the function that Trap sets.
+	trap func(call, path string) error
+}
+
+// disk is a tree with its changes that are not durable yet.
+type disk struct {
+	*tree
+	// batching is true while changes wait for Flush.
+	batching bool
+	// changed has the changes that the next Flush makes durable.
+	changed changes
+	// store is the content of the store; nil until it is read.
+	store *storeFile
+}
+
+// Open opens the root directory, which must exist. Without privileges, every file counts as owned by root.
+func Open(dir string) (*Root, error) {
+	below, err := beneath.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	r := &Root{disk: &disk{tree: &tree{
+		below: below, privileged: os.Geteuid() == 0, maxRead: maxRead,
+		maxDigest: maxDigest,
+	}}}
+	if r.privileged {
+		r.self = host.Owner{UID: os.Geteuid(), GID: os.Getegid()}
+	}
+	return r, nil
+}
+
+// Close closes the directory and ends the locks.
+func (r *Root) Close() error {
+	bad := r.below.Close()
+	for _, l := range r.locks {
+		bad = errors.Join(l.Close(), bad)
+	}
+	return bad
+}
+
+// WithoutOpenat2 makes the process open paths as on kernels without openat2. WithoutOpenat2 is for tests.
+func (t *tree) WithoutOpenat2() { t.below.WithoutOpenat2() }
+
+// IsPrivileged reports whether the process can set owners.
+func (t *tree) IsPrivileged() bool { return t.privileged }
+
+// Trap sets a function that is called before every system call that changes the machine, with the name of the call and
+// the path. If the function returns an error, the system call is not made and fails with this error. Tests use it to
+// kill a process during a step, and to simulate a disk that is full, broken or slow.
+func (t *tree) Trap(before func(call, path string) error) { t.trap = before }
+
+// open opens a path. open does not follow a link at the path itself.
+func (t *tree) open(p string, flags int) (int, error) {
+	a, err := t.at(p)
+	if err != nil {
+		return -1, err
+	}
+	defer a.close()
+	return a.open(flags)
+}
+
+// retry repeats a system call that a signal or a concurrent rename interrupted.
+func retry(call func() (int, error)) (int, error) {
+	for {
+		n, err := call()
+		if err != unix.EINTR && err != unix.EAGAIN { //nolint:errorlint // the kernel's bare numbers
+			return n, err
+		}
+	}
+}
+
+// pathError adds the path to an error of the kernel. pathError returns nil for nil.
+func pathError(call, p string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fs.PathError{Op: call, Path: p, Err: err}
+}
+
+// checkPath refuses a path that is not absolute and clean.
+func checkPath(p string) error {
+	if !path.IsAbs(p) || path.Clean(p) != p || strings.ContainsRune(p, 0) {
+		return fmt.Errorf("%q is not an absolute, clean path", p)
+	}
+	return nil
+}
+
+// IsAbsent reports whether an error means that a path does not exist. A path below a file does not exist either.
+func IsAbsent(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
+
+// entry returns the entry of a stat result, without contents or target.
+func (t *tree) entry(is unix.Stat_t) host.Entry {
+	e := host.Entry{Kind: host.Other, Mode: is.Mode & 0o7777}
+	if t.privileged {
+		e.Owner = host.Owner{UID: int(is.Uid), GID: int(is.Gid)}
+	}
+	switch is.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		e.Kind = host.File
+	case unix.S_IFDIR:
+		e.Kind = host.Dir
+	case unix.S_IFLNK:
+		e.Kind, e.Mode = host.Link, 0
+	}
+	return e
+}

@@ -1,0 +1,249 @@
+package files
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bunsen-os/bunsen/mcd/host"
+)
+
+// temporary returns the name of the temporary file that is renamed to a name in the same directory. The temporary name
+// is always the same, so that a crash leaves at most one temporary file, which the next write replaces.
+func temporary(name string) string {
+	if len(name) > 200 {
+		name = name[:200] // The name is cut because a name has at most 255 bytes.
+	}
+	return "." + name + host.NewSuffix
+}
+
+// Write implements host.Files. Write writes a temporary file and renames it. The new file gets the SELinux label and
+// the user attributes of the old file.
+func (r *Root) Write(p string, want host.Entry, contents []byte) error {
+	return r.write(p, want, contents, r.batching)
+}
+
+// neverEmpty are files that are complete even after a power cut in a batch. If one of these files were empty, users
+// could not log in.
+var neverEmpty = []string{host.PasswdPath, host.GroupPath, host.ShadowPath, SimulatedOSPath, storePath}
+
+// write writes a file. If the parameter later is true, the next Flush makes the file durable.
+func (d *disk) write(p string, want host.Entry, contents []byte, later bool) error {
+	if made, err := d.writeEmpty(p, want, contents, later); made || err != nil {
+		return err
+	}
+	return writeWith(d, p, newFile{want, later},
+		func(tmp openName, fd int) error { return tmp.writeContents(fd, contents) })
+}
+
+// newFile is a file to write. If later is true, the next Flush makes it durable.
+type newFile struct {
+	want  host.Entry
+	later bool
+}
+
+// writeWith writes a file whose contents the function fill writes into the temporary file.
+func writeWith(d *disk, p string, f newFile, fill func(tmp openName, fd int) error) error {
+	want, later := f.want, f.later
+	return d.swap(p, later, func(tmp, to openName) (placed bool, _ error) {
+		fd, err := tmp.create(want.Mode)
+		if err != nil {
+			return false, err
+		}
+		defer unix.Close(fd) //nolint:errcheck // it is synced before anybody relies on it
+		if err := fill(tmp, fd); err != nil {
+			return false, err
+		}
+		if err := tmp.setOwnerAndMode(fd, want); err != nil {
+			return false, err
+		}
+		later := later && !slices.Contains(neverEmpty, p)
+		if later && unlabelled(d, p) && d.originalFor(p, want) == nil {
+			if placed, err := renameNew(tmp, to); placed || err != nil {
+				return placed, err
+			}
+		}
+		label, err := d.labelFor(to, want.Owner)
+		if err != nil {
+			return false, err
+		}
+		if err := attach(tmp, fd, label); err != nil {
+			return false, err
+		}
+		if was := d.originalFor(p, want); was != nil {
+			if err := was.restore(tmp, fd); err != nil {
+				return false, err
+			}
+		}
+		if later {
+			return false, nil
+		}
+		return false, tmp.sync(fd)
+	})
+}
+
+// writeEmpty creates an empty file at an unused path without a temporary file, if the kernel sets the right mode and
+// owner.
+func (d *disk) writeEmpty(p string, want host.Entry, contents []byte, later bool) (made bool, err error) {
+	if len(contents) > 0 || !later || want.Owner != d.self || !unlabelled(d, p) || d.originalFor(p, want) != nil {
+		return false, nil
+	}
+	to, err := d.at(p)
+	if err != nil {
+		return false, err
+	}
+	defer to.close()
+	fd, err := to.createOnly(want.Mode)
+	if errors.Is(err, fs.ErrExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer unix.Close(fd) //nolint:errcheck // nothing is in it
+	var is unix.Stat_t
+	if err := unix.Fstat(fd, &is); err != nil || !d.hasOwnerAndMode(is, want) {
+		return false, errors.Join(pathError("stat", p, err), to.remove(0))
+	}
+	return true, d.nameChanged(to, later)
+}
+
+// hasOwnerAndMode reports whether a file has the wanted owner and mode.
+func (t *tree) hasOwnerAndMode(is unix.Stat_t, want host.Entry) bool {
+	return is.Mode&0o7777 == want.Mode&0o7777 && (!t.privileged || is.Uid == uint32(want.Owner.UID) &&
+		is.Gid == uint32(want.Owner.GID)) //nolint:gosec // owners fit
+}
+
+// setOwnerAndMode sets the owner, then the mode: the kernel clears special bits when the owner changes.
+func (a openName) setOwnerAndMode(fd int, want host.Entry) error {
+	var is unix.Stat_t
+	if err := unix.Fstat(fd, &is); err != nil || a.root.hasOwnerAndMode(is, want) {
+		return pathError("stat", a.path, err)
+	}
+	if a.root.privileged {
+		if err := a.change("chown", func() error {
+			return unix.Fchown(fd, want.Owner.UID, want.Owner.GID)
+		}); err != nil {
+			return err
+		}
+	}
+	return a.change("chmod", func() error { return unix.Fchmod(fd, want.Mode&0o7777) })
+}
+
+// Link implements host.Files.
+func (r *Root) Link(p string, want host.Entry) error {
+	if want.Kind == host.Hard {
+		return hardLink(r, p, want.Target)
+	}
+	return r.swap(p, r.batching, func(tmp, _ openName) (placed bool, _ error) {
+		if err := tmp.link(want.Target); err != nil || !r.privileged {
+			return false, err
+		}
+		return false, chownLink(tmp, want)
+	})
+}
+
+// swap creates a temporary file and renames it, unless create has placed the file already.
+func (d *disk) swap(p string, later bool, create func(tmp, to openName) (placed bool, _ error)) error {
+	to, err := d.at(p)
+	if err != nil {
+		return err
+	}
+	defer to.close()
+	tmp := to.sibling(temporary(to.name))
+	placed, err := create(tmp, to)
+	if err == nil && !placed {
+		err = tmp.rename(to)
+	}
+	if err == nil {
+		return d.nameChanged(to, later)
+	}
+	if left := tmp.remove(0); left != nil && !IsAbsent(left) {
+		return errors.Join(err, left)
+	}
+	return err
+}
+
+// nameChanged makes a change of a directory durable, at once or with the next Flush.
+func (d *disk) nameChanged(a openName, later bool) error {
+	if later {
+		d.changed.add(a.path)
+		return nil
+	}
+	a.name, a.path = ".", path.Dir(a.path)
+	return opened(a, func(a openName, fd int) error { return a.sync(fd) })
+}
+
+// Mkdir implements host.Files.
+func (d *disk) Mkdir(p string, want host.Entry) error {
+	a, err := d.at(p)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	mode := uint32(0o700)
+	// The mode is safe, because other users may read the final directory.
+	if want.Owner == d.self && want.Mode&0o005 == 0o005 {
+		mode = want.Mode & 0o777
+	}
+	if err := a.mkdir(mode); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	fd, err := a.open(unix.O_RDONLY | unix.O_DIRECTORY)
+	if errors.Is(err, fs.ErrPermission) && !d.privileged { // The owner of the directory may not list it.
+		if err := a.change("chmod", func() error {
+			return unix.Fchmodat(a.dir, a.name, want.Mode&0o7777, unix.AT_SYMLINK_NOFOLLOW)
+		}); err != nil {
+			return err
+		}
+		return d.nameChanged(a, d.batching)
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd) //nolint:errcheck // only a place
+	if err := checkChown(a, fd, want); err != nil {
+		return err
+	}
+	if err := a.setOwnerAndMode(fd, want); err != nil {
+		return err
+	}
+	if !d.batching {
+		if err := a.sync(fd); err != nil {
+			return err
+		}
+	}
+	return d.nameChanged(a, d.batching)
+}
+
+// Remove implements host.Files.
+func (r *Root) Remove(p string) error { return r.remove(p, r.batching) }
+
+func (d *disk) remove(p string, later bool) error {
+	a, err := d.at(p)
+	if IsAbsent(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	err = a.remove(0)
+	if errors.Is(err, syscall.EISDIR) {
+		err = a.remove(unix.AT_REMOVEDIR)
+	}
+	switch {
+	case err == nil:
+		return d.nameChanged(a, later)
+	case IsAbsent(err):
+		return nil
+	case errors.Is(err, syscall.ENOTEMPTY):
+		return fmt.Errorf("%s: %w", p, host.ErrNotEmpty)
+	}
+	return err
+}

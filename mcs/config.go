@@ -1,0 +1,162 @@
+package mcs
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+// ServedFormat selects one response body of a config.
+type ServedFormat struct {
+	// Version is the Ignition version of the body.
+	Version Version
+	// Gzip is true for a compressed body.
+	Gzip bool
+	// Withhold is true for a body without secrets.
+	Withhold bool
+}
+
+// ServedConfig is the config that one pool serves: one rendered config, and its body in each format. The content of a
+// Config never changes, so any number of requests share it. Pools creates Configs.
+type ServedConfig struct {
+	// name is the name of the rendered config. nodes are the configs of single nodes.
+	name  string
+	nodes v1alpha1.NodeConfigs
+	input Input
+	// check returns an error for content that no machine may boot.
+	check  func() error
+	mu     sync.Mutex
+	bodies map[ServedFormat]func() (ServedBody, error) // Each function creates its body on the first call.
+	// withContent are the bodies of configs with files that machines read from the server. These bodies have grants.
+	withContent map[contentFormat]func() (ServedBody, error)
+	// needsContent is true if machines with the config read files from the server.
+	needsContent bool
+}
+
+func newConfig(in Input) *ServedConfig {
+	c := &ServedConfig{}
+	if in.Rendered != nil {
+		c.name = in.Rendered.Name
+	}
+	in.Rendered, c.nodes = asBase(in.Rendered)
+	c.needsContent, c.withContent = in.Rendered != nil && NeedsServer(in.Rendered),
+		map[contentFormat]func() (ServedBody, error){}
+	c.input, c.bodies, c.check = in, map[ServedFormat]func() (ServedBody, error){},
+		sync.OnceValue(func() error { return check(in.Rendered) })
+	return c
+}
+
+// check repeats the checks that every config passes before it is rendered, because the server does not trust the author
+// of the rendered config.
+func check(rendered *mcfgv1.MachineConfig) error {
+	config, err := machineconfig.Parse(rendered.Spec)
+	if err != nil {
+		return nil // Compose reports this error.
+	}
+	if bad := machineconfig.Check(config); len(bad) > 0 {
+		return fmt.Errorf("checking config %s: %w", rendered.Name, errors.Join(bad...))
+	}
+	return nil
+}
+
+// Name returns the name of the rendered config.
+func (c *ServedConfig) Name() string { return c.name }
+
+// Commit returns the revision that the rendered config comes from, or "" if it comes from no repository.
+func (c *ServedConfig) Commit() string {
+	return c.input.Rendered.Annotations[v1alpha1.RevisionAnnotation]
+}
+
+// Body returns the body in a format. The first call for a format creates the body, and concurrent calls wait for the
+// first call. Errors are those of Compose.
+func (c *ServedConfig) Body(f ServedFormat) (ServedBody, error) {
+	c.mu.Lock()
+	body := c.bodies[f]
+	if body == nil {
+		body = sync.OnceValues(func() (ServedBody, error) { return c.create(f) })
+		c.bodies[f] = body
+	}
+	c.mu.Unlock()
+	return body()
+}
+
+// create composes a body. create makes a gzip body by compressing the plain body. If no secret is withheld, the formats
+// with and without Withhold share one body.
+func (c *ServedConfig) create(f ServedFormat) (body ServedBody, err error) {
+	defer fault.Recover(&err) // The config of one pool must not end the server.
+	if f.Gzip {
+		plain, err := c.Body(ServedFormat{Version: f.Version, Withhold: f.Withhold})
+		if err != nil {
+			return ServedBody{}, err
+		}
+		return compress(plain), nil
+	}
+	if err := c.check(); err != nil {
+		return ServedBody{}, err
+	}
+	in := c.input
+	in.Withhold = f.Withhold
+	composed, err := Compose(in, f.Version)
+	if err != nil {
+		return ServedBody{}, err
+	}
+	if f.Withhold && len(composed.Withheld) == 0 {
+		return c.Body(ServedFormat{Version: f.Version})
+	}
+	return withETag(ServedBody{Body: composed}), nil
+}
+
+// BodyWithSecrets returns a body with resolved contents, for one machine. BodyWithSecrets creates the body for each
+// call, because the contents of secrets change while the config's name stays. The format must not withhold secrets. The
+// parameter access is nil if the config needs none.
+func (c *ServedConfig) BodyWithSecrets(f ServedFormat, resolved Secrets,
+	access *ContentAccess,
+) (body ServedBody, err error) {
+	defer fault.Recover(&err)
+	if err := c.check(); err != nil {
+		return ServedBody{}, err
+	}
+	in := c.input
+	in.Secrets = &resolved
+	if access != nil {
+		in.Content = access
+	}
+	composed, err := Compose(in, f.Version)
+	if err != nil {
+		return ServedBody{}, err
+	}
+	if body = withETag(ServedBody{Body: composed}); f.Gzip {
+		return compress(body), nil
+	}
+	return body, nil
+}
+
+// prepare creates bodies before a request needs them: those of the newest version, and those in the formats that
+// clients requested from the previous config, which may be nil. prepare returns the result of newestError.
+func (c *ServedConfig) prepare(previous *ServedConfig) error {
+	formats := []ServedFormat{{Version: Newest, Withhold: true}}
+	if previous != nil {
+		previous.mu.Lock()
+		formats = slices.AppendSeq(formats, maps.Keys(previous.bodies))
+		previous.mu.Unlock()
+	}
+	for _, f := range formats {
+		_, _ = c.Body(f) // Each request gets this error later.
+	}
+	return c.newestError()
+}
+
+// newestError returns why the config cannot be served in the newest version, or nil. A config that cannot be served in
+// the newest version cannot be served in any version.
+func (c *ServedConfig) newestError() error {
+	_, err := c.Body(ServedFormat{Version: Newest})
+	return err
+}

@@ -1,0 +1,52 @@
+package http
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// SourceAddress returns the source of an address: the address itself for IPv4, and its network of 64 bits for IPv6.
+// Source returns the zero value for an invalid address.
+func SourceAddress(a netip.Addr) netip.Prefix {
+	const network = 64
+	bits := a.BitLen()
+	if a.Is6() {
+		bits = network
+	}
+	p, err := a.Prefix(bits)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	return p
+}
+
+// ClientAddress parses the remote address of a connection. Client removes the zone, and returns an IPv4-mapped address
+// as IPv4. Client returns the zero value for an invalid address.
+func ClientAddress(addrPort string) netip.Addr {
+	ap, err := netip.ParseAddrPort(addrPort)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return ap.Addr().Unmap().WithZone("")
+}
+
+// AddressOf returns the address of one end of a connection, a net.Addr, in the form of Client. Of returns the zero
+// value for an end that has no IP address.
+func AddressOf(end any) netip.Addr {
+	if ip, ok := end.(interface{ AddrPort() netip.AddrPort }); ok {
+		return ip.AddrPort().Addr().Unmap().WithZone("")
+	}
+	return netip.Addr{}
+}
+
+// IsAllowedAddress reports whether an address is in one of the networks. If there are no networks, each address is
+// allowed.
+func IsAllowedAddress(networks []netip.Prefix, from netip.Addr) bool {
+	return len(networks) == 0 || slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(from) })
+}
+
+// IsLocalAddress reports whether a connection comes from this host: its remote address equals its local address, which
+// is a net.Addr.
+func IsLocalAddress(from netip.Addr, local any) bool {
+	return from.IsValid() && from == AddressOf(local)
+}

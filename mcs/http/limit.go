@@ -1,0 +1,111 @@
+package http
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/time/rate"
+)
+
+// Rate limits how often an event may happen.
+type Rate struct {
+	// PerSecond is how many events per second may happen over a longer time; 0 sets no limit.
+	PerSecond float64
+	// Burst is how many events may happen at once, at least 1.
+	Burst int
+}
+
+func (r Rate) limits() bool { return r.PerSecond > 0 }
+
+// Limiter returns a limiter of one source for the rate.
+func (r Rate) Limiter() *rate.Limiter {
+	return rate.NewLimiter(rate.Limit(r.PerSecond), max(r.Burst, 1))
+}
+
+// Limits apply to each source. A source is an IPv4 address, or an IPv6 network of 64 bits, in which one machine can
+// choose any address.
+type Limits struct {
+	// Requests limits all requests.
+	Requests Rate
+	// Failures limits unauthorized requests.
+	Failures Rate
+	// Sources is how many of the most recent sources the server tracks; 0 stands for the value in Default.
+	Sources int
+}
+
+// DefaultLimits returns the default limits. With them, a rack behind one address can boot at once, a boot loop can
+// continue, and a client that guesses tokens is slow. All tracked sources need about 4 MiB of memory.
+func DefaultLimits() Limits {
+	return Limits{
+		Requests: Rate{PerSecond: 50, Burst: 500},
+		Failures: Rate{PerSecond: 1, Burst: 20},
+		Sources:  16384,
+	}
+}
+
+// Limiter counts requests by source in bounded memory. If there are too many sources, Limiter drops the source that was
+// idle the longest.
+type Limiter struct {
+	limits  Limits
+	sources *lru.Cache[netip.Prefix, *budget]
+}
+
+// budget is how many requests and failures a source may still cause.
+type budget struct{ requests, failures *rate.Limiter }
+
+// NewLimiter returns a limiter that has counted nothing yet.
+func NewLimiter(l Limits) *Limiter {
+	if l.Sources <= 0 {
+		l.Sources = DefaultLimits().Sources
+	}
+	sources, err := lru.New[netip.Prefix, *budget](l.Sources)
+	if err != nil {
+		panic(err) // The only possible error is a size that is not positive, and Sources is always positive.
+	}
+	return &Limiter{l, sources}
+}
+
+// Request subtracts one request from a source's budget, and reports whether the budget had a request left.
+func (l *Limiter) Request(from netip.Addr, now time.Time) bool {
+	return !l.limits.Requests.limits() || l.of(from).requests.AllowN(now, 1)
+}
+
+// Failure subtracts one unauthorized request from a source's budget, and reports whether the budget had one left.
+func (l *Limiter) Failure(from netip.Addr, now time.Time) bool {
+	return !l.limits.Failures.limits() || l.of(from).failures.AllowN(now, 1)
+}
+
+func (l *Limiter) of(from netip.Addr) *budget {
+	key := SourceAddress(from)
+	if b, ok := l.sources.Get(key); ok {
+		return b
+	}
+	fresh := &budget{l.limits.Requests.Limiter(), l.limits.Failures.Limiter()}
+	if b, ok, _ := l.sources.PeekOrAdd(key, fresh); ok {
+		return b // A concurrent request of the source has added the budget.
+	}
+	return fresh
+}
+
+// Throttle allows one event per second and counts the other events.
+type Throttle struct {
+	mu   sync.Mutex
+	next time.Time
+	kept int
+}
+
+// Allow returns 0 if the event is not allowed. Otherwise, Allow returns the number of events since the last allowed
+// event, including this one.
+func (t *Throttle) Allow(now time.Time) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.kept++
+	if now.Before(t.next) {
+		return 0
+	}
+	n := t.kept
+	t.kept, t.next = 0, now.Add(time.Second)
+	return n
+}

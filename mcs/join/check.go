@@ -1,0 +1,96 @@
+package join
+
+import (
+	"crypto/subtle"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+// CheckToken returns nil if a token is valid for a pool's config, or an *InvalidError. The parameter known is the
+// ProvisioningToken with the token's id, or nil. Only a client with the right secret learns that a token is expired,
+// revoked, used up or for another pool. Check counts no use; AddUse does.
+func CheckToken(t Token, known *v1alpha1.ProvisioningToken, pool string, now time.Time) error {
+	// An unknown token is compared too, so that the response time does not reveal which ids exist.
+	kept := strings.Repeat("0", 64)
+	if known != nil {
+		kept = known.Spec.Hash
+	}
+	isRight := subtle.ConstantTimeCompare([]byte(t.Hash()), []byte(kept)) == 1
+	switch {
+	case known == nil || known.Name != t.ID:
+		return &InvalidError{ID: t.ID, Reason: Unknown}
+	case !isRight:
+		return &InvalidError{ID: t.ID, Reason: Wrong}
+	}
+	if err := CheckUsable(known, now); err != nil {
+		return err
+	}
+	if known.Spec.Pool != pool {
+		return &InvalidError{ID: t.ID, Reason: OtherPool}
+	}
+	return nil
+}
+
+// CheckUsable returns nil if a token can still be used, or an *InvalidError. Call CheckUsable before you count a use of
+// a token that Check accepted earlier. For a nil token, the reason is Unknown.
+func CheckUsable(known *v1alpha1.ProvisioningToken, now time.Time) error {
+	if known == nil {
+		return &InvalidError{Reason: Unknown}
+	}
+	if reason := unusableReason(known, now); reason != "" {
+		return &InvalidError{ID: known.Name, Reason: reason}
+	}
+	return nil
+}
+
+// unusableReason returns why a token can no longer be used, or "".
+func unusableReason(known *v1alpha1.ProvisioningToken, now time.Time) TokenReason {
+	switch {
+	case known.Spec.Revoked:
+		return Revoked
+	case !now.Before(known.Spec.Expires.Time):
+		return Expired
+	case known.Spec.Uses > 0 && known.Status.Used >= known.Spec.Uses:
+		return UsedUp
+	}
+	return ""
+}
+
+// Valid is the State of a token that can be used.
+const Valid = "good"
+
+// TokenState returns the state of a token: Valid, "expired", "used up" or "revoked".
+func TokenState(known *v1alpha1.ProvisioningToken, now time.Time) string {
+	switch unusableReason(known, now) {
+	case Revoked:
+		return "revoked"
+	case Expired:
+		return "expired"
+	case UsedUp:
+		return "used up"
+	}
+	return Valid
+}
+
+// AddUse returns a token's status after one more use. AddUse does not change the given status. Write the result over
+// the version of the object that Check saw, so that only one of two requests gets the last use.
+func AddUse(known v1alpha1.ProvisioningTokenStatus, use v1alpha1.TokenUse) v1alpha1.ProvisioningTokenStatus {
+	out := *known.DeepCopy()
+	if out.Used < math.MaxInt32 {
+		out.Used++
+	}
+	if out.LastUsed == nil || out.LastUsed.Before(&use.Time) {
+		out.LastUsed = use.Time.DeepCopy()
+	}
+	out.Recent = append(out.Recent, use)
+	// The sort is necessary because uses may be written late and in another order than they occurred.
+	slices.SortStableFunc(out.Recent, func(a, b v1alpha1.TokenUse) int { return a.Time.Time.Compare(b.Time.Time) })
+	if more := len(out.Recent) - v1alpha1.RecentTokenUses; more > 0 {
+		out.Recent = slices.Delete(out.Recent, 0, more)
+	}
+	return out
+}

@@ -1,0 +1,241 @@
+package join
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/bunsen-os/bunsen/mcs"
+)
+
+// Pointer describes from where a machine gets its config.
+type Pointer struct {
+	// Pool is the pool of the machine.
+	Pool string
+	// Server is the URL of the server for new machines, such as https://api.example.com:22623.
+	Server string
+	// CA are the CA certificates of the server, as PEM. If CA is empty, the machine uses the certificates of its image.
+	CA []byte
+	// Token is the whole text of a provisioning token; empty for a server that needs none.
+	Token string
+	// Version is the Ignition version of the pointer config. From mcs.V3_1 on, the token is in a header. Earlier
+	// versions can have the token only in the URL.
+	Version mcs.Version
+	// If Gzip is true, the machine requests a compressed config, which Ignition decompresses. Gzip needs mcs.V3_1 or
+	// later.
+	Gzip bool
+	// Daemon says how the machine gets machine-config-daemon; nil: with its image or its config. Daemon needs mcs.V3_1
+	// or later.
+	Daemon *Daemon
+}
+
+// DefaultPointerVersion is the first Ignition version with headers. Every later Ignition reads this version.
+const DefaultPointerVersion = mcs.V3_1
+
+// TokenInURL reports whether the token is in the URL. Ignition writes the URL to the machine's log.
+func (p Pointer) TokenInURL() bool {
+	d, ok := formatOf(p.Version)
+	return ok && !d.headers && p.Token != ""
+}
+
+// Ignition returns the pointer as an Ignition config of p.Version, which the parser of this version accepts. The error
+// lists everything that is wrong with p.
+func (p Pointer) Ignition() ([]byte, error) {
+	d, config, err := p.config()
+	if err != nil {
+		return nil, err
+	}
+	raw, err := json.Marshal(config)
+	if err != nil {
+		return nil, fmt.Errorf("writing Ignition: %w", err)
+	}
+	if err := mcs.CheckBy(d.version, raw); err != nil {
+		return nil, fmt.Errorf("writing Ignition %s: its parser does not accept it: %w", d.version, err)
+	}
+	return append(raw, '\n'), nil
+}
+
+// Butane returns the pointer as a Butane document of variant fcos, in the oldest version for Ignition p.Version. Butane
+// translates this document to the same config that the method Ignition returns. There is no Butane document for the
+// Ignition version 2.2.0.
+func (p Pointer) Butane() ([]byte, error) {
+	if _, err := p.Ignition(); err != nil { // A config that Ignition refuses is also invalid as Butane.
+		return nil, err
+	}
+	d, config, err := p.config()
+	if err != nil {
+		return nil, err
+	}
+	if d.butane == "" {
+		return nil, fmt.Errorf("there is no Butane for Ignition %s: leave out --output butane, or take a later "+
+			"--version", d.version)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Where new machines of pool %s get their config from.\n", p.Pool)
+	for _, c := range p.certificates() {
+		fmt.Fprintf(&b, "# CA: %s\n", c.description)
+	}
+	enc := yaml.NewEncoder(&b)
+	enc.SetIndent(2)
+	if err := enc.Encode(struct {
+		Variant  string
+		Version  string
+		document `yaml:",inline"`
+	}{"fcos", d.butane, config}); err != nil {
+		return nil, fmt.Errorf("writing Butane: %w", err)
+	}
+	return []byte(b.String()), nil
+}
+
+// document is a pointer config. The JSON of a document has the keys of Ignition, and its YAML has the keys of Butane.
+type document struct {
+	Ignition section  `json:"ignition" yaml:"ignition"`
+	Storage  *storage `json:"storage,omitempty" yaml:"storage,omitempty"`
+	Systemd  *systemd `json:"systemd,omitempty" yaml:"systemd,omitempty"`
+}
+
+// section is the part `ignition` of a config.
+type section struct {
+	Version  string   `json:"version" yaml:"-"`
+	Config   configs  `json:"config" yaml:"config"`
+	Security *trusted `json:"security,omitempty" yaml:"security,omitempty"`
+}
+
+// configs are the configs to fetch. Since version 3.0, Ignition merges these configs; earlier versions append them.
+type configs struct {
+	Append []resource `json:"append,omitempty" yaml:"-"`
+	Merge  []resource `json:"merge,omitempty" yaml:"merge,omitempty"`
+}
+
+type resource struct {
+	Source       string        `json:"source" yaml:"source"`
+	Compression  string        `json:"compression,omitempty" yaml:"compression,omitempty"`
+	HTTPHeaders  []header      `json:"httpHeaders,omitempty" yaml:"http_headers,omitempty"`
+	Verification *verification `json:"verification,omitempty" yaml:"verification,omitempty"`
+}
+
+type header struct {
+	Name  string `json:"name" yaml:"name"`
+	Value string `json:"value" yaml:"value"`
+}
+
+type trusted struct {
+	TLS struct {
+		CertificateAuthorities []resource `json:"certificateAuthorities" yaml:"certificate_authorities"`
+	} `json:"tls" yaml:"tls"`
+}
+
+// config builds the pointer and returns all errors.
+func (p Pointer) config() (format, document, error) {
+	var errs []error
+	d, ok := formatOf(p.Version)
+	if !ok {
+		errs = append(errs, fmt.Errorf("--version %q: want one of %s", string(p.Version),
+			joinVersions(PointerVersions())))
+	}
+	if p.Gzip && ok && !d.headers {
+		errs = append(errs, fmt.Errorf("--gzip needs headers, which Ignition %s does not have: leave it out, or take "+
+			"--version %s or later", p.Version, DefaultPointerVersion))
+	}
+	from, err := p.resource(d, "config", p.Pool)
+	errs = append(errs, err)
+	installed, err := p.installDaemon(d)
+	errs = append(errs, err)
+	certificates, err := readCertificates(p.CA)
+	errs = append(errs, err)
+	if err := errors.Join(errs...); err != nil {
+		return format{}, document{}, err
+	}
+	if p.Gzip {
+		// Because the header is explicit, Go's HTTP client does not decompress the body, but Ignition does.
+		from.Compression, from.HTTPHeaders = "gzip", append(from.HTTPHeaders, header{"Accept-Encoding", "gzip"})
+	}
+	// Later configs override earlier configs, and merged configs override the pointer itself. The pool's config comes
+	// last, so it can have its own daemon.
+	out := section{Version: string(d.version), Config: configs{Merge: append(installed.Ignition.Config.Merge, from)}}
+	if d.append {
+		out.Config = configs{Append: []resource{from}}
+	}
+	if len(certificates) > 0 {
+		out.Security = &trusted{}
+		for _, c := range certificates {
+			out.Security.TLS.CertificateAuthorities = append(out.Security.TLS.CertificateAuthorities,
+				resource{Source: c.source})
+		}
+	}
+	installed.Ignition = out
+	return d, installed, nil
+}
+
+// resource returns a URL of the server, and the headers of the request for it.
+func (p Pointer) resource(d format, elements ...string) (resource, error) {
+	var errs []error
+	where, err := serverURL(p.Server)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("--server %w", err))
+	}
+	if url.PathEscape(p.Pool) != p.Pool || strings.Trim(p.Pool, ".") == "" {
+		errs = append(errs, fmt.Errorf("--pool %q is no name of a pool", p.Pool))
+	}
+	var t Token
+	if p.Token != "" {
+		if t, err = ParseToken(p.Token); err != nil {
+			errs = append(errs, errors.New("--token: that is no provisioning token: want bunsen.ID.SECRET, as "+
+				"`bunsen token create` prints it"))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return resource{}, err
+	}
+	where = where.JoinPath(elements...)
+	var out resource
+	switch {
+	case p.Token != "" && d.headers:
+		out.HTTPHeaders = append(out.HTTPHeaders, header{"Authorization", "Bearer " + t.String()})
+	case p.Token != "":
+		where.User = url.UserPassword(t.ID, t.Secret)
+	}
+	out.Source = where.String()
+	return out, nil
+}
+
+// CheckServer returns what is wrong with a server's URL. The text begins with the URL in quotes. The caller adds where
+// the URL is set.
+func CheckServer(text string) error {
+	_, err := serverURL(text)
+	return err
+}
+
+// serverURL parses the server's URL. serverURL requires https, because the machine sends a token and gets a config.
+func serverURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Scheme == "" || u.Host == "":
+		return nil, fmt.Errorf("%q: want https://HOST:22623", text)
+	case u.Scheme != "https":
+		return nil, fmt.Errorf("%q: want https, since a token and a config travel there", text)
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Hostname() == "":
+		return nil, fmt.Errorf("%q: want no more than https://HOST:22623", u.Redacted())
+	case strings.Contains(u.Path+"/", "/config/"):
+		return nil, fmt.Errorf("%q: want https://HOST:22623, without /config/POOL", text)
+	}
+	return u, nil
+}
+
+// certificates returns the CA certificates that can be parsed.
+func (p Pointer) certificates() []certificate {
+	out, _ := readCertificates(p.CA)
+	return out
+}
+
+func joinVersions(versions []mcs.Version) string {
+	var out []string
+	for _, v := range versions {
+		out = append(out, string(v))
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,119 @@
+package join
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// prefix is the beginning of every token, so that users and scanners for leaked secrets recognize a token.
+const prefix = "bunsen"
+
+// The alphabet and the lengths of the two parts of a token's text.
+const (
+	idAlphabet   = "abcdefghijklmnopqrstuvwxyz234567"
+	idLength     = 10
+	secretBytes  = 32
+	secretLength = 43
+)
+
+// secrets encodes the secrets of tokens. The encoding is strict, so that each secret has only one spelling.
+var secrets = base64.RawURLEncoding.Strict()
+
+// Token authorizes a machine to read a config. ID is not secret: it names the ProvisioningToken and appears in logs.
+// Only the machine has Secret; the cluster has its Hash. fmt and JSON print only the ID; String returns the whole text.
+type Token struct{ ID, Secret string }
+
+// NewToken creates a token with 50 bits of id and 256 bits of secret. The parameter random must be unpredictable, such
+// as crypto/rand.Reader.
+func NewToken(random io.Reader) (Token, error) {
+	raw := make([]byte, idLength+secretBytes)
+	if _, err := io.ReadFull(random, raw); err != nil {
+		return Token{}, fmt.Errorf("making a token: %w", err)
+	}
+	id := make([]byte, idLength)
+	for i := range id {
+		id[i] = idAlphabet[raw[i]&31]
+	}
+	return Token{ID: string(id), Secret: secrets.EncodeToString(raw[idLength:])}, nil
+}
+
+// ParseToken parses only texts that String returns. The error is an *InvalidError with the reason Malformed and does
+// not quote the text.
+func ParseToken(text string) (Token, error) {
+	head, rest, _ := strings.Cut(text, ".")
+	id, secret, _ := strings.Cut(rest, ".")
+	if head != prefix || !IsID(id) || !isSecret(secret) {
+		return Token{}, &InvalidError{Reason: Malformed}
+	}
+	return Token{ID: id, Secret: secret}, nil
+}
+
+// IsID reports whether a text is a valid token id, the name of a ProvisioningToken.
+func IsID(text string) bool {
+	return len(text) == idLength && strings.Trim(text, idAlphabet) == ""
+}
+
+func isSecret(text string) bool {
+	if len(text) != secretLength || strings.ContainsAny(text, "\r\n") { // base64 would ignore line breaks.
+		return false
+	}
+	raw, err := secrets.DecodeString(text)
+	return err == nil && len(raw) == secretBytes
+}
+
+// FromHeader reads a token from an Authorization header: `Bearer TOKEN`, or `Basic` with the id as user and the secret
+// as password. The second form is for clients that support only user and password in a URL. The password may also be
+// the whole token with an empty user. The error is an *InvalidError with the reason Missing or Malformed and does not
+// quote the value.
+func FromHeader(authorization string) (Token, error) {
+	if authorization == "" {
+		return Token{}, &InvalidError{Reason: Missing}
+	}
+	scheme, value, _ := strings.Cut(authorization, " ")
+	value = strings.TrimLeft(value, " ") // RFC 9110, 11.4, allows one or more spaces.
+	switch {
+	case strings.EqualFold(scheme, "bearer"):
+		return ParseToken(value)
+	case strings.EqualFold(scheme, "basic"):
+		return fromBasic(value)
+	}
+	return Token{}, &InvalidError{Reason: Malformed}
+}
+
+// fromBasic reads the credentials of RFC 7617.
+func fromBasic(value string) (Token, error) {
+	const longest = 256 // A whole token and its id need 96 characters.
+	if len(value) > longest {
+		return Token{}, &InvalidError{Reason: Malformed}
+	}
+	raw, err := base64.StdEncoding.Strict().DecodeString(value)
+	if err != nil {
+		return Token{}, &InvalidError{Reason: Malformed}
+	}
+	user, password, _ := strings.Cut(string(raw), ":")
+	if t, err := ParseToken(password); err == nil && (user == "" || user == t.ID) {
+		return t, nil
+	}
+	return ParseToken(prefix + "." + user + "." + password)
+}
+
+// String returns the whole text, `bunsen.ID.SECRET`, for the user who requested the token. No program may log this
+// text.
+func (t Token) String() string { return prefix + "." + t.ID + "." + t.Secret }
+
+// Format prints only the id, whatever the verb, so that a token in a log reveals nothing.
+func (t Token) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "token "+t.ID) }
+
+// MarshalText returns only the id, so that a token in JSON reveals nothing.
+func (t Token) MarshalText() ([]byte, error) { return []byte("token " + t.ID), nil }
+
+// Hash returns the SHA-256 of the secret's text, in hexadecimal, which the cluster stores. A fast hash is enough,
+// because the secret is random.
+func (t Token) Hash() string {
+	sum := sha256.Sum256([]byte(t.Secret))
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,229 @@
+package mcs
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+// Pools stores the config that each pool serves. A pool serves the config of the last Set until another config replaces
+// it, also while the API server is unreachable. NewPools creates a Pools. All methods may be called concurrently:
+// writers wait for each other, but readers never wait for the creation of a body.
+type Pools struct {
+	writing sync.Mutex     // writing allows one change at a time, including the creation of bodies.
+	extra   Extra          // extra is guarded by writing.
+	content *ContentAccess // content is nil if the server has no content store. It is guarded by writing.
+
+	mu                      sync.RWMutex
+	pools                   map[string]pool
+	own                     map[string]*ServedConfig // own are configs of single nodes, by pool and name.
+	read                    ReadConfig
+	partial, synced, cutOff bool
+}
+
+// pool is the state of one pool.
+type pool struct {
+	config  *ServedConfig         // config is the served config; nil: the pool exists and has nothing to serve.
+	wanted  *mcfgv1.MachineConfig // wanted is the config that was last set, which may differ from the served config.
+	problem string                // problem is why the pool does not serve the wanted config; empty if it does.
+}
+
+// unavailableError says why a pool has nothing to serve.
+type unavailableError string
+
+// Error returns the reason.
+func (e unavailableError) Error() string { return string(e) }
+
+// Is reports whether target is ErrNothingRendered, so that the machine retries.
+func (e unavailableError) Is(target error) bool { return target == ErrNothingRendered }
+
+// NewPools returns a Pools without any pool, which is not ready.
+func NewPools() *Pools { return &Pools{pools: map[string]pool{}} }
+
+// Set serves a rendered config in its pool as soon as the first bodies of the config are created. Before that, the pool
+// serves the previous config. The caller must not change the config after the call. A nil config records that the pool
+// exists and has nothing to serve. The error is the reason why the config cannot be served. After such an error, the
+// pool serves the previous config, or returns this error to each request.
+func (p *Pools) Set(name string, rendered *mcfgv1.MachineConfig) error {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	if rendered == nil {
+		setPool(p, name, pool{})
+		return nil
+	}
+	last := p.all()[name]
+	if last.config != nil && last.problem == "" && isSame(last.wanted, rendered) {
+		return nil
+	}
+	if last.config == nil {
+		setPool(p, name, pool{problem: last.problem}) // The pool exists, so a machine retries instead of giving up.
+	}
+	next, err := p.replace(name, pool{config: last.config, wanted: rendered})
+	setPool(p, name, next)
+	return err
+}
+
+// replace returns the pool with the wanted config and the current extra. If the wanted config cannot be served, replace
+// returns the pool with its served config and the problem.
+func (p *Pools) replace(name string, now pool) (pool, error) {
+	next := newConfig(Input{Pool: name, Rendered: now.wanted, Extra: p.extra, Content: p.content})
+	err := next.prepare(now.config)
+	if err == nil {
+		return pool{config: next, wanted: now.wanted}, nil
+	}
+	now.problem = err.Error()
+	if now.config == nil || now.config.newestError() != nil {
+		now.config = next // The pool has no earlier config, so each request gets the error of the new config.
+	}
+	return now, err
+}
+
+// withExtra returns a config with the current extra. If that config cannot be served, withExtra returns the config
+// unchanged.
+func withExtra(p *Pools, config *ServedConfig) *ServedConfig {
+	in := config.input
+	in.Extra = p.extra
+	next := newConfig(in)
+	if next.name, next.nodes = config.name, config.nodes; next.prepare(config) == nil {
+		return next
+	}
+	return config
+}
+
+// isSame reports whether two rendered configs have the same bodies. Comparing the names is not enough, because a name
+// identifies the content only if it contains a hash.
+func isSame(a, b *mcfgv1.MachineConfig) bool {
+	return a.Name == b.Name &&
+		a.Annotations[v1alpha1.RevisionAnnotation] == b.Annotations[v1alpha1.RevisionAnnotation] &&
+		a.Annotations[v1alpha1.NodeConfigsAnnotation] == b.Annotations[v1alpha1.NodeConfigsAnnotation] &&
+		reflect.DeepEqual(a.Spec, b.Spec)
+}
+
+// SetUnavailable records that a pool exists and has nothing to serve, with the reason for clients.
+func (p *Pools) SetUnavailable(name, reason string) {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	setPool(p, name, pool{problem: reason})
+}
+
+// Remove removes a pool.
+func (p *Pools) Remove(name string) {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.pools, name)
+}
+
+// SetExtra changes the files that the server adds to each config, and creates all configs again. The caller must not
+// change extra after the call. The errors name the pools that keep their previous config.
+func (p *Pools) SetExtra(extra Extra) error {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	p.extra = extra
+	dropNodeConfigs(p)
+	var bad []error
+	for _, name := range slices.Sorted(maps.Keys(p.all())) {
+		now := p.all()[name]
+		if now.wanted == nil {
+			continue
+		}
+		next, err := p.replace(name, now)
+		if err != nil {
+			bad = append(bad, fmt.Errorf("creating the response bodies of pool %s: %w", name, err))
+			next.config = withExtra(p, next.config)
+		}
+		setPool(p, name, next)
+	}
+	return errors.Join(bad...)
+}
+
+// SetSynced records that every pool was set once. After this call, a pool that was not set does not exist.
+func (p *Pools) SetSynced() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.synced = true
+}
+
+// SetPartial records that the pools set so far may be served, although there may be more pools. A client of a missing
+// pool has to retry.
+func (p *Pools) SetPartial() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.partial = true
+}
+
+// SetCutOff records whether the API server has not answered for a long time. The server still serves the pools.
+func (p *Pools) SetCutOff(cutOff bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cutOff = cutOff
+}
+
+// Ready reports whether SetSynced or SetPartial was called, unless the server is cut off from the API server.
+func (p *Pools) Ready() bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return (p.partial || p.synced) && !p.cutOff
+}
+
+// Synced reports whether SetSynced was called.
+func (p *Pools) Synced() bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.synced
+}
+
+// Config returns the config that a pool serves. The error is ErrUnknownPool, ErrNotSynced or
+// ErrNothingRendered. The last one may have the reason of SetUnavailable.
+func (p *Pools) Config(name string) (*ServedConfig, error) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	now, known := p.pools[name]
+	switch {
+	case now.config != nil:
+		return now.config, nil
+	case now.problem != "":
+		return nil, unavailableError(now.problem)
+	case !p.synced:
+		return nil, ErrNotSynced
+	case known:
+		return nil, ErrNothingRendered
+	}
+	return nil, ErrUnknownPool
+}
+
+// Status returns the config that each pool serves, by the name of the pool.
+func (p *Pools) Status() map[string]v1alpha1.ServedPool {
+	all := map[string]v1alpha1.ServedPool{}
+	for name, now := range p.all() {
+		status := v1alpha1.ServedPool{Problem: now.problem}
+		switch {
+		case now.config != nil && now.config.newestError() == nil:
+			status.Config = now.config.Name()
+		case now.problem == "":
+			status.Problem = ErrNothingRendered.Error()
+		}
+		all[name] = status
+	}
+	return all
+}
+
+func (p *Pools) all() map[string]pool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return maps.Clone(p.pools)
+}
+
+func setPool(p *Pools, name string, now pool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pools[name] = now
+}

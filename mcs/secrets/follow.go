@@ -1,0 +1,337 @@
+package secrets
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcs"
+)
+
+const (
+	// readInterval is how often the objects are read, and readTimeout is how long a read may take.
+	readInterval, readTimeout = 5 * time.Second, 20 * time.Second
+	// configReads is how many rendered configs are read at a time. A pool may have thousands of configs of single
+	// nodes.
+	configReads = 8
+	// decryptTimeout is how long the files of all configs may wait for a key service. What is left is for later.
+	decryptTimeout = 10 * time.Second
+	// maxTexts is how many contents of files configs share.
+	maxTexts = 10_000
+)
+
+// Options of a Follower. All are required.
+type Options struct {
+	// Pools returns the pools of a node. The error is an *mcs.NotForNodeError if the cluster does not have the node.
+	Pools func(ctx context.Context, node string) ([]string, error)
+	// NewDecrypt returns a function that decrypts files with age keys, each of which is the text of one or more keys,
+	// until the context ends. The error says which keys cannot be read; the function uses the others.
+	NewDecrypt func(ctx context.Context, keys [][]byte) (Decrypt, error)
+	// Now returns the time.
+	Now func() time.Time
+	// Log gets each problem once.
+	Log *slog.Logger
+}
+
+// Follower resolves the secrets of the rendered configs that pools refer to. Its methods may be called concurrently.
+//
+// Reads: MachineConfigPool (list), MachineConfig (get), Secret, ConfigMap in v1alpha1.SecretsNamespace (list), Secret
+// v1alpha1.AgeKeysSecret (get). Writes: Secret and ConfigMap v1alpha1.SecretsConfigMap.
+type Follower struct {
+	Options
+	api api
+
+	// Only Read uses these.
+	known    map[string]parsedConfig                           // the configs that were read, by name
+	texts    map[[sha256.Size]byte]machineconfig.SecretContent // contents of files, by their digest
+	digest   string                                            // identifies everything from which the state follows
+	problems string                                            // the problems that were logged last
+	retry    retry                                             // when the key service is asked again
+
+	mu    sync.Mutex
+	state State // nil until it is known
+}
+
+// parsedConfig is a rendered config with its unresolved files, if it has any.
+type parsedConfig struct {
+	config Config
+	has    bool
+}
+
+// NewFollower prepares to read an API server.
+func NewFollower(config *rest.Config, o Options) (*Follower, error) {
+	api, err := newAPI(config)
+	if err != nil {
+		return nil, err
+	}
+	return &Follower{
+		Options: o, api: api, known: map[string]parsedConfig{},
+		texts: map[[sha256.Size]byte]machineconfig.SecretContent{},
+	}, nil
+}
+
+// Run reads the objects until the context ends. The error is nil.
+func (f *Follower) Run(ctx context.Context) error {
+	tick := time.NewTicker(readInterval)
+	defer tick.Stop()
+	for {
+		if err := f.Read(ctx); ctx.Err() == nil {
+			f.logProblem(err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// Read reads the objects once, resolves the configs and publishes the revisions. After an error, the contents in force
+// do not change. A reference that cannot be resolved is no error: it is published.
+func (f *Follower) Read(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	names, recorded, err := f.api.referencedConfigs(ctx)
+	if err != nil {
+		return err
+	}
+	configs, err := f.configs(ctx, names)
+	if err != nil {
+		return err
+	}
+	published, err := f.api.published(ctx)
+	if err != nil {
+		return err
+	}
+	if len(configs) == 0 && len(published.revisions) == 0 {
+		f.set(State{}, "")
+		return nil // a cluster without secrets needs no other request
+	}
+	in, err := f.api.read(ctx)
+	if err != nil {
+		return err
+	}
+	in.recorded = recorded
+	return f.resolve(ctx, configs, in, published)
+}
+
+// resolve resolves the configs if something has changed since the last call, and publishes the result.
+func (f *Follower) resolve(ctx context.Context, configs []Config, in sources, published publication) error {
+	digest := in.digest
+	for _, c := range configs {
+		digest += fmt.Sprintf(" %s %d", c.Name, len(c.Own))
+	}
+	f.mu.Lock()
+	next := f.state
+	f.mu.Unlock()
+	var keyProblem error
+	if next == nil || digest != f.digest || f.retry.isDue(f.Now()) {
+		ctx, cancel := context.WithTimeout(ctx, decryptTimeout)
+		defer cancel()
+		var decrypt Decrypt
+		if decrypt, keyProblem = f.NewDecrypt(ctx, in.ageKeys); keyProblem != nil {
+			digest = "" // report the problem again after the next read
+		}
+		failed := false
+		next = Next(next, configs, Source{
+			Objects: in.objects, Key: in.revisionKey, Published: published.revisions,
+			Decrypt: func(format string, body []byte) ([]byte, error) {
+				plain, err := decrypt(format, body)
+				failed = failed || errors.Is(err, ErrKeyService)
+				return plain, err
+			},
+		})
+		f.retry = f.retry.after(failed, f.Now())
+	}
+	next = WithEarlier(next, published.revisions, in.recorded)
+	if err := f.api.publish(ctx, published, next); err != nil {
+		return errors.Join(err, keyProblem)
+	}
+	f.set(next, digest) // after publish, so that a node gets contents only when their revision is public
+	return keyProblem
+}
+
+// retry says when the key service is asked again after it failed.
+type retry struct {
+	wait time.Duration
+	at   time.Time // zero if it did not fail
+}
+
+// maxWait is the longest time until the key service is asked again.
+const maxWait = 5 * time.Minute
+
+func (r retry) isDue(now time.Time) bool { return !r.at.IsZero() && !now.Before(r.at) }
+
+// after returns the next time: each failure doubles the wait.
+func (r retry) after(failed bool, now time.Time) retry {
+	if !failed {
+		return retry{}
+	}
+	wait := min(max(2*r.wait, readInterval), maxWait)
+	return retry{wait, now.Add(wait)}
+}
+
+func (f *Follower) set(state State, digest string) {
+	f.digest = digest
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.state = state
+}
+
+// configs returns the rendered configs that have unresolved files. It reads each config once, also if a read fails.
+func (f *Follower) configs(ctx context.Context, names []string) ([]Config, error) {
+	if err := f.readConfigs(ctx, names); err != nil {
+		return nil, err
+	}
+	needed := map[string]bool{}
+	var out []Config
+	for _, name := range names {
+		p, exists := f.known[name]
+		if needed[name] = true; !exists || !p.has {
+			continue
+		}
+		if !p.config.Nodes.IsZero() {
+			own := p.config.Nodes.All()
+			if err := f.readConfigs(ctx, own); err != nil {
+				return nil, err
+			}
+			p.config.Own = make(map[string]Config, len(own))
+			for _, name := range own {
+				needed[name] = true
+				if is, exists := f.known[name]; exists && name != p.config.Nodes.Base {
+					p.config.Own[name] = is.config
+				}
+			}
+		}
+		out = append(out, p.config)
+	}
+	maps.DeleteFunc(f.known, func(name string, _ parsedConfig) bool { return !needed[name] })
+	return out, nil
+}
+
+// readConfigs reads the rendered configs that are not known yet. It ignores configs that do not exist.
+func (f *Follower) readConfigs(ctx context.Context, names []string) error {
+	var group errgroup.Group
+	group.SetLimit(configReads)
+	var mu sync.Mutex
+	for _, name := range names {
+		mu.Lock()
+		_, known := f.known[name]
+		mu.Unlock()
+		if known {
+			continue
+		}
+		group.Go(func() error {
+			rendered, err := f.api.renderedConfig(ctx, name)
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			if err != nil {
+				return fmt.Errorf("reading config %s: %w", name, err)
+			}
+			var p parsedConfig
+			p.config, p.has = Read(rendered)
+			mu.Lock()
+			defer mu.Unlock()
+			f.shareTexts(p.config)
+			f.known[name] = p
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// shareTexts makes equal contents of several configs share their memory: the configs of thousands of nodes have the
+// same templates and encrypted files.
+func (f *Follower) shareTexts(c Config) {
+	if len(f.texts) > maxTexts {
+		clear(f.texts)
+	}
+	for i, file := range c.Files {
+		key := sha256.Sum256([]byte(file.Content.Format + "\n" + file.Content.Template + string(file.Content.Body)))
+		if known, had := f.texts[key]; had {
+			c.Files[i].Content = known
+		} else {
+			f.texts[key] = file.Content
+		}
+	}
+}
+
+// NodeSecrets returns the resolved files of a rendered config, a v1alpha1.NodeSecrets in JSON, for a node in the
+// config's pool. The error is an *mcs.NotForNodeError if the node is in another pool or the config is that of other
+// nodes, mcs.ErrNoSuchConfig if no pool refers to a config of that name with unresolved files, and
+// mcs.ErrSecretsUnresolved if the server does not have the contents.
+func (f *Follower) NodeSecrets(ctx context.Context, node, config string) ([]byte, error) {
+	pools, err := f.Pools(ctx, node)
+	if refused := new(mcs.NotForNodeError); errors.As(err, &refused) {
+		refused.Config = config
+	}
+	if err == nil {
+		err = mcs.CheckNodeConfig(node, pools, config)
+	}
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	state := f.state
+	f.mu.Unlock()
+	is, found, allowed := state.ForNode(node, config)
+	switch {
+	case state == nil:
+		return nil, fmt.Errorf("%w: the secrets of configs were not read yet", mcs.ErrAPIUnavailable)
+	case !found:
+		return nil, fmt.Errorf("reading the secrets of config %s: %w", config, mcs.ErrNoSuchConfig)
+	case !allowed:
+		return nil, &mcs.NotForNodeError{
+			Node: node, Config: config,
+			Why: errors.New("its secrets are those of other nodes"),
+		}
+	case is.Files == nil:
+		return nil, fmt.Errorf("reading the secrets of config %s: %w", config, mcs.ErrSecretsUnresolved)
+	}
+	return json.Marshal(v1alpha1.NodeSecrets{Config: config, Revision: is.Revision, Files: is.Files})
+}
+
+// Resolved returns the contents of a config's unresolved files, and whether the server has them.
+func (f *Follower) Resolved(config string) (mcs.Secrets, bool) {
+	f.mu.Lock()
+	state := f.state
+	f.mu.Unlock()
+	is, ok := state.ForMachine(config)
+	if !ok {
+		return mcs.Secrets{}, false
+	}
+	out := mcs.Secrets{Revision: is.Revision, Contents: map[string][]byte{}}
+	for _, file := range is.Files {
+		out.Contents[file.Path] = file.Contents
+	}
+	return out, true
+}
+
+// logProblem logs a problem, unless it is the one that was logged last. Nil means that there is no problem any more.
+func (f *Follower) logProblem(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	switch {
+	case text == f.problems:
+	case err == nil:
+		f.Log.Info("the secrets of configs can be read again")
+	default:
+		f.Log.Warn("nodes keep the secrets that they have", "error", text)
+	}
+	f.problems = text
+}

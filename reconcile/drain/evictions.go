@@ -1,0 +1,316 @@
+package drain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bunsen-os/bunsen/reconcile/kube"
+)
+
+const (
+	// maxConcurrentEvictions is how many evictions of one node's pods the controller requests at the same time.
+	maxConcurrentEvictions = 10
+	// requestTimeout is how long the API server may take for one request. For an eviction, the server may try for 10 s
+	// to update a PodDisruptionBudget that other requests update too.
+	requestTimeout = 30 * time.Second
+	// daemonSetValid is how long the controller uses its last read of a DaemonSet, for the drains of all nodes.
+	daemonSetValid = time.Minute
+)
+
+// daemonSet records whether a DaemonSet existed when it was last read.
+type daemonSet struct {
+	gone bool
+	at   time.Time
+}
+
+// gather reads the facts of a drain. gather reads the node's pods in one request.
+func (r *Controller) gather(ctx context.Context, n *corev1.Node, node Node) (Facts, error) {
+	f := Facts{
+		Config: node.Request.Config, Started: node.Started, Last: node.Last,
+		NotReadySince: node.NotReadySince,
+	}
+	var err error
+	if f.Pace, err = r.drainPace(ctx, n); err != nil {
+		return f, err
+	}
+	var nodes corev1.NodeList
+	// The nodes are only read, so they need no copy.
+	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return f, fmt.Errorf("listing Nodes: %w", err)
+	}
+	if f.Alone = IsAlone(nodes.Items, n.Name); f.Alone {
+		var budgets policyv1.PodDisruptionBudgetList
+		if err := r.Client.List(ctx, &budgets, client.UnsafeDisableDeepCopy); err != nil {
+			return f, fmt.Errorf("listing PodDisruptionBudgets: %w", err)
+		}
+		for i := range budgets.Items {
+			f.Budgets = append(f.Budgets, &budgets.Items[i])
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	list, err := r.Clients.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", n.Name).String(),
+	})
+	if err != nil {
+		return f, fmt.Errorf("listing the pods of node %q: %w", n.Name, err)
+	}
+	for i := range list.Items {
+		pod := &list.Items[i]
+		f.Pods = append(f.Pods, Pod{Pod: pod, Orphan: r.isOrphan(ctx, pod)})
+	}
+	r.memoryOf(n.Name).fillAnswers(f.Pods)
+	return f, nil
+}
+
+// isOrphan reports whether the DaemonSet of a pod does not exist any more. If the API server does not answer, the
+// DaemonSet counts as existing.
+func (r *Controller) isOrphan(ctx context.Context, pod *corev1.Pod) bool {
+	name := DaemonSetOf(pod)
+	if name == "" {
+		return false
+	}
+	key, now := pod.Namespace+"/"+name, r.Now()
+	if known, ok := r.daemonSets.Load(key); ok && now.Sub(known.(daemonSet).at).Abs() < daemonSetValid {
+		return known.(daemonSet).gone
+	}
+	_, err := r.Clients.AppsV1().DaemonSets(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
+	gone := apierrors.IsNotFound(err)
+	if err == nil || gone {
+		r.daemonSets.Store(key, daemonSet{gone, now})
+	}
+	return gone
+}
+
+// fillAnswers adds the server's answers to the last evictions to the pods. fillAnswers also removes stored answers
+// about pods that no longer exist.
+func (d *nodeMemory) fillAnswers(pods []Pod) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	was := d.answers
+	d.answers = make(map[types.UID]Answer, len(pods))
+	for i := range pods {
+		if a, ok := was[pods[i].Pod.UID]; ok {
+			pods[i].Answer, d.answers[pods[i].Pod.UID] = a, a
+		}
+	}
+}
+
+// storeAnswer stores the server's answer about a pod.
+func (d *nodeMemory) storeAnswer(p Pod, a Answer) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.answers[p.Pod.UID] = a
+}
+
+// evict evicts and deletes the pods that are due, a limited number at a time. evict reports whether the server has
+// answered any request.
+func (r *Controller) evict(ctx context.Context, n *corev1.Node, f Facts, verdicts []Verdict,
+	now time.Time,
+) bool {
+	deleting := map[string]Verdict{}
+	for _, v := range verdicts {
+		if v.Do == Delete {
+			deleting[v.UID] = v
+		}
+	}
+	asks := evictionRound{
+		clients: r.Clients, memory: r.memoryOf(n.Name), deleting: deleting, now: now,
+		budgets: map[string][]*policyv1.PodDisruptionBudget{}, pods: map[string][]corev1.Pod{},
+	}
+	queues := Queues(verdicts, f.Pods)
+	var group errgroup.Group
+	group.SetLimit(maxConcurrentEvictions)
+	for _, queue := range queues {
+		group.Go(func() error { asks.evictQueue(ctx, queue); return nil })
+	}
+	_ = group.Wait() // The functions of the group return no errors, because an answer may contain the error.
+	if len(asks.deleted) > 0 {
+		r.Events.Send(kube.Event{
+			Object: n, Warning: true, Reason: "DrainDeleted", Action: "Drain",
+			Note: fmt.Sprintf("deleted past their budgets, as the pool's RolloutPolicy says after %s: %s", f.Pace.After,
+				strings.Join(asks.deleted, "; ")),
+		})
+	}
+	return len(queues) > 0
+}
+
+// evictionRound is one round of evictions and deletions.
+type evictionRound struct {
+	clients  kubernetes.Interface
+	memory   *nodeMemory
+	deleting map[string]Verdict
+	now      time.Time
+	// serverDown is true once the server reports that it is overloaded or failing.
+	serverDown atomic.Bool
+
+	mu sync.Mutex
+	// budgets are the disruption budgets by namespace. A round lists the budgets of a namespace at most once, and only
+	// after one of them has refused an eviction.
+	budgets map[string][]*policyv1.PodDisruptionBudget
+	// pods are the pods that a budget selects, by the budget's namespace/name. A round lists them at most once, and
+	// only after the budget has refused an eviction.
+	pods map[string][]corev1.Pod
+	// deleted has a text for each deleted pod: the pod, and the reason that had prevented its eviction.
+	deleted []string
+}
+
+// evictQueue evicts the pods of a queue one after the other, until the server refuses an eviction.
+func (a *evictionRound) evictQueue(ctx context.Context, queue []Pod) {
+	for i, p := range queue {
+		if a.serverDown.Load() {
+			return // The other pods of the queue wait for the next round.
+		}
+		if v, del := a.deleting[string(p.Pod.UID)]; del {
+			a.deleteAndRecord(ctx, p, v)
+			continue
+		}
+		answer := a.evict(ctx, p.Pod).Following(p.Answer)
+		a.memory.storeAnswer(p, answer)
+		a.serverDown.CompareAndSwap(false, answer.Down)
+		if answer.Kind == Refused {
+			for _, other := range queue[i+1:] {
+				a.memory.storeAnswer(other, answer.Shared(other.Answer))
+			}
+			return
+		}
+	}
+}
+
+// deleteAndRecord deletes a pod, and records the deletion if the server accepted it.
+func (a *evictionRound) deleteAndRecord(ctx context.Context, p Pod, v Verdict) {
+	answer := a.delete(ctx, p.Pod).Following(p.Answer)
+	a.memory.storeAnswer(p, answer)
+	a.serverDown.CompareAndSwap(false, answer.Down)
+	if answer.Kind != Accepted {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.deleted = append(a.deleted, v.Pod+": "+v.Why)
+}
+
+// evict requests the eviction of one pod. The client must not retry a refused eviction, because it would wait for the
+// server's Retry-After and block the worker.
+func (a *evictionRound) evict(ctx context.Context, pod *corev1.Pod) Answer {
+	eviction := &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))},
+	}
+	err := a.ask(ctx, pod, func(ctx context.Context) error {
+		return a.clients.CoreV1().RESTClient().Post().MaxRetries(0).Namespace(pod.Namespace).Resource("pods").
+			Name(pod.Name).SubResource("eviction").Body(eviction).Do(ctx).Error()
+	})
+	status := statusOf(err)
+	answer := ReadAnswer(status, pod, Protection{}, a.now)
+	if answer.Kind == Refused {
+		by := Protection{Budgets: a.budgetsIn(ctx, pod.Namespace)}
+		if b := Refusing(status, pod, by.Budgets); b != nil {
+			by.Pods = a.podsOf(ctx, b)
+		}
+		answer = ReadAnswer(status, pod, by, a.now)
+	}
+	return answer
+}
+
+// delete deletes one pod, with its own grace period.
+func (a *evictionRound) delete(ctx context.Context, pod *corev1.Pod) Answer {
+	options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
+	err := a.ask(ctx, pod, func(ctx context.Context) error {
+		return a.clients.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, options)
+	})
+	return ReadDeletion(statusOf(err), pod, a.now)
+}
+
+// ask requests the end of a pod. If the answer is missing, ask reads the pod: one that terminates, or that is gone, was
+// evicted. So the report of the drain is right, and a deletion past the budgets is never without its event.
+func (a *evictionRound) ask(ctx context.Context, pod *corev1.Pod, request func(context.Context) error) error {
+	within, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return kube.AfterWrite(request(within), func() (bool, error) {
+		within, cancel := context.WithTimeout(ctx, requestTimeout)
+		defer cancel()
+		// The controller may not get a pod.
+		live, err := a.clients.CoreV1().Pods(pod.Namespace).List(within, metav1.ListOptions{
+			FieldSelector: fields.OneTermEqualSelector("metadata.name", pod.Name).String(),
+		})
+		if err != nil {
+			return false, err
+		}
+		return !slices.ContainsFunc(live.Items, func(p corev1.Pod) bool {
+			return p.UID == pod.UID && p.DeletionTimestamp == nil
+		}), nil
+	})
+}
+
+// statusOf returns the status that the server sent with an error; nil if there is none.
+func statusOf(err error) *metav1.Status {
+	if err == nil {
+		return nil
+	}
+	var api apierrors.APIStatus
+	if errors.As(err, &api) {
+		s := api.Status()
+		return &s
+	}
+	return &metav1.Status{Message: err.Error()}
+}
+
+// budgetsIn reads a namespace's disruption budgets. If budgetsIn cannot read the budgets, it returns no budget, and the
+// report shows the server's message.
+func (a *evictionRound) budgetsIn(ctx context.Context, namespace string) []*policyv1.PodDisruptionBudget {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if budgets, read := a.budgets[namespace]; read {
+		return budgets
+	}
+	list, err := a.clients.PolicyV1().PodDisruptionBudgets(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		list = &policyv1.PodDisruptionBudgetList{}
+	}
+	budgets := make([]*policyv1.PodDisruptionBudget, len(list.Items))
+	for i := range list.Items {
+		budgets[i] = &list.Items[i]
+	}
+	a.budgets[namespace] = budgets
+	return budgets
+}
+
+// podsOf reads the pods that a disruption budget selects. If it cannot read them, it returns none, and the report does
+// not name the pod that the budget waits for.
+func (a *evictionRound) podsOf(ctx context.Context, b *policyv1.PodDisruptionBudget) []corev1.Pod {
+	selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+	if err != nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	key := b.Namespace + "/" + b.Name
+	if pods, read := a.pods[key]; read {
+		return pods
+	}
+	within, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	list, err := a.clients.CoreV1().Pods(b.Namespace).List(within, metav1.ListOptions{LabelSelector: selector.String()})
+	if err != nil {
+		list = &corev1.PodList{}
+	}
+	a.pods[key] = list.Items
+	return list.Items
+}

@@ -1,0 +1,256 @@
+package garbage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/content"
+	"github.com/bunsen-os/bunsen/reconcile/gitsource"
+	"github.com/bunsen-os/bunsen/reconcile/kube"
+	"github.com/bunsen-os/bunsen/reconcile/render"
+)
+
+const (
+	// sweepEvery is how often the controller checks the rendered configs.
+	sweepEvery = time.Minute
+	// maxDeletions is how many rendered configs the controller deletes per sweep.
+	maxDeletions = 5
+	// deletedShare is the share of the unused configs that the controller deletes per sweep if there are many, because
+	// thousands of nodes may have configs of their own.
+	deletedShare = 20
+	// maxPause is the longest pause between two attempts to create a lost config again.
+	maxPause = time.Hour
+)
+
+// Controller deletes unused rendered configs, and creates deleted rendered configs again if they are in use.
+//
+// Reads: MachineConfig, MachineConfigPool, Node, GitSource.status, Secret, the remote
+// Writes: `rendered-<pool>-<hash>` MachineConfig, large files in the registry
+type Controller struct {
+	// Client reads from the manager's cache and writes.
+	Client client.Client
+	// Live reads pools from the API server before the controller deletes a config.
+	Live client.Reader
+	// Source fetches and transpiles earlier revisions.
+	Source *gitsource.Controller
+	// Render converts rendered configs to objects, and has the cluster's defaults.
+	Render *render.Controller
+	// Contents has the large files of configs.
+	Contents *content.Store
+	// Now is the clock.
+	Now func() time.Time
+	// Events sends events.
+	Events kube.Events
+
+	deleted time.Time // the time of the last deletion
+	swept   time.Time // the time of the last sweep of the content store
+	lost    sync.Map  // name of a rendered config → *missingConfig
+}
+
+// missingConfig records the attempts to create a missing rendered config again.
+type missingConfig struct {
+	// since is when the controller first found the config missing.
+	since time.Time
+	// next is when the next attempt is due. pause is how long the controller waited before that attempt.
+	next          time.Time
+	pause         time.Duration
+	reportedError string
+}
+
+// SetupWithManager lets the controller reconcile every minute, and after each deletion of a rendered config.
+func (g *Controller) SetupWithManager(mgr ctrl.Manager, garbage reconcile.Reconciler) error {
+	sweep := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: "rendered"}}}
+	})
+	begin := predicate.Funcs{
+		UpdateFunc:  func(event.UpdateEvent) bool { return false },
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+	gone := predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(event.UpdateEvent) bool { return false },
+		DeleteFunc: func(e event.DeleteEvent) bool {
+			return e.Object.GetAnnotations()[v1alpha1.GeneratedByAnnotation] != ""
+		},
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+	return ctrl.NewControllerManagedBy(mgr).Named("garbage").
+		Watches(&mcfgv1.MachineConfigPool{}, sweep, builder.WithPredicates(begin)).
+		Watches(&mcfgv1.MachineConfig{}, sweep, builder.WithPredicates(gone)).
+		Complete(garbage)
+}
+
+// Reconcile checks all rendered configs. Reconcile ignores the content of the request.
+func (g *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	h, err := g.gather(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	missing := render.Missing(h)
+	g.forget(missing)
+	for _, lost := range missing {
+		if err := g.restore(ctx, h, lost); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	if err := g.collect(ctx, h); err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := g.sweepContents(ctx, h); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: sweepEvery}, nil
+}
+
+// gather reads all objects once, without copies, because the controller changes none of them.
+func (g *Controller) gather(ctx context.Context) (render.Holders, error) {
+	var configs mcfgv1.MachineConfigList
+	var pools mcfgv1.MachineConfigPoolList
+	var nodes corev1.NodeList
+	var sources v1alpha1.GitSourceList
+	for _, list := range []client.ObjectList{&configs, &pools, &nodes, &sources} {
+		if err := g.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return render.Holders{}, fmt.Errorf("listing for garbage: %w", err)
+		}
+	}
+	return render.Holders{Configs: configs.Items, Pools: pools.Items, Nodes: nodes.Items, Sources: sources.Items}, nil
+}
+
+// collect deletes a few unused rendered configs. collect reads the pools from the API server, because the cache may not
+// show that a pool has just started to use a config. If a pool starts to use a deleted config afterwards, the render
+// controller creates this config again.
+func (g *Controller) collect(ctx context.Context, h render.Holders) error {
+	now := g.Now()
+	if now.Sub(g.deleted) < sweepEvery || len(render.Unused(h, now)) == 0 {
+		return nil
+	}
+	var pools mcfgv1.MachineConfigPoolList
+	if err := g.Live.List(ctx, &pools); err != nil {
+		return fmt.Errorf("listing MachineConfigPools for garbage: %w", err)
+	}
+	h.Pools = pools.Items
+	unused := render.Unused(h, now)
+	for _, mc := range unused[:min(len(unused), max(maxDeletions, len(unused)/deletedShare))] {
+		g.deleted = now
+		err := g.Client.Delete(ctx, &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: mc.Name}},
+			client.Preconditions{UID: &mc.UID, ResourceVersion: &mc.ResourceVersion})
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting MachineConfig %q, which nothing names: %w", mc.Name, err)
+		}
+		if pool := poolNamed(h.Pools, metav1.GetControllerOfNoCopy(mc).Name); pool != nil {
+			g.Events.Send(kube.Event{
+				Object: pool, Related: mc, Reason: "RenderedConfigDeleted", Action: "Collect",
+				Note: fmt.Sprintf("deleted old config %s: it is unused, and the controller keeps only the 10 newest "+
+					"unused configs", mc.Name),
+			})
+		}
+	}
+	return nil
+}
+
+// forget removes the records of configs that are no longer missing.
+func (g *Controller) forget(missing []render.Lost) {
+	still := map[string]bool{}
+	for _, lost := range missing {
+		still[lost.Name] = true
+	}
+	g.lost.Range(func(name, _ any) bool {
+		if !still[name.(string)] {
+			g.lost.Delete(name)
+		}
+		return true
+	})
+}
+
+// restore creates a lost config again. If the config is the target of a pool, restore first waits for a while, because
+// the render controller normally renders it from the fragments.
+func (g *Controller) restore(ctx context.Context, h render.Holders, lost render.Lost) error {
+	now := g.Now()
+	v, _ := g.lost.LoadOrStore(lost.Name, &missingConfig{since: now})
+	l := v.(*missingConfig) // The entry needs no lock, because only one worker uses it.
+	if now.Before(l.next) || lost.Target && now.Sub(l.since) < sweepEvery/2 {
+		return nil
+	}
+	pool := poolNamed(h.Pools, lost.Pool)
+	mc, err := g.recreate(ctx, h, pool, lost.Name)
+	if err == nil {
+		if err := g.Client.Create(ctx, mc); err != nil {
+			return fmt.Errorf("creating MachineConfig %q again: %w", lost.Name, err)
+		}
+		g.Events.Send(kube.Event{
+			Object: pool, Related: mc, Warning: true, Reason: "RenderedConfigRestored", Action: "Collect",
+			Note: fmt.Sprintf("%s was deleted although %s; created again from %s %q", lost.Name, lost.For,
+				kube.ShortRevision(mc.Annotations[v1alpha1.RevisionAnnotation]),
+				mc.Annotations[v1alpha1.CommitSubjectAnnotation]),
+		})
+		return nil
+	}
+	l.pause = min(max(2*l.pause, sweepEvery), maxPause)
+	l.next = now.Add(l.pause)
+	if text := err.Error(); text != l.reportedError {
+		l.reportedError = text
+		g.Events.Send(kube.Event{
+			Object: pool, Warning: true, Reason: "RenderedConfigLost", Action: "Collect",
+			Note: fmt.Sprintf("%s was deleted although %s, and cannot be created again: %s", lost.Name, lost.For, text),
+		})
+	}
+	return nil
+}
+
+// recreate renders a config again from the commits of its pool in the history of the GitSources. The name, a hash of
+// the content, shows whether the result is the lost config.
+func (g *Controller) recreate(ctx context.Context, h render.Holders, pool *mcfgv1.MachineConfigPool,
+	name string,
+) (*mcfgv1.MachineConfig, error) {
+	var errs []error
+	tried := map[string]bool{}
+	for i := range h.Sources {
+		src := &h.Sources[i]
+		for j := range src.Status.History {
+			entry := &src.Status.History[j]
+			of := entry.Pools[pool.Name]
+			if tried[src.Name+entry.Revision] || of != name && !h.IsOwnConfigOf(name, of) {
+				continue
+			}
+			tried[src.Name+entry.Revision] = true
+			mc, err := g.recreateFrom(ctx, h, pool, name, commitOf{src, entry.Revision})
+			if err == nil {
+				return mc, nil
+			}
+			errs = append(errs, err)
+		}
+	}
+	if len(errs) == 0 {
+		return nil, errors.New("the history of no GitSource has a commit that gave it; " + consequence)
+	}
+	return nil, errors.Join(append(errs, errors.New(consequence))...)
+}
+
+// consequence says what happens to the nodes of a config that cannot be created again.
+const consequence = "its nodes are assigned the pool's next config as usual"
+
+// poolNamed returns the pool with the given name, or nil.
+func poolNamed(pools []mcfgv1.MachineConfigPool, name string) *mcfgv1.MachineConfigPool {
+	for i := range pools {
+		if pools[i].Name == name {
+			return &pools[i]
+		}
+	}
+	return nil
+}

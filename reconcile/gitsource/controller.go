@@ -1,0 +1,324 @@
+package gitsource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+
+	"github.com/bunsen-os/bunsen/reconcile/kube"
+	"github.com/bunsen-os/bunsen/reconcile/revision"
+	"github.com/bunsen-os/bunsen/reconcile/status"
+	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/transpile"
+)
+
+// Controller follows the repositories of GitSources.
+//
+// Reads: GitSource, Secret, the remote, MachineConfig, MachineConfigPool
+// Writes: RevisionContent, GitSource.status.applying, then fragments as MachineConfig objects and the objects of
+// cluster/ (server-side apply), GitSource.status last
+type Controller struct {
+	// Client reads from the manager's cache and writes.
+	Client client.Client
+	// Live reads from the API server, so that the process stores no Secret in its cache.
+	Live client.Reader
+	// Applier writes the objects of a revision.
+	Applier *Applier
+	// Open connects to repositories.
+	Open Open
+	// Transpiler turns trees into fragments and caches its results.
+	Transpiler *transpile.Transpiler
+	// Namespace is the namespace of the Secrets.
+	Namespace string
+	// Now is the clock.
+	Now func() time.Time
+	// Events sends events.
+	Events kube.Events
+	// Slots limits how many sources are transpiled and applied at a time; nil: no limit. A source that waits for its
+	// remote uses no slot.
+	Slots Slots
+	// LookEvery is how often the controller looks for a newer commit while it applies one; 0 means each second.
+	LookEvery time.Duration
+	// Newer, if set, replaces the look for a newer commit. The channel is closed when there is one, and the controller
+	// calls the function at the end of the apply.
+	Newer func(src *v1alpha1.GitSource) (<-chan struct{}, func())
+	// FirstListing receives a value after the first listing of a repository. FirstListing may be nil.
+	FirstListing chan<- struct{}
+
+	memory memory
+}
+
+// maxConcurrentSources is how many GitSources wait for their remotes at a time: a remote that does not answer delays
+// its own source only.
+const maxConcurrentSources = 200
+
+// specOrRequest passes changes of a GitSource by users: changes of its spec and annotations, its creation and its
+// deletion. Status writes of the controller must not trigger a reconciliation: a failure whose text varies would cause
+// endless retries without a pause. An announced push triggers one, although the webhook receiver writes it to the
+// status.
+var specOrRequest = predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{},
+	predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, ok := e.ObjectOld.(*v1alpha1.GitSource)
+			after, also := e.ObjectNew.(*v1alpha1.GitSource)
+			return ok && also && pushKey(before) != pushKey(after)
+		},
+	})
+
+// SetupWithManager lets the controller reconcile a GitSource after each change of the GitSource, of the objects that it
+// owns, and of the pools.
+func (r *Controller) SetupWithManager(mgr ctrl.Manager, source reconcile.Reconciler) error {
+	owner := handler.EnqueueRequestsFromMapFunc(kube.OwnerSource)
+	return ctrl.NewControllerManagedBy(mgr).Named("source").For(&v1alpha1.GitSource{},
+		builder.WithPredicates(specOrRequest)).
+		Watches(&mcfgv1.MachineConfig{}, owner).
+		Watches(&mcfgv1.MachineConfigPool{}, kube.EverySource(r.Client),
+			builder.WithPredicates(kube.PoolSettingsChanged(kube.RendersAlike))).
+		Watches(&operatorv1.MachineConfiguration{}, owner).
+		Watches(&v1alpha1.DriftPolicy{}, owner).
+		Watches(&v1alpha1.RolloutPolicy{}, owner).
+		Watches(&mcfgv1.PinnedImageSet{}, owner).
+		WithOptions(controller.Options{MaxConcurrentReconciles: maxConcurrentSources}).Complete(source)
+}
+
+// Reconcile follows one repository and writes the status of its GitSource.
+func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	src := &v1alpha1.GitSource{}
+	if err := r.Client.Get(ctx, req.NamespacedName, src); err != nil {
+		r.memory.forget(req.Name)
+		r.Applier.Forget(req.Name)
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	now := r.Now()
+	facts := r.follow(ctx, src, now)
+	if apierrors.IsConflict(facts.Err) {
+		return reconcile.Result{}, facts.Err // A conflict means that the cached GitSource is stale.
+	}
+	pools, err := listPools(ctx, r.Client)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	facts.Warnings = append(facts.Warnings, renderProblems(pools)...)
+	facts.Warnings = append(facts.Warnings, webhookProblems(ctx, r.Live, r.Namespace, src)...)
+	before := src.DeepCopy()
+	src.Status = status.Source(before.Status, facts, now)
+	applied := src.Status.AppliedRevision
+	src.Status = status.Gave(src.Status, applied, status.Given{
+		Rendered: renderedUnder(applied, pools), Failed: notRenderedUnder(applied, pools),
+		Held: heldElsewhere(applied, pools),
+	})
+	if err := kube.WriteStatus(ctx, r.Client, src, before); err != nil {
+		return reconcile.Result{}, fmt.Errorf("writing the status of GitSource %q: %w", src.Name, err)
+	}
+	r.reportTransition(before, src, facts)
+	if facts.Applied != nil || facts.Restored {
+		if err := DeleteUnusedContents(ctx, r.Client, r.Live, src); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	return reconcile.Result{RequeueAfter: r.nextPoll(src, facts.Err, now)}, nil
+}
+
+// follow applies the newest commit of a source: it lists, picks, fetches, transpiles and applies. If the commit cannot
+// be applied, follow restores the applied revision. Reconcile writes the status.
+func (r *Controller) follow(ctx context.Context, src *v1alpha1.GitSource, now time.Time) status.SourceFacts {
+	out := status.SourceFacts{
+		Generation: src.Generation, Verify: src.Spec.Verify != nil,
+		Suspended: src.Spec.IsSuspended(now), SuspendUntil: src.Spec.SuspendUntil,
+	}
+	if !out.Suspended {
+		out.Handled = src.Annotations[v1alpha1.ReconcileAnnotation]
+		r.followRemote(ctx, src, now, &out)
+	}
+	if apierrors.IsConflict(out.Err) || out.Err == nil && !out.Suspended {
+		return out
+	}
+	restored, err := r.Applier.Restore(ctx, src, out.Err, func() (revision.Content, error) {
+		return r.appliedContent(ctx, src)
+	})
+	out.Restored = restored
+	if err != nil {
+		out.Err = err
+	}
+	if restored || src.Status.Applying == nil {
+		out.Err = withCommit(src, out)
+	}
+	return out
+}
+
+// followRemote applies the newest commit of the repository, unless that commit is already applied. If a newer commit
+// appears meanwhile, followRemote applies that one.
+func (r *Controller) followRemote(ctx context.Context, src *v1alpha1.GitSource, now time.Time,
+	out *status.SourceFacts,
+) {
+	for overtaken := 0; ; overtaken++ {
+		r.followNewest(ctx, src, now, overtaken < mostOvertaken, out)
+		if !errors.Is(out.Err, ErrOvertaken) {
+			return
+		}
+		if out.Err = r.readAgain(ctx, src); out.Err != nil {
+			return
+		}
+		out.Tried, out.Warnings, out.Handled, now = nil, nil, src.Annotations[v1alpha1.ReconcileAnnotation], r.Now()
+	}
+}
+
+// readAgain reads a GitSource from the API server, because a push that was announced meanwhile changed it. If users
+// changed its spec, the error is a conflict, and the next reconciliation follows the new spec.
+func (r *Controller) readAgain(ctx context.Context, src *v1alpha1.GitSource) error {
+	now := &v1alpha1.GitSource{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(src), now); err != nil {
+		return fault.NewRetry(v1alpha1.ReasonApplyFailed, fmt.Errorf("reading GitSource %q: %w", src.Name, err))
+	}
+	if now.UID != src.UID || now.Generation != src.Generation {
+		return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("gitsources").GroupResource(), src.Name,
+			errors.New("its spec has changed"))
+	}
+	*src = *now
+	return nil
+}
+
+// followNewest applies the newest commit of the repository, unless that commit is already applied. If mayOvertake is
+// true, the error is ErrOvertaken once a newer commit is ready to be applied.
+func (r *Controller) followNewest(ctx context.Context, src *v1alpha1.GitSource, now time.Time, mayOvertake bool,
+	out *status.SourceFacts,
+) {
+	repo, err := r.repository(ctx, src)
+	if err != nil {
+		out.Err = err
+		return
+	}
+	picked, err := r.list(ctx, repo.Repository, src, now)
+	if err != nil {
+		out.Err = err
+		return
+	}
+	out.Observed = picked.Revision().String()
+	applied, err := r.isApplied(ctx, src, out.Observed)
+	if err != nil || applied {
+		out.Err, out.Warnings = err, r.memory.warningsOf(src.Name).warnings
+		return
+	}
+	picked.Applied = appliedBefore(src, picked)
+	r.applyCommit(ctx, src, candidate{repo, picked, now}, mayOvertake, out)
+}
+
+// candidate is a commit of a repository, and the time at which the repository listed it.
+type candidate struct {
+	repo   opened
+	picked source.Picked
+	now    time.Time
+}
+
+// applyCommit fetches one commit and applies it. applyCommit adds the outcome to the parameter out.
+func (r *Controller) applyCommit(ctx context.Context, src *v1alpha1.GitSource, at candidate, mayOvertake bool,
+	out *status.SourceFacts,
+) {
+	tree, checked, err := r.fetch(ctx, src, at)
+	if err != nil {
+		out.Err = err
+		return
+	}
+	if out.Err = r.Slots.acquire(ctx); out.Err != nil {
+		return
+	}
+	defer r.Slots.release()
+	c := tree.Commit
+	out.Tried = &v1alpha1.CommitInfo{
+		Revision: out.Observed, Subject: c.Subject, Author: c.Author,
+		Time: metav1.NewTime(c.Time), VerifiedBy: c.Signer,
+	}
+	past := compare(src, at.picked, checked.Descent)
+	doubts, err := past.decide(src.Spec, at.picked.Hash)
+	if err != nil {
+		out.Err = err
+		return
+	}
+	res, err := r.Transpiler.FragmentsUntil(tree, ctx.Err)
+	if err != nil {
+		out.Err = fmt.Errorf("transpiling %s: %w", tree.Commit.Revision().Short(), err)
+		return
+	}
+	out.Warnings = append(doubts, warnings(res.Report)...)
+	if res.Report.Fatal() {
+		out.Err = fault.NewStalled(v1alpha1.ReasonTranspileFailed, reportError{res.Report, tree.Commit})
+		return
+	}
+	pools, err := listPools(ctx, r.Client)
+	if err != nil {
+		out.Err = err
+		return
+	}
+	if err := missingPools(res, pools); err != nil {
+		out.Err = fault.NewStalled(v1alpha1.ReasonPoolMissing, err)
+		return
+	}
+	var overtaken <-chan struct{}
+	done := func() {}
+	if mayOvertake {
+		overtaken, done = r.watchNewer(ctx, src, at)
+	}
+	applied, err := r.Applier.Apply(ctx, src, out.Observed, res, overtaken)
+	done()
+	if err != nil {
+		out.Err = err
+		return
+	}
+	r.memory.warnings.Store(src.Name, appliedWarnings{out.Observed, out.Warnings})
+	applied.Commit, applied.From = *out.Tried, followedRef(src.Spec)
+	if len(doubts) > 0 {
+		applied.Rewritten = past.event()
+	}
+	out.Applied = &applied
+}
+
+// isApplied reports whether a revision is applied and its objects are unchanged since then.
+func (r *Controller) isApplied(ctx context.Context, src *v1alpha1.GitSource, revisionName string) (bool, error) {
+	if src.Status.AppliedRevision != revisionName || src.Status.AppliedGeneration != src.Generation ||
+		src.Status.AppliedContent == "" || r.memory.warningsOf(src.Name).revision != revisionName {
+		return false, nil
+	}
+	differs, err := r.Applier.Differences(ctx, src)
+	return err == nil && len(differs) == 0 && src.Status.Applying == nil, err
+}
+
+// appliedContent reads the content of the applied revision from the repository again.
+func (r *Controller) appliedContent(ctx context.Context, src *v1alpha1.GitSource) (revision.Content, error) {
+	at, err := source.ParseRevision(src.Status.AppliedRevision)
+	if err != nil {
+		return revision.Content{}, err
+	}
+	repo, err := r.repository(ctx, src)
+	if err != nil {
+		return revision.Content{}, err
+	}
+	tree, err := readTree(ctx, src, repo, source.Picked{Ref: at.Ref, Hash: at.Hash})
+	if err != nil {
+		return revision.Content{}, err
+	}
+	res, err := r.Transpiler.FragmentsUntil(tree, ctx.Err)
+	if err != nil {
+		return revision.Content{}, fmt.Errorf("transpiling %s: %w", at.Short(), err)
+	}
+	content, _, err := ContentOf(res)
+	return content, err
+}

@@ -1,0 +1,191 @@
+package gitsource
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+// PushedRef is one ref that a push changed.
+type PushedRef struct {
+	// Ref is the full name, `refs/heads/main`. Ref is empty if the request names no ref; then any ref may have changed.
+	Ref string
+	// Commit is the new hash of the ref, 40 lower-case hex digits. Commit is empty if the push deleted the ref, or if
+	// the request does not name the commit.
+	Commit string
+}
+
+// maxChanges is how many changed refs Read returns for one request.
+const maxChanges = 100
+
+var (
+	hash    = regexp.MustCompile(`^[0-9a-f]{40}$`)
+	refName = regexp.MustCompile(`^refs/[\x21-\x7e]{1,500}$`)
+)
+
+// ReadWebhook returns the refs that changed; none for an event that is not a push, such as a ping. Call Read only after
+// Verify. Each text of the result has the form that its field documents, whatever the body contains.
+func ReadWebhook(host v1alpha1.WebhookType, header func(string) string, body []byte) ([]PushedRef, error) {
+	body, err := unform(header("Content-Type"), body)
+	if err != nil {
+		return nil, err
+	}
+	read, ok := readers[host]
+	if !ok {
+		return nil, fmt.Errorf("reading the request: %q is no type of webhook", host)
+	}
+	found, err := read(header, body)
+	if err != nil {
+		return nil, fmt.Errorf("reading the request: %w", err)
+	}
+	if len(found) > maxChanges {
+		return []PushedRef{{}}, nil // The request names too many refs, so Read reports that any ref may have changed.
+	}
+	var out []PushedRef
+	for _, c := range found {
+		if c.Ref != "" && !refName.MatchString(c.Ref) {
+			return nil, errors.New("reading the request: it names a ref that is not refs/<name> in printable ASCII " +
+				"characters")
+		}
+		if !hash.MatchString(c.Commit) || strings.Trim(c.Commit, "0") == "" {
+			c.Commit = ""
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// unform returns the JSON of a body that a host sent as a form.
+func unform(contentType string, body []byte) ([]byte, error) {
+	if !strings.HasPrefix(contentType, "application/x-www-form-urlencoded") {
+		return body, nil
+	}
+	values, err := url.ParseQuery(string(body))
+	if err != nil {
+		return nil, fmt.Errorf("reading the request: %w; set the webhook's content type to application/json", err)
+	}
+	return []byte(values.Get("payload")), nil
+}
+
+var readers = map[v1alpha1.WebhookType]func(func(string) string, []byte) ([]PushedRef, error){
+	v1alpha1.WebhookGitHub:    readRefAndAfter("X-GitHub-Event", "push"),
+	v1alpha1.WebhookGitea:     readRefAndAfter("X-Gitea-Event", "push"),
+	v1alpha1.WebhookGitLab:    readRefAndAfter("X-Gitlab-Event", "Push Hook", "Tag Push Hook"),
+	v1alpha1.WebhookBitbucket: readBitbucket,
+	v1alpha1.WebhookGeneric:   readGeneric,
+}
+
+// readRefAndAfter reads the push events that GitHub, Gitea, Forgejo and GitLab send in one form.
+func readRefAndAfter(eventHeader string, pushes ...string) func(func(string) string, []byte) ([]PushedRef, error) {
+	return func(header func(string) string, body []byte) ([]PushedRef, error) {
+		event := header(eventHeader)
+		for _, push := range pushes {
+			if event != push {
+				continue
+			}
+			var in struct{ Ref, After string }
+			if err := json.Unmarshal(body, &in); err != nil {
+				return nil, err
+			}
+			if in.Ref == "" {
+				return nil, errors.New("its body has no field ref")
+			}
+			return []PushedRef{{in.Ref, in.After}}, nil
+		}
+		return nil, nil
+	}
+}
+
+// readBitbucket reads the pushes of Bitbucket Cloud and of Bitbucket Data Center.
+func readBitbucket(header func(string) string, body []byte) ([]PushedRef, error) {
+	switch header("X-Event-Key") {
+	case "repo:push":
+		return readBitbucketCloud(body)
+	case "repo:refs_changed":
+		var in struct {
+			Changes []struct {
+				RefID, ToHash string
+			}
+		}
+		if err := json.Unmarshal(body, &in); err != nil {
+			return nil, err
+		}
+		var out []PushedRef
+		for _, c := range in.Changes {
+			out = append(out, PushedRef{c.RefID, c.ToHash})
+		}
+		return out, nil
+	}
+	return nil, nil
+}
+
+func readBitbucketCloud(body []byte) ([]PushedRef, error) {
+	type ref struct {
+		Type, Name string
+		Target     struct{ Hash string }
+	}
+	var in struct {
+		Push struct{ Changes []struct{ New, Old *ref } }
+	}
+	if err := json.Unmarshal(body, &in); err != nil {
+		return nil, err
+	}
+	prefixes := map[string]string{"branch": "refs/heads/", "tag": "refs/tags/"}
+	var out []PushedRef
+	for _, c := range in.Push.Changes {
+		at, hash := c.New, ""
+		if at == nil { // at is nil if the push deleted the ref.
+			at = c.Old
+		} else if at.Type == "branch" { // the hash of a tag may be that of a tag object
+			hash = at.Target.Hash
+		}
+		if at != nil && prefixes[at.Type] != "" {
+			out = append(out, PushedRef{prefixes[at.Type] + at.Name, hash})
+		}
+	}
+	return out, nil
+}
+
+// readGeneric reads {"ref": …, "commit": …}. Both fields are optional, and the body may be empty.
+func readGeneric(_ func(string) string, body []byte) ([]PushedRef, error) {
+	var in struct{ Ref, Commit string }
+	if len(strings.TrimSpace(string(body))) > 0 {
+		if err := json.Unmarshal(body, &in); err != nil {
+			return nil, err
+		}
+	}
+	return []PushedRef{{in.Ref, in.Commit}}, nil
+}
+
+// RelevantRefs returns the change of the ref that a source follows, or nil if no change concerns this ref.
+func RelevantRefs(changes []PushedRef, follows v1alpha1.GitRef) *PushedRef {
+	for _, c := range changes {
+		if concerns(c.Ref, follows) {
+			return &c
+		}
+	}
+	return nil
+}
+
+func concerns(ref string, follows v1alpha1.GitRef) bool {
+	switch {
+	case ref == "":
+		return true
+	case follows.Commit != "":
+		return false
+	case follows.Name != "":
+		return ref == follows.Name || follows.Name == "HEAD" && strings.HasPrefix(ref, "refs/heads/")
+	case follows.SemVer != "":
+		return strings.HasPrefix(ref, "refs/tags/")
+	case follows.Tag != "":
+		return ref == "refs/tags/"+follows.Tag
+	case follows.Branch != "":
+		return ref == "refs/heads/"+follows.Branch
+	}
+	return strings.HasPrefix(ref, "refs/heads/")
+}

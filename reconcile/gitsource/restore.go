@@ -1,0 +1,167 @@
+package gitsource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/kube"
+	"github.com/bunsen-os/bunsen/reconcile/revision"
+
+	"github.com/bunsen-os/bunsen/source"
+)
+
+// Restore restores the applied revision in two cases: a newer revision was applied in part, or a user changed the
+// objects of the applied revision while the newest commit cannot be applied. Restore does not read the repository.
+// Restore returns the earlier failure, joined with the failure of the restore.
+func (a *Applier) Restore(ctx context.Context, src *v1alpha1.GitSource, failed error,
+	earlier func() (revision.Content, error),
+) (bool, error) {
+	applying := src.Status.Applying
+	switch {
+	case applying == nil && (src.Spec.IsSuspended(a.Now()) || src.Status.AppliedRevision == ""):
+		return false, failed
+	case applying != nil && isInterrupted(failed) && a.Now().Sub(applying.Started.Time) < finishWithin:
+		return false, failed // A retry may complete the apply.
+	case applying == nil:
+		differs, err := a.Differences(ctx, src)
+		if err != nil || len(differs) == 0 {
+			return false, errors.Join(failed, err)
+		}
+	}
+	if err := a.restoreContent(ctx, src, earlier); err != nil {
+		if apierrors.IsConflict(err) {
+			return false, err
+		}
+		return false, restoreError(src, failed, err)
+	}
+	return true, failed
+}
+
+// restoreError is the failure of an attempt whose restore also failed. The controller retries the attempt, unless a
+// user has to fix both failures.
+func restoreError(src *v1alpha1.GitSource, failed, err error) error {
+	f := fault.Of(err, v1alpha1.ReasonApplyFailed)
+	err = fmt.Errorf("restoring %s: %w", revisionText(src.Status.AppliedRevision), err)
+	if failed == nil {
+		return &fault.Error{Kind: f.Kind, Reason: f.Reason, Err: err}
+	}
+	first := fault.Of(failed, v1alpha1.ReasonApplyFailed)
+	if first.Kind != fault.Stalled || f.Kind != fault.Stalled {
+		first.Kind = fault.Retry
+	}
+	return &fault.Error{Kind: first.Kind, Reason: first.Reason, Err: errors.Join(failed, err)}
+}
+
+// isInterrupted reports whether an apply failed in the middle and a retry may succeed.
+func isInterrupted(failed error) bool {
+	f := fault.Of(failed, "")
+	return failed != nil && f.Kind == fault.Retry && f.Reason == v1alpha1.ReasonApplyFailed
+}
+
+// restoreContent writes the content of the applied revision, and deletes objects that the interrupted apply created.
+func (a *Applier) restoreContent(ctx context.Context, src *v1alpha1.GitSource,
+	earlier func() (revision.Content, error),
+) error {
+	var created []string
+	if applying := src.Status.Applying; applying != nil {
+		created = applying.Created
+	}
+	content, err := a.contentInForce(ctx, src, earlier)
+	if err != nil {
+		return err
+	}
+	live, err := revision.ReadState(ctx, a.Live)
+	if err != nil {
+		return err
+	}
+	p, err := planner{
+		source: src.Name, prune: true, seen: &a.seen, live: live,
+		mayDelete: func(key string) bool { return slices.Contains(created, key) },
+	}.plan(content)
+	if err != nil {
+		return fault.NewStalled(v1alpha1.ReasonConflict, err)
+	}
+	p.foreign = nil
+	if err := a.begin(ctx, src, src.Status.AppliedRevision, live, p); err != nil {
+		return err
+	}
+	a.reportRestored(ctx, src, p.changes)
+	to := a.progress(src, src.Status.AppliedRevision, nil)
+	to.phase(v1alpha1.ApplyWriting, len(p.changes))
+	return writeAll(ctx, a.Client, p.changes, to)
+}
+
+// contentInForce returns the content to restore. If an earlier version of Bunsen applied the revision without storing
+// its content, contentInForce calls the function earlier to read the content.
+func (a *Applier) contentInForce(ctx context.Context, src *v1alpha1.GitSource,
+	earlier func() (revision.Content, error),
+) (revision.Content, error) {
+	if applying := src.Status.Applying; applying != nil {
+		return loadContent(ctx, a.Live, src, applying.Base)
+	}
+	if src.Status.AppliedContent != "" {
+		return loadContent(ctx, a.Live, src, src.Status.AppliedContent)
+	}
+	return earlier()
+}
+
+// reportRestored reports the objects that were changed without a new commit, and the field managers that changed them.
+func (a *Applier) reportRestored(ctx context.Context, src *v1alpha1.GitSource, changes []change) {
+	const most = 5
+	names := make([]string, 0, len(changes))
+	for i, c := range changes {
+		if i == most {
+			names = append(names, fmt.Sprintf("%d more", len(changes)-most))
+			break
+		}
+		names = append(names, c.kind+" "+c.name+changedBy(ctx, a.Live, c))
+	}
+	if len(names) == 0 {
+		return
+	}
+	a.Events.Send(kube.Event{
+		Object: src, Warning: true, Reason: "Restored", Action: "Follow",
+		Note: fmt.Sprintf("restoring %s as %s has it: change the repository instead", strings.Join(names, ", "),
+			revisionText(src.Status.AppliedRevision)),
+	})
+}
+
+// controllerManager is the field manager of the controller's writes other than server-side apply, such as
+// spec.configuration of a pool.
+const controllerManager = "machine-config-controller"
+
+// changedBy returns ` (changed by kubectl-edit)` if the last field manager that changed a spec is not the source.
+// changedBy works for MachineConfigs and MachineConfigPools. changedBy returns "" if the manager is unknown.
+func changedBy(ctx context.Context, live client.Reader, c change) string {
+	var o client.Object
+	switch c.kind {
+	case revision.KindMachineConfig:
+		o = &mcfgv1.MachineConfig{}
+	case revision.KindMachineConfigPool:
+		o = &mcfgv1.MachineConfigPool{}
+	default:
+		return ""
+	}
+	o.SetName(c.name)
+	last := kube.LastManager(ctx, live, o, "f:spec")
+	if last == nil || last.Manager == string(sourceOwner) || last.Manager == controllerManager {
+		return ""
+	}
+	return " (changed by " + last.Manager + ")"
+}
+
+func revisionText(name string) string {
+	if r, err := source.ParseRevision(name); err == nil {
+		return r.Short()
+	}
+	return "the state before the first revision"
+}

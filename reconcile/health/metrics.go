@@ -1,0 +1,202 @@
+package health
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/schedule"
+
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+)
+
+// MetricsConfig has the dependencies of Metrics.
+type MetricsConfig struct {
+	// Reader is the manager's cache: each scrape reads pools, nodes and sources from it.
+	Reader client.Reader
+	// Elected is closed once this process leads. Before that, the process exposes no metrics. If Elected is nil, the
+	// process leads.
+	Elected <-chan struct{}
+	// Now is the clock.
+	Now func() time.Time
+	// Listings returns the time of the last listing of each repository. Listings may be nil.
+	Listings func() map[string]v1alpha1.SourceLook
+	// Live reads the daemons' heartbeats from the API server, at most once a minute. If Live is nil, the heartbeats are
+	// not read.
+	Live client.Reader
+	// Heartbeats has the last heartbeats of the daemons, which the rollout reads as well.
+	Heartbeats *Heartbeats
+	// OSImage is the OS image of nodes for which no MachineConfig sets an image.
+	OSImage string
+}
+
+// Metrics collects the controllers' metrics for Prometheus. Each scrape reads the objects of the cluster, so a restart
+// loses nothing and a deleted object has no series. The controllers report values that no object has through methods of
+// Metrics. Methods of a nil Metrics do nothing.
+//
+// Reads: MachineConfigPool, MachineConfig, Node, GitSource, MachineConfigNode (heartbeats)
+// Writes: nothing
+type Metrics struct {
+	config MetricsConfig
+	descs  map[string]*prometheus.Desc
+	// rendered has the times from commit to rendered config. rolledOut has the times from commit to the end of the
+	// rollout.
+	rendered, rolledOut *prometheus.HistogramVec
+	// joins counts decisions about new machines.
+	joins *prometheus.CounterVec
+
+	mu sync.Mutex
+	// pools, drains and controllers have the last reports by the name of the pool, node or controller.
+	pools       map[string]poolReport
+	drains      map[string]bool
+	controllers map[string]controllerReport
+	// verdicts are the last verdicts on pools and GitSources.
+	verdicts []v1alpha1.Verdict
+}
+
+// poolReport is the state of a pool that the rollout controller reported last.
+type poolReport struct {
+	counts poolstate.Counts
+	blocks []poolstate.Block
+	window schedule.WindowState
+}
+
+// controllerReport is the outcome of a controller's last reconciliation.
+type controllerReport struct {
+	object, state string
+	at            time.Time
+}
+
+// NewMetrics returns Metrics without values.
+func NewMetrics(c MetricsConfig) *Metrics {
+	m := &Metrics{
+		config: c, descs: map[string]*prometheus.Desc{},
+		pools: map[string]poolReport{}, drains: map[string]bool{}, controllers: map[string]controllerReport{},
+	}
+	for _, f := range families {
+		m.descs[f.name] = prometheus.NewDesc(f.name, f.help, f.labels, nil)
+	}
+	m.joins = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "bunsen_join_decisions_total", Help: "Certificate requests of new machines that the controller " +
+			"decided, by decision and reason.",
+	}, []string{"decision", "reason"})
+	vec := func(name, help string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: latencyBuckets},
+			[]string{"pool"})
+	}
+	m.rendered = vec("bunsen_commit_to_rendered_seconds", "From the time of a commit to its rendered config, for "+
+		"commits that gave the pool a new one.")
+	m.rolledOut = vec("bunsen_commit_to_rolled_out_seconds", "From the time of a commit to the moment when every "+
+		"node of the pool ran it.")
+	return m
+}
+
+// latencyBuckets are the buckets of the histograms, in seconds.
+var latencyBuckets = []float64{5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 43200, 86400}
+
+// Register adds m to a registry. Register replaces a Metrics that was registered before.
+func (m *Metrics) Register(r prometheus.Registerer) error {
+	r.Unregister(m)
+	if err := r.Register(m); err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
+	}
+	return nil
+}
+
+// Pool reports the numbers of nodes of a pool, what blocks its rollout, and the state of its maintenance windows.
+func (m *Metrics) Pool(name string, c poolstate.Counts, blocks []poolstate.Block, w schedule.WindowState) {
+	m.update(func() { m.pools[name] = poolReport{c, blocks, w} })
+}
+
+// Verdicts reports the verdicts on all pools and GitSources.
+func (m *Metrics) Verdicts(all []v1alpha1.Verdict) {
+	m.update(func() { m.verdicts = all })
+}
+
+// Rendered reports the time from a commit to the new rendered config of a pool.
+func (m *Metrics) Rendered(pool string, took time.Duration) {
+	if m != nil {
+		m.rendered.WithLabelValues(pool).Observe(max(took, 0).Seconds())
+	}
+}
+
+// RolledOut reports the time from a commit until every node of the pool runs the commit's config.
+func (m *Metrics) RolledOut(pool string, since time.Duration) {
+	if m != nil {
+		m.rolledOut.WithLabelValues(pool).Observe(max(since, 0).Seconds())
+	}
+}
+
+// DrainError reports whether the drain of a node has failed for too long.
+func (m *Metrics) DrainError(node string, on bool) {
+	m.update(func() {
+		if delete(m.drains, node); on {
+			m.drains[node] = true
+		}
+	})
+}
+
+// JoinDecided counts one decision about the certificate request of a new machine.
+func (m *Metrics) JoinDecided(approved bool, reason string) {
+	if m == nil {
+		return
+	}
+	decision := "denied"
+	if approved {
+		decision = "approved"
+	}
+	m.joins.WithLabelValues(decision, reason).Inc()
+}
+
+// Forget removes the values of a deleted pool.
+func (m *Metrics) Forget(pool string) {
+	m.update(func() {
+		delete(m.pools, pool)
+		m.rendered.DeleteLabelValues(pool)
+		m.rolledOut.DeleteLabelValues(pool)
+	})
+}
+
+// Watch wraps a reconciler and reports the outcome of each reconciliation.
+func (m *Metrics) Watch(name string, inner reconcile.Reconciler) reconcile.Func {
+	return func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+		res, err := inner.Reconcile(ctx, req)
+		m.update(func() {
+			report := controllerReport{req.Name, "Synced", m.config.Now()}
+			if err != nil {
+				report.state = "Failed"
+			}
+			m.controllers[name] = report
+		})
+		return res, err
+	}
+}
+
+// update calls a function that changes the stored reports, with the lock.
+func (m *Metrics) update(change func()) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change()
+}
+
+// leads reports whether this process is the leader.
+func (m *Metrics) leads() bool {
+	if m.config.Elected == nil {
+		return true
+	}
+	select {
+	case <-m.config.Elected:
+		return true
+	default:
+		return false
+	}
+}

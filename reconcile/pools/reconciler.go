@@ -1,0 +1,106 @@
+package pools
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+const (
+	// LabelKeysConfigMap is the name of the ConfigMap. The admission policy and the controller's Role contain this
+	// name, too.
+	LabelKeysConfigMap = "machine-config-pool-labels"
+	fieldOwner         = client.FieldOwner("bunsen-pool-labels")
+)
+
+// LabelKeysReconciler writes the ConfigMap if it differs from the pools.
+//
+// Reads: MachineConfigPool, ConfigMap
+// Writes: ConfigMap
+type LabelKeysReconciler struct {
+	// Client reads the pools from the manager's cache, and writes.
+	Client client.Client
+	// ConfigMaps reads the ConfigMap from a cache that contains only this ConfigMap.
+	ConfigMaps client.Reader
+	// Namespace is the namespace of the ConfigMap.
+	Namespace string
+}
+
+// RegisterLabelKeys adds the reconciler to a manager. The reconciler runs after each change of a pool's spec, and after
+// each change of the ConfigMap by another client.
+func RegisterLabelKeys(mgr ctrl.Manager, namespace string) error {
+	// The controller may read only this ConfigMap of its namespace, so the manager's cache cannot read it.
+	configMaps, err := cache.New(mgr.GetConfig(), cache.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+		DefaultNamespaces: map[string]cache.Config{
+			namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", LabelKeysConfigMap)},
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("creating a cache for ConfigMap %q: %w", LabelKeysConfigMap, err)
+	}
+	if err := mgr.Add(configMaps.(manager.Runnable)); err != nil {
+		return fmt.Errorf("adding the cache for ConfigMap %q: %w", LabelKeysConfigMap, err)
+	}
+	r := &LabelKeysReconciler{Client: mgr.GetClient(), ConfigMaps: configMaps, Namespace: namespace}
+	return ctrl.NewControllerManagedBy(mgr).Named("pool-labels").
+		Watches(&mcfgv1.MachineConfigPool{}, handler.EnqueueRequestsFromMapFunc(r.request),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(source.Kind(configMaps, &corev1.ConfigMap{},
+			&handler.TypedEnqueueRequestForObject[*corev1.ConfigMap]{})).
+		Complete(r)
+}
+
+// request returns the only request of this controller, which always reads all pools.
+func (r *LabelKeysReconciler) request(context.Context, client.Object) []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: r.key()}}
+}
+
+func (r *LabelKeysReconciler) key() client.ObjectKey {
+	return client.ObjectKey{Namespace: r.Namespace, Name: LabelKeysConfigMap}
+}
+
+// Reconcile creates or corrects the ConfigMap. Reconcile creates the ConfigMap with an apply patch, because RBAC can
+// limit the name of an object in a patch, but not in a POST. Reconcile removes entries that another client added,
+// because each entry makes the policy refuse a label.
+func (r *LabelKeysReconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	pools := &mcfgv1.MachineConfigPoolList{}
+	if err := r.Client.List(ctx, pools); err != nil {
+		return reconcile.Result{}, fmt.Errorf("reading pools: %w", err)
+	}
+	data := LabelKeys(pools.Items)
+	current := &corev1.ConfigMap{}
+	err := r.ConfigMaps.Get(ctx, r.key(), current)
+	switch {
+	case apierrors.IsNotFound(err):
+		err = r.Client.Apply(ctx, applycorev1.ConfigMap(LabelKeysConfigMap, r.Namespace).WithData(data), fieldOwner)
+	case err == nil && !maps.Equal(current.Data, data):
+		changed := current.DeepCopy()
+		changed.Data = data
+		err = r.Client.Patch(ctx, changed, client.MergeFromWithOptions(current, client.MergeFromWithOptimisticLock{}),
+			fieldOwner)
+	}
+	if apierrors.IsConflict(err) { // The cache is stale; an event will report the other client's change.
+		return reconcile.Result{RequeueAfter: 200 * time.Millisecond}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("writing ConfigMap %q: %w", r.key(), err)
+	}
+	return reconcile.Result{}, nil
+}

@@ -1,0 +1,160 @@
+package render_test
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/bunsen-os/bunsen/reconcile/render"
+)
+
+// TestTheRendererRemembersNothingWrong changes one input after the other and holds each answer against a renderer that
+// has seen nothing.
+func TestTheRendererRemembersNothingWrong(t *testing.T) {
+	var warm render.Renderer
+	d := render.Defaults{OSImageURL: "a"}
+	mcs := []*mcfgv1.MachineConfig{
+		cacheMc("10", "worker", plain("/a", "1")), cacheMc("20", "worker", file("/a", `,"mode":384`)),
+		cacheMc("30", "infra", plain("/b", "1")),
+	}
+	steps := []struct {
+		what   string
+		change func()
+	}{
+		{"nothing", func() {}},
+		{"contents", func() { mcs[0] = cacheMc("10", "worker", plain("/a", "2")) }},
+		{"a name", func() { mcs[0].Name = "25" }},
+		{"a role", func() { mcs[2].Labels[render.RoleLabel] = "worker" }},
+		{"no labels", func() { mcs[2].Labels = nil }},
+		{"labels again", func() { mcs[2].Labels = map[string]string{render.RoleLabel: "infra"} }},
+		{"a kernel argument", func() { mcs[1].Spec.KernelArguments = []string{"a"} }},
+		{"it moves to the extensions, and is refused", func() {
+			mcs[1].Spec.KernelArguments, mcs[1].Spec.Extensions = nil, []string{"a"}
+		}},
+		{"an extension that exists", func() { mcs[1].Spec.Extensions = []string{"ipsec"} }},
+		{"fips", func() { mcs[1].Spec.FIPS = true }},
+		{"the image", func() { mcs[1].Spec.OSImageURL = "b" }},
+		{"a mark that it is generated", func() {
+			mcs[1].Annotations = map[string]string{
+				"machineconfiguration.openshift.io/generated-by-controller-version": "1",
+			}
+		}},
+		{"the default image", func() { d.OSImageURL = "c" }},
+		{"one less", func() { mcs = mcs[:2] }},
+		{"no config", func() { mcs[1].Spec.Config.Raw = nil }},
+	}
+	for _, s := range steps {
+		s.change()
+		for _, pool := range []string{"worker", "infra"} {
+			got, err := warm.Merge(pool, mcs, d)
+			want, wantErr := render.Merge(pool, mcs, d)
+			if fmt.Sprint(err) != fmt.Sprint(wantErr) {
+				t.Errorf("after %s: error %v, fresh %v", s.what, err, wantErr)
+			}
+			if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(render.Rendered{})); diff != "" {
+				t.Errorf("after %s (-fresh +warm):\n%s", s.what, diff)
+			}
+		}
+	}
+	warm.Forget("worker")
+	if _, err := warm.Merge("worker", mcs, d); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMergingLeavesTheInputsAlone(t *testing.T) {
+	mcs := []*mcfgv1.MachineConfig{
+		cacheMc("20", "worker", `"storage":{"directories":[{"path":"/d","user":{"name":"a"}}],"files":[{"path":"/a"}]}`),
+		cacheMc("10", "worker",
+			`"storage":{"directories":[{"path":"/d","user":{"id":1}}],"files":[{"path":"/a","mode":384}]}`),
+	}
+	before := [][]byte{bytes.Clone(mcs[0].Spec.Config.Raw), bytes.Clone(mcs[1].Spec.Config.Raw)}
+	var r render.Renderer
+	first, err := r.Merge("worker", mcs, render.Defaults{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mcs[0].Name != "20" || !bytes.Equal(before[0], mcs[0].Spec.Config.Raw) ||
+		!bytes.Equal(before[1], mcs[1].Spec.Config.Raw) {
+		t.Error("the caller's list or its configs changed")
+	}
+	swapped := []*mcfgv1.MachineConfig{mcs[0].DeepCopy(), mcs[1].DeepCopy()}
+	swapped[0].Name, swapped[1].Name = "10", "20" // the same parsed configs, merged the other way round
+	if _, err := r.Merge("worker", swapped, render.Defaults{}); err != nil {
+		t.Fatal(err)
+	}
+	again, err := r.Merge("worker", mcs, render.Defaults{})
+	if err != nil || again.Name != first.Name {
+		t.Errorf("%s became %s, %v", first.Name, again.Name, err)
+	}
+}
+
+// TestNothingChangedParsesNothing guards what makes a controller with many pools cheap; BenchmarkMerge has the times.
+func TestNothingChangedParsesNothing(t *testing.T) {
+	mcs := shapes[0].corpus(100)
+	var r render.Renderer
+	mustMerge(t, &r, mcs)
+	shuffled := make([]*mcfgv1.MachineConfig, len(mcs))
+	for i, m := range mcs {
+		shuffled[len(mcs)-1-i] = m.DeepCopy()
+	}
+	// About one small allocation for each object, to hash it; reading one takes hundreds.
+	if n := testing.AllocsPerRun(20, func() { mustMerge(t, &r, shuffled) }); n > 20*float64(len(mcs)) {
+		t.Errorf("looking at equal objects in another order allocates %.0f times", n)
+	}
+}
+
+// TestEveryFieldCounts changes one field at a time that a merge depends on: an answer of before would be wrong.
+func TestEveryFieldCounts(t *testing.T) {
+	fresh := func() *mcfgv1.MachineConfig { return cacheMc("10", "worker", plain("/a", "1")) }
+	for because, change := range map[string]func(*mcfgv1.MachineConfig){
+		"the config": func(m *mcfgv1.MachineConfig) { m.Spec.Config.Raw = cacheMc("", "", plain("/a", "2")).Spec.Config.Raw },
+		"the config's bytes": func(m *mcfgv1.MachineConfig) {
+			m.Spec.Config.Raw = bytes.ReplaceAll(m.Spec.Config.Raw, []byte(",1"), []byte(",2"))
+		},
+		"kernel arguments":     func(m *mcfgv1.MachineConfig) { m.Spec.KernelArguments = []string{"a", "b"} },
+		"extensions":           func(m *mcfgv1.MachineConfig) { m.Spec.Extensions = []string{"ipsec"} },
+		"FIPS":                 func(m *mcfgv1.MachineConfig) { m.Spec.FIPS = true },
+		"the kernel type":      func(m *mcfgv1.MachineConfig) { m.Spec.KernelType = "realtime" },
+		"the image":            func(m *mcfgv1.MachineConfig) { m.Spec.OSImageURL = "a" },
+		"the extensions image": func(m *mcfgv1.MachineConfig) { m.Spec.BaseOSExtensionsContainerImage = "a" },
+	} {
+		var r render.Renderer
+		m := fresh()
+		m.UID, m.ResourceVersion = "1", "1" // they vouch for nothing
+		first, err := r.Merge("worker", []*mcfgv1.MachineConfig{m}, render.Defaults{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(m)
+		got, gotErr := r.Merge("worker", []*mcfgv1.MachineConfig{m}, render.Defaults{})
+		want, wantErr := render.Merge("worker", []*mcfgv1.MachineConfig{m}, render.Defaults{})
+		if fmt.Sprint(gotErr) != fmt.Sprint(wantErr) || got.Name != want.Name || got.Name == first.Name {
+			t.Errorf("%s: %s was %s, want %s; %v, %v", because, got.Name, first.Name, want.Name, gotErr, wantErr)
+		}
+	}
+}
+
+// cacheMc is a MachineConfig of a role with an Ignition body, such as `"storage":{…}`.
+func cacheMc(name, role, body string) *mcfgv1.MachineConfig {
+	return &mcfgv1.MachineConfig{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{render.RoleLabel: role}},
+		Spec: mcfgv1.MachineConfigSpec{
+			Config: runtime.RawExtension{Raw: []byte(`{"ignition":{"version":"3.5.0"},` + body + `}`)},
+		},
+	}
+}
+
+func file(path, rest string) string {
+	return fmt.Sprintf(`"storage":{"files":[{"path":%q%s}]}`, path, rest)
+}
+
+func plain(path, text string) string {
+	return file(path, `,"contents":{"source":"data:,`+text+`"}`)
+}

@@ -1,0 +1,137 @@
+package render
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/disruption"
+	"github.com/bunsen-os/bunsen/reconcile/content"
+	"github.com/bunsen-os/bunsen/reconcile/kube"
+	"github.com/bunsen-os/bunsen/reconcile/pools"
+
+	"github.com/bunsen-os/bunsen/reconcile/revision"
+)
+
+// Controller creates each pool's rendered config.
+//
+// Reads: MachineConfig, MachineConfigPool, MachineConfiguration, GitSource.status
+// Writes: large files in the registry, `rendered-<pool>-<hash>` MachineConfig, pool.spec.configuration, the pool's
+// RenderDegraded condition
+type Controller struct {
+	// Client reads from the manager's cache and writes.
+	Client client.Client
+	// Live reads field managers from the API server, because the cache does not contain them. If Live is nil, the
+	// controller records no author for changes through the API.
+	Live client.Reader
+	// Contents has the large files of rendered configs.
+	Contents *content.Store
+	// Renderer merges MachineConfigs, and caches the results.
+	Renderer *Renderer
+	// Defaults are the cluster's values for fields that no MachineConfig sets.
+	Defaults Defaults
+	// Version is the version of Bunsen that the controller records on rendered configs.
+	Version string
+	// Now is the clock.
+	Now func() time.Time
+	// Events sends events.
+	Events kube.Events
+	// ReportLatency, if set, receives how long after its commit a new config was rendered.
+	ReportLatency func(pool string, took time.Duration)
+
+	seen    revision.Digests
+	deleted pools.Deleted
+}
+
+// Reconcile renders one pool.
+func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	pool := &mcfgv1.MachineConfigPool{}
+	if err := r.Client.Get(ctx, req.NamespacedName, pool); err != nil {
+		r.Renderer.Forget(req.Name)
+		if pools.ContainsStandard(req.Name) && apierrors.IsNotFound(err) { // A user has deleted the pool.
+			err = r.deleted.CreateAgain(ctx, r.Client, r.Events, req.Name)
+		}
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if !pool.DeletionTimestamp.IsZero() {
+		return reconcile.Result{}, nil
+	}
+	if restored, err := pools.RestoreStandard(ctx, r.Client, r.Live, r.Events, pool); restored || err != nil {
+		return reconcile.Result{}, err // The event of this write triggers the next reconciliation.
+	}
+	facts, err := r.gather(ctx, pool)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if facts.unsettled != "" {
+		// Caches of other kinds may be stale, and no event of a pool reports when they are up to date.
+		return reconcile.Result{RequeueAfter: kube.CacheLag}, nil
+	}
+	if pool.Annotations[v1alpha1.HoldAnnotation] != "" {
+		return finish(ctx, r, facts, heldImages(facts), hold(ctx, r, facts))
+	}
+	if len(facts.selected) == 0 && pool.Spec.Configuration.Name == "" {
+		// A pool without MachineConfigs is valid and has no config.
+		return reconcile.Result{}, r.report(ctx, facts, nil, nil)
+	}
+	rendered, newNodes, err := r.decide(facts)
+	if err == nil {
+		err = r.publish(ctx, facts, rendered)
+	}
+	if err == nil {
+		reportNewNodesOnly(r.Events, facts.pool, newNodes)
+	}
+	return finish(ctx, r, facts, rendered.ImagesWithoutDigest(), err)
+}
+
+// finish reports the result of a render.
+func finish(ctx context.Context, r *Controller, f facts, images []string, err error) (reconcile.Result, error) {
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		return reconcile.Result{}, err // A conflict is no failure: another writer was faster.
+	}
+	result := reconcile.Result{}
+	if missing := new(missingContentError); errors.As(err, &missing) {
+		result.RequeueAfter = contentInterval
+	}
+	return result, r.report(ctx, f, images, err)
+}
+
+// SetupWithManager renders a pool again after each change that its config depends on.
+func (r *Controller) SetupWithManager(mgr ctrl.Manager, render reconcile.Reconciler) error {
+	every := kube.EveryPool(r.Client)
+	return ctrl.NewControllerManagedBy(mgr).Named("render").For(&mcfgv1.MachineConfigPool{},
+		builder.WithPredicates(r.deleted.Predicate(), kube.PoolSettingsChanged(nil))).
+		Watches(&mcfgv1.MachineConfig{}, every).Watches(&v1alpha1.GitSource{}, every).Complete(render)
+}
+
+// decide merges the selected MachineConfigs, and checks whether running nodes would refuse the change to the result.
+// decide also returns the changes that only new nodes get.
+func (r *Controller) decide(f facts) (rendered Rendered, newNodes []disruption.Refusal, err error) {
+	if len(f.selected) == 0 {
+		return rendered, nil, fault.NewWait(v1alpha1.ReasonNoMachineConfigs,
+			fmt.Errorf("no MachineConfig matches its selector any more; its nodes keep %s",
+				f.pool.Spec.Configuration.Name))
+	}
+	if err := r.checkAbandoned(f); err != nil {
+		return rendered, nil, fault.NewStalled(v1alpha1.ReasonSourceDeleted, err)
+	}
+	rendered, err = r.Renderer.Merge(f.pool.Name, f.selected, r.Defaults.For(f.pool.Annotations))
+	if err != nil {
+		return rendered, nil, fault.NewStalled(v1alpha1.ReasonInvalidTree, err)
+	}
+	if f.current == nil || f.current.Name == rendered.Name {
+		return rendered, nil, nil
+	}
+	newNodes, err = r.checkRefusals(f, rendered)
+	return rendered, newNodes, err
+}

@@ -1,0 +1,171 @@
+package rollout
+
+import (
+	"slices"
+	"time"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+)
+
+// fetchedAhead is how many nodes download the content of a config, or have it and wait for the assignment, in addition
+// to the nodes of the budget. Servers of files do not get the requests of all nodes of a pool at once.
+const fetchedAhead = 20
+
+// NextContent is the content of the config that the nodes of a pool are assigned: remote files and the OS image.
+type NextContent struct {
+	// Needed is true if nodes download content of Target before they are assigned it.
+	Needed bool
+	// Images is true if nodes pull the images of their pool's PinnedImageSets before they are assigned Target.
+	Images bool
+	// Target is the config of the pool, and Configs are the configs of single nodes.
+	Target  string
+	Configs poolstate.NodeConfigs
+	// Now is the time of the decision.
+	Now time.Time
+}
+
+// own returns the rendered config that a node runs if the pool runs the target, without the revision of its secrets.
+func (c NextContent) own(m *poolstate.Member) string {
+	return v1alpha1.ConfigName(c.Configs.Own(c.Target, m.Name))
+}
+
+func (c NextContent) state(m *poolstate.Member) poolstate.DownloadState { return m.Of(c.own(m), c.Now) }
+
+// On reports whether a node in service may be assigned the target: it has the content of the target and the images of
+// its pool, or its daemon gets them only after the assignment. Daemons download ahead only while a config is in force
+// without a problem.
+func (c NextContent) On(m *poolstate.Member) bool { return c.downloaded(m) && c.pulled(m) }
+
+func (c NextContent) downloaded(m *poolstate.Member) bool {
+	return !c.Needed || !m.Ahead || !m.Done() || c.state(m) == poolstate.Downloaded
+}
+
+func (c NextContent) pulled(m *poolstate.Member) bool {
+	return !c.Images || !m.Done() || m.HasImages()
+}
+
+// FailsOn reports whether a node in service waits for content or images that it cannot download now.
+func (c NextContent) FailsOn(m *poolstate.Member) bool {
+	return !c.downloaded(m) && c.state(m) == poolstate.DownloadFails || !c.pulled(m) && m.ImagesFail()
+}
+
+// keeps reports whether a node stays told to download the content of the target, although it is no candidate now.
+func (c NextContent) keeps(m *poolstate.Member) bool {
+	return c.Needed && !m.Assigned && m.Next.Config == c.own(m)
+}
+
+// tellToDownload returns the configs of the nodes that download now, by node, in the order of assignment. Nodes that
+// already download keep their place.
+func tellToDownload(p MarkedPool) map[string]string {
+	want, left := map[string]string{}, max(0, p.Max)+fetchedAhead
+	var waiting []*poolstate.Member
+	for _, m := range p.Nodes.Candidates[poolstate.CandidateInService] {
+		if p.Written(m) || !m.Ahead || !m.Done() {
+			continue
+		}
+		switch p.Content.state(m) {
+		case poolstate.NotToldToDownload:
+			waiting = append(waiting, m)
+			continue
+		case poolstate.Downloading, poolstate.Downloaded:
+			left--
+		case poolstate.DownloadingLong, poolstate.DownloadFails:
+		}
+		want[m.Name] = p.Content.own(m)
+	}
+	if p.Canaries { // The nodes of the canary come first.
+		slices.SortStableFunc(waiting, func(a, b *poolstate.Member) int {
+			switch {
+			case a.Canary == b.Canary:
+				return 0
+			case a.Canary:
+				return -1
+			}
+			return 1
+		})
+	}
+	for _, m := range waiting[:min(len(waiting), max(0, left))] {
+		want[m.Name] = p.Content.own(m)
+	}
+	return want
+}
+
+// Late returns when the first download in progress no longer delays the downloads of other nodes; zero for never.
+func (c NextContent) Late(candidates []*poolstate.Member) (at time.Time) {
+	for _, m := range candidates {
+		var late time.Time
+		switch {
+		case !c.downloaded(m) && c.state(m) == poolstate.Downloading:
+			late = m.Late()
+		case !c.pulled(m) && !m.ImagesFail() && m.PullsUntil().After(c.Now):
+			late = m.PullsUntil()
+		}
+		if !late.IsZero() && (at.IsZero() || late.Before(at)) {
+			at = late.Add(time.Second)
+		}
+	}
+	return at
+}
+
+// Text returns why a node in service waits for content of the target or for images of its pool; empty if it does not
+// wait.
+func (c NextContent) Text(m *poolstate.Member) string {
+	if c.downloaded(m) {
+		return c.imagesText(m)
+	}
+	own := c.own(m)
+	switch c.state(m) {
+	case poolstate.DownloadFails:
+		return "cannot download content of " + own + ", and stays in service until it can" +
+			poolstate.Quote(m.Fetched.Problem, poolstate.MaxReason)
+	case poolstate.Downloading, poolstate.DownloadingLong:
+		return "downloads content of " + own + " before it is drained, since " + poolstate.FormatTime(m.Next.Since)
+	case poolstate.NotToldToDownload, poolstate.Downloaded:
+	}
+	return "waits for its turn to download content of " + own
+}
+
+// imagesText returns why a node waits for images of its pool's PinnedImageSets; empty if it does not wait for any.
+func (c NextContent) imagesText(m *poolstate.Member) string {
+	switch {
+	case c.pulled(m):
+		return ""
+	case m.ImagesFail():
+		return "cannot pull the images of its PinnedImageSets, and stays in service until it can" +
+			poolstate.Quote(m.Pinned.Problem, poolstate.MaxReason)
+	case m.Pin.Digest == m.Images && m.Pin.Since != nil:
+		return "pulls the images of its PinnedImageSets before it is drained, since " +
+			poolstate.FormatTime(m.Pin.Since.Time)
+	}
+	return "waits for its turn to pull the images of its PinnedImageSets"
+}
+
+// Waiting returns a text that names the nodes that wait for content or images, those with a problem first. While a node
+// downloads, the rollout makes progress, and the text is empty.
+func (c NextContent) Waiting(candidates []*poolstate.Member) string {
+	var failing, others []*poolstate.Member
+	for _, m := range candidates {
+		switch {
+		case c.On(m):
+		case c.FailsOn(m):
+			failing = append(failing, m)
+		case !c.downloaded(m) && c.state(m) != poolstate.DownloadingLong, c.downloaded(m) && !c.pullsLong(m):
+			return ""
+		default:
+			others = append(others, m)
+		}
+	}
+	all := append(failing, others...)
+	var texts []string
+	for _, m := range all[:min(len(all), poolstate.MaxNamed)] {
+		texts = append(texts, m.Name+" "+c.Text(m))
+	}
+	return poolstate.JoinFirst(texts, len(all))
+}
+
+// pullsLong reports whether a node was told to pull images a long time ago and has not reported since.
+func (c NextContent) pullsLong(m *poolstate.Member) bool {
+	until := m.PullsUntil()
+	return !until.IsZero() && !until.After(c.Now)
+}

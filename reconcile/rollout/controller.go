@@ -1,0 +1,349 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/gate"
+	"github.com/bunsen-os/bunsen/reconcile/health"
+	"github.com/bunsen-os/bunsen/reconcile/kube"
+
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+	"github.com/bunsen-os/bunsen/reconcile/status"
+)
+
+// Controller assigns configs to nodes, a few at a time.
+//
+// Reads: MachineConfigPool, RolloutPolicy, PinnedImageSet, GitSource.status, MachineConfig, Node, ConfigMap with the
+// revisions of secrets
+// Writes: MachineConfigPool rollout annotation and status, Node desiredConfig, nextConfig, desiredSecrets, requested-by
+// and postponed annotations, Node UpdateInProgress taint, Node labels of the pool that it booted for
+type Controller struct {
+	// Client reads from the manager's cache and writes.
+	Client client.Client
+	// Live reads from the API server, for writes that the cache has not shown for a long time.
+	Live client.Reader
+	// Fleet has the pools and nodes. SetupWithManager connects it to the informers.
+	Fleet *Fleet
+	// Gates evaluates health gates. If Gates is nil, the gates of policies stay closed.
+	Gates *gate.Evaluator
+	// Metrics receives each decision; optional.
+	Metrics *health.Metrics
+	// Now is the clock.
+	Now func() time.Time
+	// Events sends events.
+	Events kube.Events
+	// Host is the node on which the controller runs; empty if it is unknown.
+	Host string
+	// Writers is how many nodes the controller writes to at a time; 0 means 1.
+	Writers int
+	// Wake enqueues a pool that may continue although no event reports that; optional.
+	Wake func(pool string)
+
+	// deciding is locked from a decision to the last of its writes, because pools may share a budget.
+	deciding sync.Mutex
+	reported reported
+}
+
+// retrySoon is the time until a pool is reconciled again after the controller has read stale objects. After this time,
+// the informers usually show the new objects.
+const retrySoon = 10 * time.Millisecond
+
+// Reconcile makes one decision about one pool, and carries it out.
+func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	pool := &mcfgv1.MachineConfigPool{}
+	if err := r.Client.Get(ctx, req.NamespacedName, pool); err != nil {
+		r.forget(req.Name)
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	resumes, err := endStops(ctx, r, pool)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	q, err := r.gather(ctx, pool)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if q.unsettled != "" && !r.Fleet.revisions.IsOverdue(pool.Name, q.unsettled, r.Now()) {
+		return reconcile.Result{RequeueAfter: kube.CacheLag}, nil
+	}
+	d, err := r.act(ctx, pool, q)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	switch d.outcome {
+	case poolChanged, gatesUnanswered:
+		return reconcile.Result{RequeueAfter: retrySoon}, nil
+	case cacheStale:
+		return reconcile.Result{RequeueAfter: kube.CacheLag}, r.checkOverdueWrites(ctx, d.overdueWrites, r.Now())
+	case decided:
+	}
+	for _, other := range r.Fleet.freedPools(pool.Name, d.next.Counts.Places) {
+		if r.Wake != nil {
+			r.Wake(other)
+		}
+	}
+	after := d.requeueAfter(r.Gates != nil)
+	if resumes > 0 {
+		after = sooner(after, resumes)
+	}
+	return reconcile.Result{RequeueAfter: after}, nil
+}
+
+// requeueAfter returns when a pool is reconciled again without an event. The parameter hasGates reports whether health
+// gates can be evaluated.
+func (d decision) requeueAfter(hasGates bool) time.Duration {
+	after := d.next.RequeueAfter
+	if d.nodeGatesUnasked && hasGates {
+		after = sooner(after, coalesce)
+	}
+	if d.hasHeartbeats { // No event reports that a heartbeat is missing.
+		after = sooner(after, health.ReadEvery)
+	}
+	return after
+}
+
+// sooner returns the shorter of two durations; a duration of 0 stands for an endless duration.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 {
+		return b
+	}
+	return min(a, b)
+}
+
+// act makes a decision and carries it out. The facts that gather returned may be stale: gates take time to answer, and
+// other pools may hold the lock. So act decides only if pool and policies have not changed since gather.
+func (r *Controller) act(ctx context.Context, pool *mcfgv1.MachineConfigPool, q request) (decision, error) {
+	r.deciding.Lock()
+	defer r.deciding.Unlock()
+	policies, err := listPolicies(ctx, r.Client)
+	if err != nil {
+		return decision{}, err
+	}
+	if !poolstate.SamePolicies(policies, q.policies) {
+		return decision{outcome: poolChanged}, nil
+	}
+	now := r.Now()
+	d := r.Fleet.decide(q, now)
+	if d.outcome == gatesUnanswered && r.Gates == nil {
+		d.outcome = decided // Without an Evaluator, all gates stay closed.
+	}
+	if d.outcome != decided {
+		return d, nil
+	}
+	if err := r.store(ctx, pool, d.next); err != nil {
+		return d, err
+	}
+	records, unread := attestedPoolWrites(ctx, r.Live, d)
+	done, failed := r.carryOut(ctx, pool.Name,
+		append(records, nodeWrites(d.next, d.nodes, configRequests(func(config string) v1alpha1.Requester {
+			return requester(ctx, r, pool, config)
+		}))...))
+	failed = errors.Join(unread, failed)
+	before := pool.DeepCopy()
+	pool.Status = status.Pool(before.Status, r.summary(ctx, pool, d), now)
+	t := transition{before: before, after: pool, was: d.facts.Care.Record, decision: d, events: r.Events}
+	t.target, _ = r.config(ctx, d.facts.Target) // The target is nil if it cannot be read; events then omit the commit.
+	// Events about writes are sent even if the status cannot be written, because no object records that they are
+	// missing.
+	r.reportWrites(ctx, t, done)
+	if err := r.report(ctx, pool, before); err != nil {
+		return d, errors.Join(failed, err)
+	}
+	r.reportStatus(ctx, t)
+	return d, failed
+}
+
+// store writes the record to the pool before any config is assigned, so that the decision is the same after a crash.
+// The same write adds rollouts that end to the pool's history, so that a crash neither loses nor repeats them, and sets
+// the closed gates, for programs that show the pool.
+func (r *Controller) store(ctx context.Context, pool *mcfgv1.MachineConfigPool, d poolstate.Decision) error {
+	text, gates := d.Record.String(), closedGates(d)
+	newRecord := text != pool.Annotations[v1alpha1.RolloutAnnotation]
+	if !newRecord && gates == pool.Annotations[v1alpha1.ClosedGatesAnnotation] {
+		return nil
+	}
+	before := pool.DeepCopy()
+	kube.SetAnnotation(pool, v1alpha1.RolloutAnnotation, text)
+	kube.SetAnnotation(pool, v1alpha1.ClosedGatesAnnotation, gates)
+	if newRecord && len(d.Ended) > 0 {
+		history := v1alpha1.AddRolloutOutcomes(pool.Annotations[v1alpha1.RolloutHistoryAnnotation], d.Ended)
+		metav1.SetMetaDataAnnotation(&pool.ObjectMeta, v1alpha1.RolloutHistoryAnnotation, history)
+	}
+	err := r.Client.Patch(ctx, pool, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	r.Fleet.addWrite(poolKey(pool.Name), writeResult{
+		pool.Name, before.ResourceVersion, pool.ResourceVersion,
+		err,
+	}.pending(r.Now()))
+	if err != nil {
+		return fmt.Errorf("recording the rollout of pool %q: %w", pool.Name, err)
+	}
+	return nil
+}
+
+// closedGates returns the health gates for which a pool waits, in the form of ClosedGatesAnnotation.
+func closedGates(d poolstate.Decision) string {
+	var gates []v1alpha1.ClosedGate
+	for _, b := range d.Blocks {
+		for _, g := range b.Closed {
+			if !slices.Contains(gates, g) {
+				gates = append(gates, g)
+			}
+		}
+	}
+	return v1alpha1.FormatClosedGates(gates)
+}
+
+// report writes the status of the pool.
+func (r *Controller) report(ctx context.Context, pool, before *mcfgv1.MachineConfigPool) error {
+	err := kube.WriteStatus(ctx, r.Client, pool, before)
+	r.Fleet.addWrite(poolKey(pool.Name), writeResult{
+		pool.Name, before.ResourceVersion, pool.ResourceVersion,
+		err,
+	}.pending(r.Now()))
+	if err != nil {
+		return fmt.Errorf("writing the status of pool %q: %w", pool.Name, err)
+	}
+	return nil
+}
+
+// checkOverdueWrites reads objects from the API server if no informer has shown the write to them for a long time. A
+// write without an answer may have failed, and an object may have been deleted. If the server has the write, the cache
+// is stale, and the pool continues to wait.
+func (r *Controller) checkOverdueWrites(ctx context.Context, keys []objectKey, now time.Time) error {
+	for _, key := range keys {
+		var o client.Object = &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}}
+		if key.pool {
+			o = &mcfgv1.MachineConfigPool{}
+		}
+		err := r.Live.Get(ctx, client.ObjectKey{Name: key.name}, o)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("reading the written object %q: %w", key.name, err)
+		}
+		r.Fleet.resolveWrite(key, o.GetResourceVersion(), now)
+	}
+	return nil
+}
+
+// forget removes the stored data of a deleted pool.
+func (r *Controller) forget(pool string) {
+	r.reported.forget(pool)
+	r.Fleet.revisions.Forget(pool)
+	r.Metrics.Forget(pool)
+}
+
+// gather reads the facts that the fleet does not have: policies, whether the target exists, and the answers of health
+// gates.
+func (r *Controller) gather(ctx context.Context, pool *mcfgv1.MachineConfigPool) (request, error) {
+	q := request{pool: pool, host: r.Host, missing: map[string]bool{}, heartbeats: r.Fleet.daemons.Read(ctx, r.Live,
+		r.Now())}
+	policies, err := listPolicies(ctx, r.Client)
+	if err != nil {
+		return q, err
+	}
+	q.policies = policies
+	if q.unsettled, err = r.Fleet.revisions.Blocker(ctx, r.Client, pool); err != nil || q.unsettled != "" {
+		return q, err
+	}
+	target := pool.Spec.Configuration.Name
+	if err := r.Fleet.secrets.Examine(target, func() (*mcfgv1.MachineConfig, error) {
+		return r.config(ctx, target)
+	}); err != nil {
+		return q, err
+	}
+	facts := poolstate.Read(pool, q.policies, r.Fleet.secrets.Published(), 0)
+	for _, at := range []string{facts.Target, facts.Care.Healthy, facts.Care.Record.Back} {
+		there, err := hasConfig(ctx, r, at)
+		if err != nil {
+			return q, err
+		}
+		if !there {
+			q.missing[v1alpha1.ConfigName(at)] = true
+		}
+	}
+	facts.SetNodeConfigs(r.Fleet.configs.Of)
+	if r.Gates == nil {
+		return q, nil
+	}
+	r.Fleet.evaluateNodeGates(facts, func(nodes []*corev1.Node) []string {
+		return r.Gates.Nodes(ctx, nodes, facts.Care.Pace)
+	})
+	ask, due := r.Fleet.gateQuestion(facts, r.Now())
+	if q.asked = due; due != (gatesDue{}) {
+		q.gates = r.Gates.Pool(ctx, ask)
+	}
+	return q, nil
+}
+
+// listPolicies returns all RolloutPolicies from the cache. Callers must not change the policies.
+func listPolicies(ctx context.Context, c client.Reader) ([]v1alpha1.RolloutPolicy, error) {
+	var list v1alpha1.RolloutPolicyList
+	if err := c.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing RolloutPolicies: %w", err)
+	}
+	return list.Items, nil
+}
+
+// config reads a rendered config without copying it; nil if it does not exist or has no name. at is a result of
+// v1alpha1.ConfigAt.
+func (r *Controller) config(ctx context.Context, at string) (*mcfgv1.MachineConfig, error) {
+	if at == "" {
+		return nil, nil
+	}
+	name := v1alpha1.ConfigName(at)
+	mc := &mcfgv1.MachineConfig{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, mc, client.UnsafeDisableDeepCopy); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("reading MachineConfig %q: %w", name, err)
+	}
+	return mc, nil
+}
+
+// hasConfig reports whether a config and the configs of single nodes that belong to it exist; true for no config.
+func hasConfig(ctx context.Context, r *Controller, at string) (bool, error) {
+	mc, err := r.config(ctx, at)
+	if err != nil || mc == nil {
+		return at == "", err
+	}
+	r.Fleet.configs.Put(mc)
+	r.Fleet.files.Examine(mc)
+	for _, name := range r.Fleet.configs.Of(mc.Name).All() {
+		own, err := r.config(ctx, name)
+		if err != nil || own == nil {
+			return false, err
+		}
+		r.Fleet.files.Examine(own)
+	}
+	return true, nil
+}
+
+// summary returns the facts for the pool's status.
+func (r *Controller) summary(ctx context.Context, pool *mcfgv1.MachineConfigPool, d decision) status.PoolFacts {
+	facts := d.facts
+	facts.Nodes = nil // The status needs no list of nodes: the decision and the degraded nodes are enough.
+	f := status.PoolFacts{
+		Generation: pool.Generation, Configuration: pool.Spec.Configuration,
+		Rollout: facts, Decision: d.next, Degraded: d.degraded, Commits: map[string]string{},
+		Images: status.NewImageFacts(d.facts.Nodes, r.Fleet.revisions.ImageSets(pool.Name).Missing),
+	}
+	for i := range d.degraded {
+		name := d.degraded[i].Config.Desired
+		if _, known := f.Commits[name]; !known && d.degraded[i].Failing() {
+			f.Commits[name] = r.commit(ctx, pool, name)
+		}
+	}
+	return f
+}

@@ -1,0 +1,367 @@
+package rollout
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/schedule"
+	"github.com/bunsen-os/bunsen/reconcile/health"
+	"github.com/bunsen-os/bunsen/reconcile/kube"
+
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+
+	"github.com/bunsen-os/bunsen/reconcile/status"
+)
+
+// transition is the change of a pool by one reconciliation. Events report each change once. The pool itself shows the
+// state before the change, so a restart repeats no event.
+type transition struct {
+	before, after *mcfgv1.MachineConfigPool
+	was           v1alpha1.RolloutRecord
+	decision      decision
+	// target is the rendered config that the pool should run; nil if it does not exist.
+	target *mcfgv1.MachineConfig
+	events kube.Events
+}
+
+// reported records which events the controller has sent about facts that no pool shows. If this record is lost, the
+// controller repeats an event.
+type reported struct {
+	invalid sync.Map // pool name → why the pool cannot be rolled out, as last reported
+	failed  sync.Map // pool name → the config that each failed node failed, by node, as last reported
+	waiting sync.Map // pool name → true while the pool waits for a maintenance window
+}
+
+// reportWrites sends events about the writes to nodes and the changes of the record. reportWrites runs before the
+// status is written: if the status write fails, the next reconciliation cannot detect these changes. The reconciliation
+// that writes the end of a rollout into the status also reports it. So a crash after the write of the record does not
+// hide the end of the rollout. If the status write fails, the controller sends the event twice.
+func (r *Controller) reportWrites(ctx context.Context, t transition, done map[string]bool) {
+	d := t.decision
+	for _, x := range d.next.Release {
+		if done[x.Node] {
+			t.send(kube.Event{
+				Related: d.nodes[x.Node], Warning: true, Reason: "DrainPostponed", Action: "Release",
+				Note: fmt.Sprintf("drain of node %s postponed: its pods cannot be evicted; other nodes go first",
+					x.Node),
+			})
+		}
+	}
+	commit := inParentheses(r.commit(ctx, t.after, d.facts.Target))
+	assignedCommit := commit
+	if d.next.Target != d.facts.Target {
+		assignedCommit = inParentheses(r.commit(ctx, t.after, d.next.Target))
+	}
+	t.reportAssigned(done, assignedCommit)
+	for _, l := range d.next.Label {
+		if l.Attest {
+			continue
+		}
+		if done[l.Node] {
+			t.send(kube.Event{
+				Related: d.nodes[l.Node], Reason: "LabelsApplied", Action: "Label",
+				Note: fmt.Sprintf("node %s booted for another pool and got its labels", l.Node),
+			})
+		}
+	}
+	t.reportCompleted(commit)
+	t.reportSuperseded(commit)
+	t.reportVerdict(commit)
+	t.reportStep(commit)
+}
+
+// reportStatus sends events about facts that the status shows for the first time, and updates the metrics.
+func (r *Controller) reportStatus(ctx context.Context, t transition) {
+	now, d := r.Now(), t.decision
+	commit := inParentheses(r.commit(ctx, t.after, d.facts.Target))
+	t.measure(r.Metrics, now)
+	if failed := r.reported.newFailures(t); len(failed) > 0 {
+		failing := d
+		failing.degraded = failed
+		t.reportDegraded(failed, status.NodeFailures(r.summary(ctx, t.after, failing)))
+	}
+	if isUpdating(t.after) && !isUpdating(t.before) {
+		t.send(kube.Event{
+			Related: t.config(), Reason: "Updating", Action: "Rollout",
+			Note: fmt.Sprintf("pool %s is updating to %s%s", t.after.Name, d.facts.Target, commit),
+		})
+	}
+	r.reported.reportInvalid(t)
+	r.reported.reportWindow(t, now)
+	r.Metrics.Pool(t.after.Name, d.next.Counts, d.next.Blocks, d.facts.Care.Pace.Windows.At(now))
+}
+
+// maxNodeEvents is the maximum number of nodes with an event for each; for more nodes, there is one event.
+const maxNodeEvents = 10
+
+// reportAssigned reports which nodes were assigned a config. The action of the event is the name of the config, because
+// Kubernetes merges events that differ only in their text.
+func (t transition) reportAssigned(done map[string]bool, commit string) {
+	var names []string
+	for _, a := range t.decision.next.Assign {
+		if done[a.Node] {
+			names = append(names, a.Node)
+		}
+	}
+	config := t.decision.next.Target
+	if len(names) > maxNodeEvents {
+		t.send(kube.Event{
+			Related: t.decision.nodes[names[0]], Reason: "SetDesiredConfig", Action: config,
+			Note: fmt.Sprintf("updating %d nodes to %s%s: %s and %d more",
+				len(names), config, commit, strings.Join(names[:maxNodeEvents], ", "), len(names)-maxNodeEvents),
+		})
+		return
+	}
+	for _, name := range names {
+		t.send(kube.Event{
+			Related: t.decision.nodes[name], Reason: "SetDesiredConfig", Action: config,
+			Note: fmt.Sprintf("updating node %s to %s%s", name, config, commit),
+		})
+	}
+}
+
+// send sends an event about the pool. Kubernetes merges events of a few minutes that have the same pool, related
+// object, reason and action, and keeps the first text.
+func (t transition) send(e kube.Event) {
+	e.Object = t.after
+	t.events.Send(e)
+}
+
+// config returns the target as the related object of an event; untyped nil if there is none.
+func (t transition) config() runtime.Object {
+	if t.target == nil {
+		return nil
+	}
+	return t.target
+}
+
+// isCompleted reports whether every node runs the target now and did not before; an empty pool is never completed. New
+// secrets, and a pool that returns to its healthy config after a halted or replaced rollout, also count as completed.
+// If a pool was created again, its status may name an earlier config although no rollout completed, and its nodes may
+// run the target although nothing was rolled out.
+func (t transition) isCompleted() bool {
+	is, now := t.after.Status.Configuration.Name, t.decision.next.Record
+	undone := t.was.Target() == now.Target() && t.was.Healthy == now.Config && t.was.Ended == nil && now.Ended != nil
+	moved := is != t.before.Status.Configuration.Name && now.UpdatedBefore < int(t.after.Status.MachineCount)
+	return is != "" && is == v1alpha1.ConfigName(t.decision.facts.Target) && t.after.Status.MachineCount > 0 &&
+		(moved || undone)
+}
+
+// reportCompleted reports that every node runs the target.
+func (t transition) reportCompleted(commit string) {
+	if t.isCompleted() {
+		t.send(kube.Event{
+			Related: t.config(), Reason: "Completed", Action: "Rollout",
+			Note: fmt.Sprintf("pool %s is updated to %s%s", t.after.Name, t.decision.facts.Target, commit),
+		})
+	}
+}
+
+// reportSuperseded reports that the target changed before all nodes ran the previous target.
+func (t transition) reportSuperseded(commit string) {
+	for _, past := range t.decision.next.Ended {
+		if past.Result != v1alpha1.RolloutSuperseded || past.Updated == past.Nodes {
+			continue
+		}
+		t.send(kube.Event{
+			Related: t.config(), Reason: "RolloutSuperseded", Action: past.Config,
+			Note: fmt.Sprintf("the rollout of %s ended at %d of %d nodes of pool %s: it was replaced by %s%s",
+				v1alpha1.ConfigAt(past.Config, past.Secrets), past.Updated, past.Nodes, t.after.Name,
+				t.decision.facts.Target, commit),
+		})
+	}
+}
+
+// measure adds the time from the commit to the update of all nodes to the metrics.
+func (t transition) measure(m *health.Metrics, now time.Time) {
+	if !t.isCompleted() || t.target == nil || t.decision.next.Record.ByAPI() ||
+		t.target.Annotations[v1alpha1.RevisionAnnotation] != t.after.Annotations[v1alpha1.RevisionAnnotation] {
+		return // A config that is used again names the commit of its first render, so the time would be wrong.
+	}
+	if committed, err := time.Parse(time.RFC3339, t.target.Annotations[v1alpha1.CommitTimeAnnotation]); err == nil {
+		m.RolledOut(t.after.Name, now.Sub(committed))
+	}
+}
+
+// newFailures returns the nodes whose failure no event has reported yet. newFailures omits nodes that still report the
+// failure of an older config, because they have not tried their new config.
+func (s *reported) newFailures(t transition) []poolstate.Node {
+	pool, now := t.after.Name, map[string]string{}
+	last, known := s.failed.Load(pool)
+	before, _ := last.(map[string]string)
+	// After a restart, the pool's status shows whether the failures were already reported.
+	restarted := !known && kube.ConditionMessage(t.before, mcfgv1.MachineConfigPoolNodeDegraded) != "" &&
+		t.before.Status.DegradedMachineCount == t.after.Status.DegradedMachineCount
+	var out []poolstate.Node
+	for _, n := range t.decision.degraded {
+		if of := n.Failure.Config; of != "" && of != n.Config.Desired {
+			continue
+		}
+		now[n.Name] = n.Config.Desired
+		if !restarted && before[n.Name] != n.Config.Desired {
+			out = append(out, n)
+		}
+	}
+	s.failed.Store(pool, now)
+	return out
+}
+
+// reportDegraded reports nodes that failed. The message names the configs that they failed, with their commits.
+func (t transition) reportDegraded(failed []poolstate.Node, message string) {
+	const maxAction = 100 // The API allows 128 characters.
+	action := fmt.Sprintf("%d-%s", len(failed), failed[0].Name)
+	t.send(kube.Event{
+		Related: t.config(), Warning: true, Reason: "NodeDegraded",
+		Action: action[:min(len(action), maxAction)], Note: message,
+	})
+}
+
+// reportVerdict reports that a rollout was halted or reverted, or that a halted or reverted rollout continues.
+func (t transition) reportVerdict(commit string) {
+	now, target := t.decision.next.Record, t.decision.facts.Target
+	was := t.was
+	if was.Target() != now.Target() {
+		was = v1alpha1.RolloutRecord{}
+	}
+	// A user has retried the rollout, and it failed again before this reconciliation.
+	again := was.Verdict != "" && now.Verdict != "" && !was.At.Equal(now.At)
+	if was.Verdict != "" && now.Verdict == "" || again {
+		t.send(kube.Event{
+			Related: t.config(), Reason: "RolloutResumed", Action: "Retry",
+			Note: fmt.Sprintf("pool %s tries %s%s again", t.after.Name, target, commit),
+		})
+	}
+	isNew := now.Verdict != was.Verdict || again
+	for _, cause := range []poolstate.Cause{poolstate.CauseHalted, poolstate.CauseReverted} {
+		isNew = isNew || blockedBy(t.after, cause) && !blockedBy(t.before, cause)
+	}
+	switch {
+	case !isNew:
+	case now.Verdict == v1alpha1.RolloutHalted:
+		t.send(kube.Event{
+			Related: t.config(), Warning: true, Reason: "RolloutHalted", Action: "Judge",
+			Note: fmt.Sprintf("%s%s is halted in pool %s: %s; for what to do: bunsen why pool/%s", target, commit,
+				t.after.Name, now.Why, t.after.Name),
+		})
+	case now.Verdict == v1alpha1.RolloutReverted:
+		t.send(kube.Event{
+			Related: t.config(), Warning: true, Reason: "RolloutReverted", Action: "Judge",
+			Note: fmt.Sprintf("pool %s is reverted from %s%s to %s: %s; for what to do: bunsen why pool/%s",
+				t.after.Name, target, commit, now.ReturnsTo(), now.Why, t.after.Name),
+		})
+	}
+}
+
+// reportStep reports that a step of the pool's policy ended.
+func (t transition) reportStep(commit string) {
+	now := t.decision.next.Record
+	if now.Target() != t.was.Target() || now.Steps <= t.was.Steps {
+		return
+	}
+	step, of := "step", len(t.decision.facts.Care.Pace.Steps)
+	if t.was.Steps == 0 && of > 0 && t.decision.facts.Care.Pace.Steps[0].Canary {
+		step = "canary"
+	}
+	t.send(kube.Event{
+		Related: t.config(), Reason: "StepDone", Action: fmt.Sprintf("Step%d", now.Steps),
+		Note: fmt.Sprintf("%s %d of %d of pool %s is healthy with %s%s", step, now.Steps, of+1, t.after.Name,
+			t.decision.facts.Target, commit),
+	})
+}
+
+// reportInvalid reports once that the settings of a pool prevent its rollout.
+func (s *reported) reportInvalid(t transition) {
+	c := t.decision.facts.Care
+	text := strings.TrimSpace(c.Invalid + "\n" + c.Lost)
+	if text == "" {
+		s.invalid.Delete(t.after.Name)
+		return
+	}
+	if last, _ := s.invalid.Swap(t.after.Name, text); last != text {
+		reason := "RolloutInvalid"
+		if poolstate.SelectingAll(t.after) != nil {
+			reason = "SelectingAll"
+		}
+		t.send(kube.Event{Warning: true, Reason: reason, Action: "Rollout", Note: text})
+	}
+}
+
+// reportWindow reports once that a rollout waits for its maintenance window, and once that the rollout continues.
+func (s *reported) reportWindow(t transition, now time.Time) {
+	was := blockedBy(t.before, poolstate.CauseWindow)
+	var block *poolstate.Block
+	for i := range t.decision.next.Blocks {
+		if b := &t.decision.next.Blocks[i]; b.Cause == poolstate.CauseWindow {
+			block = b
+		}
+	}
+	if _, waits := s.waiting.Load(t.after.Name); waits {
+		was = true
+	}
+	state := t.decision.facts.Care.Pace.Windows.At(now)
+	switch {
+	case block != nil:
+		s.waiting.Store(t.after.Name, true)
+		if !was {
+			t.send(kube.Event{
+				Related: t.config(), Reason: "WindowClosed", Action: "Rollout",
+				Note: fmt.Sprintf("pool %s waits: %s", t.after.Name, block.Reason),
+			})
+		}
+	case was:
+		s.waiting.Delete(t.after.Name)
+		if isWindowOpen(state, t.decision.facts.Care, now) {
+			t.send(kube.Event{
+				Related: t.config(), Reason: "WindowOpened", Action: "Rollout",
+				Note: fmt.Sprintf("pool %s may be rolled out%s", t.after.Name, untilText(state)),
+			})
+		}
+	}
+}
+
+// forget removes the records about a deleted pool.
+func (s *reported) forget(pool string) {
+	s.invalid.Delete(pool)
+	s.waiting.Delete(pool)
+}
+
+func isWindowOpen(s schedule.WindowState, c poolstate.Care, now time.Time) bool {
+	return s.Open || now.Before(c.OpenUntil)
+}
+
+// untilText describes when an open window ends, for an event; empty if it does not end.
+func untilText(s schedule.WindowState) string {
+	if !s.Open || s.Until.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf(" until %s (window %s)", s.Until.UTC().Format(time.RFC3339), s.Window)
+}
+
+func inParentheses(commit string) string {
+	if commit == "" {
+		return ""
+	}
+	return " (" + commit + ")"
+}
+
+// blockedBy reports whether a cause is the first one that blocks a pool, according to its status.
+func blockedBy(p *mcfgv1.MachineConfigPool, cause poolstate.Cause) bool {
+	for _, c := range p.Status.Conditions {
+		if c.Type == status.RolloutBlocked && c.Status == corev1.ConditionTrue {
+			return c.Reason == string(cause)
+		}
+	}
+	return false
+}
+
+func isUpdating(p *mcfgv1.MachineConfigPool) bool {
+	return kube.ConditionMessage(p, mcfgv1.MachineConfigPoolUpdating) != ""
+}

@@ -1,0 +1,276 @@
+package rollout
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/membership"
+	"github.com/bunsen-os/bunsen/reconcile/health"
+	"github.com/bunsen-os/bunsen/reconcile/revision"
+
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+)
+
+// coalesce is how long a pool waits for more events before its reconciliation. Thousands of nodes may report at the
+// same time, and each reconciliation may write the pool's status.
+const coalesce = 100 * time.Millisecond
+
+// Fleet has all pools and nodes in their last state from the informers. Fleet shares the pools and nodes with the
+// informers and does not change them. Fleet is complete before the first decision, because a controller starts its
+// workers after all its sources have delivered all objects.
+type Fleet struct {
+	mu          sync.Mutex
+	nodes       fleetNodes
+	pools       map[string]*mcfgv1.MachineConfigPool
+	membership  membership.Pools
+	dependsOn   map[string][]string // pool → pools that its last decision depended on
+	unavailable map[string]int      // pool → nodes that counted against its budget at its last decision
+	gatesDue    map[string]gatesDue // pool → gates that its last decision depended on
+	written     pendingWrites
+	// secrets are the published revisions of secrets; they need no lock.
+	secrets *SecretRevisions
+	// rendered is what the fleet knows of rendered configs; it needs no lock.
+	rendered
+	// daemons has the heartbeats of the nodes' daemons from the last read.
+	daemons *health.Heartbeats
+	// revisions checks the objects of the sources on the cluster. The field needs no lock.
+	revisions revision.PoolCheck
+}
+
+// rendered has the configs of single nodes, and the content of rendered configs.
+type rendered struct {
+	configs NodeConfigStore
+	files   RemoteFiles
+}
+
+// fleetNode is a node as the informer last showed it.
+type fleetNode struct {
+	object *corev1.Node
+	// read is the part of the node that decisions read. changes counts the changes of that part.
+	read    poolstate.Node
+	changes int
+	// pool is the node's primary pool; empty for none.
+	pool string
+	// gates is the last answer of the node's health gates.
+	gates nodeGatesAnswer
+}
+
+// poolKey returns the key of a pool in pendingWrites.
+func poolKey(name string) objectKey { return objectKey{pool: true, name: name} }
+
+// NewFleet returns a Fleet without pools and nodes. heartbeats has the heartbeats of the daemons.
+func NewFleet(heartbeats *health.Heartbeats) *Fleet {
+	return &Fleet{
+		pools: map[string]*mcfgv1.MachineConfigPool{}, dependsOn: map[string][]string{}, unavailable: map[string]int{},
+		gatesDue: map[string]gatesDue{}, secrets: NewSecretRevisions(),
+		written: newPendingWrites(), daemons: heartbeats,
+	}
+}
+
+// SecretRevisions returns the published revisions of secrets, by rendered config.
+func (f *Fleet) SecretRevisions() map[string]v1alpha1.SecretsRevision {
+	return f.secrets.Published().Revisions
+}
+
+// fleetNodes are nodes sorted by name.
+type fleetNodes []*fleetNode
+
+// find returns the index of the node with a name, or the index at which to insert it.
+func (list fleetNodes) find(name string) (int, bool) {
+	return slices.BinarySearchFunc(list, name, func(n *fleetNode, name string) int {
+		return strings.Compare(n.read.Name, name)
+	})
+}
+
+// named returns the node with a name; nil if there is none.
+func (list fleetNodes) named(name string) *fleetNode {
+	if i, found := list.find(name); found {
+		return list[i]
+	}
+	return nil
+}
+
+// in returns the nodes of a pool.
+func (list fleetNodes) in(pool string) fleetNodes {
+	var out fleetNodes
+	for _, n := range list {
+		if n.pool == pool {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// primaryPool returns the primary pool of a node. primaryPool returns "" if the node has no primary pool, for example
+// because it is in two custom pools.
+func primaryPool(pools membership.Pools, n *corev1.Node) string {
+	primary, _, _ := pools.For(n.Name, n.Labels) // The error only explains why there is no primary pool.
+	return primary
+}
+
+// PutNode stores a node, and returns the pools that have to be reconciled.
+func (f *Fleet) PutNode(n *corev1.Node) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	key := objectKey{name: n.Name}
+	waited := f.written.byObject[key].pool
+	f.written.shown(key, n.ResourceVersion)
+	i, found := f.nodes.find(n.Name)
+	if !found {
+		f.nodes = slices.Insert(f.nodes, i, &fleetNode{
+			object: n, read: poolstate.ReadNode(n),
+			pool: primaryPool(f.membership, n),
+		})
+		return f.affectedPools(waited, f.nodes[i].pool)
+	}
+	known, read := f.nodes[i], poolstate.ReadNode(n)
+	known.object = n
+	// Most events of a node are heartbeats, which change nothing that decisions read.
+	if reflect.DeepEqual(read, known.read) {
+		return f.affectedPools(waited)
+	}
+	was := known.pool
+	known.read, known.pool = read, primaryPool(f.membership, n)
+	known.changes++
+	return f.affectedPools(waited, was, known.pool)
+}
+
+// DropNode removes a deleted node.
+func (f *Fleet) DropNode(n *corev1.Node) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	key := objectKey{name: n.Name}
+	waited, was := f.written.byObject[key].pool, ""
+	f.written.remove(key)
+	if i, found := f.nodes.find(n.Name); found {
+		was = f.nodes[i].pool
+		f.nodes = slices.Delete(f.nodes, i, i+1)
+	}
+	return f.affectedPools(waited, was)
+}
+
+// PutPool stores a pool. PutPool parses selectors only if one changed.
+func (f *Fleet) PutPool(p *mcfgv1.MachineConfigPool) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.written.shown(poolKey(p.Name), p.ResourceVersion)
+	old := f.pools[p.Name]
+	f.pools[p.Name] = p
+	if old != nil && equality.Semantic.DeepEqual(old.Spec.NodeSelector, p.Spec.NodeSelector) {
+		return f.affectedPools(p.Name)
+	}
+	return f.regroup(p.Name)
+}
+
+// DropPool removes a deleted pool.
+func (f *Fleet) DropPool(p *mcfgv1.MachineConfigPool) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.pools, p.Name)
+	delete(f.dependsOn, p.Name)
+	delete(f.unavailable, p.Name)
+	delete(f.gatesDue, p.Name)
+	f.written.remove(poolKey(p.Name))
+	return f.regroup(p.Name)
+}
+
+// regroup determines the pool of each node again after a pool has changed. If any node has another pool now, regroup
+// returns all pools, so that they are reconciled.
+func (f *Fleet) regroup(changed string) []string {
+	f.membership = membership.New(sortedPools(f.pools))
+	moved := false
+	for _, n := range f.nodes {
+		was := n.pool
+		n.pool = primaryPool(f.membership, n.object)
+		moved = moved || was != n.pool
+	}
+	if moved {
+		return slices.Collect(maps.Keys(f.pools))
+	}
+	return f.affectedPools(changed)
+}
+
+// sortedPools returns the pools by name.
+func sortedPools(pools map[string]*mcfgv1.MachineConfigPool) []*mcfgv1.MachineConfigPool {
+	return slices.SortedFunc(maps.Values(pools), func(a, b *mcfgv1.MachineConfigPool) int {
+		return strings.Compare(a.Name, b.Name)
+	})
+}
+
+// facts returns the facts on which the decision about a pool depends.
+func (f *Fleet) facts(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy) poolstate.Facts {
+	members := f.nodes.in(pool.Name)
+	facts := poolstate.Read(pool, policies, f.secrets.Published(), len(members))
+	facts.SetNodeConfigs(f.configs.Of)
+	facts.Care.Fetches = f.files.New(f.configs.All(facts.Target), f.configs.All(facts.Care.Healthy))
+	gates, ahead, pins := newNodeGates(facts), f.daemons.FetchAhead(), f.daemons.PinImages()
+	images := f.revisions.ImageSets(pool.Name).Digest
+	nodes := make([]poolstate.Node, len(members))
+	for i, n := range members {
+		nodes[i] = n.read
+		nodes[i].Gate, nodes[i].Ahead = gates.closed(n), ahead[n.read.Name]
+		nodes[i].Images, nodes[i].Pins = images, pins[n.read.Name]
+	}
+	facts.SetNodes(nodes)
+	return facts
+}
+
+// affectedPools returns the given pools and all pools whose decisions depend on them, without duplicates.
+func (f *Fleet) affectedPools(pools ...string) []string {
+	var out []string
+	add := func(p string) {
+		if p != "" && !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	for _, p := range pools {
+		add(p)
+	}
+	for dependent, on := range f.dependsOn {
+		if slices.ContainsFunc(pools, func(p string) bool { return p != "" && slices.Contains(on, p) }) {
+			add(dependent)
+		}
+	}
+	return out
+}
+
+// freedPools stores how many places of a budget a pool takes. If the number has dropped, freedPools returns the other
+// pools that depend on the pool. The comparison is necessary because no event reports that a gate opened, or that a
+// node was Ready for long enough.
+func (f *Fleet) freedPools(pool string, places int) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	was := f.unavailable[pool]
+	if f.unavailable[pool] = places; places >= was {
+		return nil
+	}
+	return slices.DeleteFunc(f.affectedPools(pool), func(p string) bool { return p == pool })
+}
+
+// addWrite stores a write until the informer shows it. The informer may already have shown the write, or the deletion
+// of the object. If the Fleet does not have the object, the object was deleted, because the controller writes only to
+// objects that an informer has shown.
+func (f *Fleet) addWrite(key objectKey, what *pendingWrite) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var version string
+	if n := f.nodes.named(key.name); n != nil && !key.pool {
+		version = n.object.ResourceVersion
+	}
+	if p := f.pools[key.name]; p != nil && key.pool {
+		version = p.ResourceVersion
+	}
+	if what == nil || version == "" || what.shownBy(version) {
+		return
+	}
+	f.written.add(key, *what)
+}

@@ -1,0 +1,271 @@
+package rollout
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+	"golang.org/x/sync/errgroup"
+
+	corev1 "k8s.io/api/core/v1"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// maxFailedWrites is after how many failures the controller skips the remaining writes of a decision. After so many
+// failures, the cause is probably not a node, so the other writes would fail too.
+const maxFailedWrites = 8
+
+// nodeWrite is one write to one node.
+type nodeWrite struct {
+	// node is the node on which the decision is based; it is shared with the informer.
+	node *corev1.Node
+	// what describes the write for an error: "assigning v1 to node n1".
+	what  string
+	patch nodePatch
+}
+
+// nodePatch is a JSON merge patch for a node. The API server accepts the patch only if the node still has the version
+// of the decision, because a decision on stale facts could exceed the budget.
+type nodePatch struct {
+	Metadata struct {
+		ResourceVersion string             `json:"resourceVersion"`
+		Annotations     map[string]*string `json:"annotations,omitempty"`
+		Labels          map[string]string  `json:"labels,omitempty"`
+	} `json:"metadata"`
+	Spec *taintsPatch `json:"spec,omitempty"`
+}
+
+// taintsPatch replaces all taints; nil removes them.
+type taintsPatch struct {
+	Taints []corev1.Taint `json:"taints"`
+}
+
+func newNodeWrite(n *corev1.Node, what string) nodeWrite {
+	o := nodeWrite{node: n, what: what}
+	o.patch.Metadata.ResourceVersion = n.ResourceVersion
+	return o
+}
+
+// annotate sets an annotation; an empty value removes it.
+func (o *nodeWrite) annotate(key, value string) {
+	if o.patch.Metadata.Annotations == nil {
+		o.patch.Metadata.Annotations = map[string]*string{}
+	}
+	if value == "" {
+		o.patch.Metadata.Annotations[key] = nil
+		return
+	}
+	o.patch.Metadata.Annotations[key] = &value
+}
+
+// assign sets the desired config of a node and the revision of its secrets, and who requested the config. at is a
+// result of v1alpha1.ConfigAt.
+func (o *nodeWrite) assign(at string, request func(config string) string) {
+	config, secrets := v1alpha1.SplitConfigAt(at)
+	o.annotate(v1alpha1.DesiredConfigAnnotation, config)
+	o.annotate(v1alpha1.RequestAnnotation, request(config))
+	if _, was := o.node.Annotations[v1alpha1.NextConfigAnnotation]; was {
+		o.annotate(v1alpha1.NextConfigAnnotation, "") // The node gets a config now.
+	}
+	if _, was := o.node.Annotations[v1alpha1.DesiredSecretsAnnotation]; was || secrets != "" {
+		o.annotate(v1alpha1.DesiredSecretsAnnotation, secrets)
+	}
+}
+
+// taint adds the UpdateInProgress taint to the node's taints, or removes it.
+func (o *nodeWrite) taint(on bool) {
+	var out []corev1.Taint
+	for _, t := range o.node.Spec.Taints {
+		if t.Key != v1alpha1.UpdateInProgressTaint {
+			out = append(out, t)
+		}
+	}
+	if on {
+		out = append(out, corev1.Taint{Key: v1alpha1.UpdateInProgressTaint, Effect: corev1.TaintEffectPreferNoSchedule})
+	}
+	o.patch.Spec = &taintsPatch{Taints: out}
+}
+
+// dropImage removes the image that the node has besides its config.
+func (o *nodeWrite) dropImage() {
+	for _, key := range []string{v1alpha1.DesiredImageAnnotation, v1alpha1.CurrentImageAnnotation} {
+		if _, was := o.node.Annotations[key]; was {
+			o.annotate(key, "")
+		}
+	}
+}
+
+// nodeWrites returns the writes of a decision, one for each node: first postponed drains, then assigned configs, then
+// labels and taints. The function request returns who requested a config, which
+// may be the config of one node and then belongs to the config "of" of the pool.
+func nodeWrites(w poolstate.Decision, nodes map[string]*corev1.Node,
+	request func(config, of string) string,
+) []nodeWrite {
+	var out []nodeWrite
+	same := func(config string) string { return request(config, config) }
+	assigned := func(config string) string { return request(config, v1alpha1.ConfigName(w.Target)) }
+	for _, x := range w.Release {
+		o := newNodeWrite(nodes[x.Node], fmt.Sprintf("postponing the drain of node %q", x.Node))
+		o.assign(x.Config, same)
+		o.annotate(v1alpha1.PostponedAnnotation, x.Postponed)
+		o.annotate(v1alpha1.DrainsAnnotation, x.Drains)
+		out = append(out, o)
+	}
+	for _, a := range w.Assign {
+		o := newNodeWrite(nodes[a.Node], fmt.Sprintf("assigning %[2]q to node %[1]q", a.Node, a.Config))
+		o.assign(a.Config, assigned)
+		if a.DropImage {
+			o.dropImage()
+		}
+		if a.Untaint {
+			o.taint(false)
+		}
+		// The node is assigned a config now, so its drain is not postponed any more.
+		if _, was := o.node.Annotations[v1alpha1.PostponedAnnotation]; was {
+			o.annotate(v1alpha1.PostponedAnnotation, "")
+		}
+		if drains, was := o.node.Annotations[v1alpha1.DrainsAnnotation]; was && !strings.HasPrefix(drains,
+			w.Target+" ") {
+			o.annotate(v1alpha1.DrainsAnnotation, "") // The recorded drains were for another config.
+		}
+		out = append(out, o)
+	}
+	out = append(out, announcements(w, nodes)...)
+	for _, l := range w.Label {
+		if l.Attest {
+			continue
+		}
+		o := newNodeWrite(nodes[l.Node], fmt.Sprintf("labelling node %q for its pool", l.Node))
+		o.patch.Metadata.Labels = l.Labels
+		o.patch.Metadata.Annotations = map[string]*string{v1alpha1.CustomPoolLabelsAppliedAnnotation: new("")}
+		out = append(out, o)
+	}
+	ordered := make(map[string]bool, len(out))
+	for i := range out {
+		ordered[out[i].node.Name] = true
+	}
+	mark := func(names []string, what string, on bool) {
+		for _, name := range names {
+			if !ordered[name] { // Another write to the node already sets or removes its taint.
+				o := newNodeWrite(nodes[name], fmt.Sprintf(what, name))
+				o.taint(on)
+				out = append(out, o)
+			}
+		}
+	}
+	for _, name := range w.DropImage {
+		if !ordered[name] { // Another write to the node comes first; the next decision removes the image.
+			o := newNodeWrite(nodes[name], fmt.Sprintf("removing the image of node %q", name))
+			o.dropImage()
+			out, ordered[name] = append(out, o), true
+		}
+	}
+	mark(w.Taint, "tainting node %q", true)
+	mark(w.Untaint, "removing the taint of node %q", false)
+	return out
+}
+
+func announcements(w poolstate.Decision, nodes map[string]*corev1.Node) (out []nodeWrite) {
+	for _, a := range w.Announce {
+		o := newNodeWrite(nodes[a.Node], fmt.Sprintf("naming the next config of node %q", a.Node))
+		o.annotate(v1alpha1.NextConfigAnnotation, a.Next)
+		if a.Taint || a.Untaint {
+			o.taint(a.Taint)
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
+// carryOut executes the writes, a few at a time, and returns the nodes that were written. carryOut continues after a
+// node that has changed or is deleted. carryOut returns a conflict error only if there is no other error.
+func (r *Controller) carryOut(ctx context.Context, pool string, all []nodeWrite) (done map[string]bool, err error) {
+	var (
+		group             errgroup.Group
+		mu                sync.Mutex
+		failures          atomic.Int32
+		conflict, serious error
+	)
+	done = make(map[string]bool, len(all))
+	group.SetLimit(max(1, r.Writers))
+	for _, o := range all {
+		if failures.Load() >= maxFailedWrites {
+			break
+		}
+		group.Go(func() error {
+			err := r.write(ctx, pool, o)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+				done[o.node.Name] = true
+			case apierrors.IsNotFound(err): // The node was deleted, and the deletion triggers an event.
+			case apierrors.IsConflict(err):
+				conflict = err
+			default:
+				failures.Add(1)
+				serious = errors.Join(serious, err)
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // The error of the group is not needed, because the two errors contain every failure.
+	if serious != nil {
+		return done, serious
+	}
+	return done, conflict
+}
+
+// write patches one node, and stores the write until the informer shows it.
+func (r *Controller) write(ctx context.Context, pool string, o nodeWrite) error {
+	data, err := json.Marshal(o.patch)
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.what, err)
+	}
+	// Only the metadata of the answer is read.
+	n := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: o.node.Name}}
+	n.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
+	err = r.Client.Patch(ctx, n, client.RawPatch(types.MergePatchType, data))
+	r.Fleet.addWrite(objectKey{name: o.node.Name}, writeResult{
+		pool, o.node.ResourceVersion, n.ResourceVersion,
+		err,
+	}.pending(r.Now()))
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.what, err)
+	}
+	return nil
+}
+
+// writeResult is the result of a write to a node or a pool.
+type writeResult struct {
+	// pool is the pool whose decisions depend on the object.
+	pool string
+	// before and after are the resource versions of the object before and after the write.
+	before, after string
+	err           error
+}
+
+// pending returns the write that informers do not show yet; nil if nothing was written. After a write without an
+// answer, the pool waits until the informer shows the object, or the server says that it has not changed.
+func (w writeResult) pending(now time.Time) *pendingWrite {
+	switch {
+	case w.err == nil:
+		return &pendingWrite{pool: w.pool, version: w.after, sure: true, at: now}
+	case fault.IsUnknown(fault.APIRequest(w.err)):
+		return &pendingWrite{pool: w.pool, version: w.before, at: now}
+	}
+	return nil
+}

@@ -1,0 +1,87 @@
+package rollout
+
+import (
+	"time"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+)
+
+// MarkedPool is a pool for which a decision about its configs is made.
+type MarkedPool struct {
+	// Nodes are the nodes of the pool, and Customs the custom pools for which they may have been admitted.
+	Nodes   poolstate.Members
+	Customs []poolstate.Custom
+	// Content says how far the nodes are with the content of the config that they are assigned.
+	Content NextContent
+	// Written reports whether the decision writes the config of a node, so that it writes no marks to it.
+	Written func(*poolstate.Member) bool
+	// Frozen is true if nodes get no new taints and labels. If Stopped is true, nodes are also told nothing to
+	// download.
+	Frozen, Stopped bool
+	// Canaries is true if the step only allows nodes that the canary's selector matches. Max is the budget of the pool.
+	Canaries bool
+	Max      int
+}
+
+// MarksFor returns the marks of the nodes without an assignment.
+func MarksFor(p MarkedPool) (out poolstate.Marks) {
+	if !p.Frozen && !p.Stopped {
+		out.Announce = announce(p)
+	}
+	announced := map[string]int{}
+	for i, a := range out.Announce {
+		announced[a.Node] = i
+	}
+	for _, m := range p.Nodes.All {
+		if m.Config.StrayImage() && !p.Written(m) {
+			out.DropImage = append(out.DropImage, m.Name)
+		}
+		at, told := announced[m.Name]
+		switch {
+		case m.Assigned && m.Tainted && told:
+			out.Announce[at].Untaint = true
+		case m.Assigned && m.Tainted:
+			out.Untaint = append(out.Untaint, m.Name)
+		// The decision already writes to this node, and it writes to each node only once.
+		case m.Assigned, m.Tainted, p.Frozen, p.Written(m), m.NeedsPoolCheck(p.Customs):
+		case told:
+			out.Announce[at].Taint = true
+		default:
+			out.Taint = append(out.Taint, m.Name)
+		}
+	}
+	if p.Frozen {
+		return out
+	}
+	for _, m := range p.Nodes.Candidates[poolstate.CandidateLabel] {
+		if c := m.AdmittedPool(p.Customs); c != nil {
+			out.Label = append(out.Label, poolstate.Label{Node: m.Name, Labels: c.Labels})
+			continue
+		}
+		out.Label = append(out.Label, poolstate.Label{Node: m.Name, Attest: true})
+	}
+	return out
+}
+
+// announce returns the nodes that are told which config they get next, in the order of their names, and the nodes for
+// which that is no longer true. A node that cannot download does not delay other nodes.
+func announce(p MarkedPool) (out []poolstate.Announcement) {
+	want := map[string]string{}
+	if p.Content.Needed {
+		want = tellToDownload(p)
+	}
+	for _, m := range p.Nodes.All {
+		next, told := want[m.Name]
+		switch {
+		case p.Written(m) || m.Candidate == poolstate.CandidateLabel:
+			// The decision writes to each node only once. The write of an assignment also removes the announcement.
+		case told && m.Next.Config != next:
+			at := v1alpha1.NextConfig{Config: next, Since: p.Content.Now.Truncate(time.Second)}
+			out = append(out, poolstate.Announcement{Node: m.Name, Next: at.String()})
+		case !told && m.Next.Config != "" && !p.Content.keeps(m):
+			out = append(out, poolstate.Announcement{Node: m.Name})
+		}
+	}
+	return out
+}

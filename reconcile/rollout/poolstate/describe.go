@@ -1,0 +1,166 @@
+package poolstate
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+// How many runes of a daemon's reason a text quotes: in most texts, and in a text about a failure that ended a rollout.
+const (
+	MaxReason        = 240
+	MaxVerdictReason = 500
+)
+
+// Wording has the settings for texts that describe nodes.
+type Wording struct {
+	Now time.Time
+	// Target is the config that nodes are assigned.
+	Target string
+	// If Stable is true, texts contain points in time instead of durations, so that a text stays the same while nothing
+	// changes.
+	Stable bool
+	// Most is the maximum number of quoted runes of a daemon's reason.
+	Most int
+	// Bare leaves out why a node failed, because another message has it.
+	Bare bool
+}
+
+// State returns a text about a node that is out of service or was assigned the target, such as "draining for 6m".
+func (w Wording) State(n *Node) string {
+	switch {
+	case n.StoppedReporting():
+		return w.Health(n)
+	case n.Step.Draining:
+		return w.Draining(n)
+	case n.Degraded():
+		return w.failure(n)
+	case n.Step.Rebooting:
+		return w.rebooting(n)
+	case n.Step.Uncordoning:
+		return "being uncordoned"
+	case n.Cordon.ByAdministrator():
+		return "cordoned, not by Bunsen"
+	case n.Health.Trouble != "":
+		return w.Health(n)
+	}
+	return w.progress(n)
+}
+
+// maxReboot is how long a reboot may take before a text says that the node has not returned from it.
+const maxReboot = 10 * time.Minute
+
+// rebooting describes a node that reboots. The text names the desired config only if it can be the reason for the
+// reboot. A config that was assigned during the reboot, for example by a revert, has not reached the node yet.
+func (w Wording) rebooting(n *Node) string {
+	if n.Health.Trouble != "" && !n.Health.Since.IsZero() && w.Now.Sub(n.Health.Since) > maxReboot {
+		return "has not returned from its reboot: " + w.Health(n)
+	}
+	text := "rebooting into " + n.Config.Desired
+	if n.Config.Current == n.Config.Desired {
+		text = "rebooting for an earlier config"
+	}
+	if n.Health.Trouble != "" {
+		text += ", " + w.Health(n)
+	}
+	return text
+}
+
+// Health returns a text that says what is wrong with a node, and since when.
+func (w Wording) Health(n *Node) string { return n.Health.Text(w.since(n.Health.Since)) }
+
+// failure describes a degraded node.
+func (w Wording) failure(n *Node) string {
+	desired, why := n.Config.Desired, Quote(n.Problem(), w.Most)
+	if w.Bare {
+		why = ""
+	}
+	switch {
+	case n.Failing() && desired == w.Target && n.FailedOther(desired):
+		return "assigned " + desired + "; its last failure is about the config before" + why
+	case n.Failing():
+		return "failed " + desired + why
+	}
+	return "degraded" + why
+}
+
+// progress describes a Ready node that the daemon does not report as degraded.
+func (w Wording) progress(n *Node) string {
+	c := n.Config
+	switch {
+	case n.Gate != "" && n.UpdatedTo(w.Target):
+		return "updated, and held by a gate: " + n.Gate
+	case n.State == "":
+		return "no machine-config-daemon has reported"
+	case LacksFiles(n):
+		return "waits for content of " + n.Fetched.Config + Quote(n.Fetched.Problem, w.Most)
+	case n.State == v1alpha1.StateWorking:
+		return "applying " + c.Desired
+	case c.Current != c.Desired:
+		return "assigned " + c.Desired + ", not started yet"
+	case n.Cordon.Unschedulable:
+		return "cordoned for " + n.Cordon.For
+	}
+	return "at work on " + c.Desired
+}
+
+// Draining says how long a node has been draining, and why the drain waits.
+func (w Wording) Draining(n *Node) string {
+	text := "draining" + w.since(n.Step.DrainStarted) + n.PostponedText()
+	if n.Step.DrainStatus != "" {
+		text += ": " + n.Step.DrainStatus
+	}
+	return text
+}
+
+// since returns a text that says how long ago a time was, in whole minutes. If w.Stable is true, the text has the time
+// itself. For the zero time, the text is empty.
+func (w Wording) since(t time.Time) string {
+	if w.Stable && !t.IsZero() {
+		return " since " + FormatTime(t)
+	}
+	if t.IsZero() || w.Now.Before(t) {
+		return ""
+	}
+	switch age := w.Now.Sub(t); {
+	case age < time.Minute:
+		return " for less than 1m"
+	case age < time.Hour:
+		return fmt.Sprintf(" for %dm", int(age.Minutes()))
+	case age < 48*time.Hour:
+		return fmt.Sprintf(" for %dh%dm", int(age.Hours()), int(age.Minutes())%60)
+	default:
+		return fmt.Sprintf(" for %dd", int(age.Hours())/24)
+	}
+}
+
+// Filter returns the nodes for which the function is returns true.
+func Filter(nodes []*Member, is func(*Member) bool) []*Member {
+	var out []*Member
+	for _, m := range nodes {
+		if is(m) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// Describe returns a text that names the first of the given nodes, with a text about each, and counts the rest.
+func Describe(nodes []*Member, text func(*Node) string) string {
+	var texts []string
+	for _, m := range nodes[:min(len(nodes), MaxNamed)] {
+		texts = append(texts, m.Name+" "+text(m.Node))
+	}
+	return JoinFirst(texts, len(nodes))
+}
+
+// LabelText returns a text about a node that booted for another pool: what has to happen before the node gets the
+// labels of that pool.
+func (m *Member) LabelText() string {
+	if !m.Checked {
+		return "it says that it booted with " + m.Booted + "; the controller first reads for which pool the server " +
+			"admitted it"
+	}
+	return "the server admitted it for pool " + m.Attested + ", and it is labelled for that pool first"
+}

@@ -1,0 +1,59 @@
+package rollout
+
+import (
+	"context"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/kube"
+)
+
+// requester returns who last requested a rendered config of a pool. requester reads the pool's own records, else the
+// history of the pool's GitSource, else the commit from which the config was first rendered. If all these objects are
+// missing, requester returns the zero Requester. The parameter at is a result of v1alpha1.ConfigAt.
+func requester(ctx context.Context, r *Controller, pool *mcfgv1.MachineConfigPool, at string) v1alpha1.Requester {
+	name := v1alpha1.ConfigName(at)
+	asked := v1alpha1.RequesterOf(pool.Annotations, name)
+	if asked.Subject != "" || len(asked.API) > 0 {
+		return asked
+	}
+	src := &v1alpha1.GitSource{}
+	key := client.ObjectKey{Name: pool.Annotations[v1alpha1.SourceAnnotation]}
+	if key.Name != "" && r.Client.Get(ctx, key, src) == nil { // Naming an older commit is better than naming none.
+		if c := v1alpha1.AskedBy(src.Status.History, pool.Name, name); c != nil {
+			return v1alpha1.Requester{Revision: c.Revision, Subject: c.Subject, Author: c.Author}
+		}
+	}
+	mc, _ := r.config(ctx, name)
+	if mc == nil || asked.Revision != "" && mc.Annotations[v1alpha1.RevisionAnnotation] != asked.Revision {
+		return asked
+	}
+	return v1alpha1.Requester{
+		Revision: mc.Annotations[v1alpha1.RevisionAnnotation],
+		Subject:  mc.Annotations[v1alpha1.CommitSubjectAnnotation],
+		Author:   mc.Annotations[v1alpha1.CommitAuthorAnnotation],
+	}
+}
+
+// commit describes who last requested a rendered config of a pool.
+func (r *Controller) commit(ctx context.Context, pool *mcfgv1.MachineConfigPool, name string) string {
+	return kube.RequesterText(requester(ctx, r, pool, name))
+}
+
+// configRequests returns a function. The returned function returns the requester of a config in the form of
+// RequestAnnotation; empty if the requester is unknown.
+func configRequests(ask func(config string) v1alpha1.Requester) func(config, of string) string {
+	known := map[string]string{}
+	return func(config, of string) string {
+		text, ok := known[config]
+		if !ok {
+			if asked := ask(of); asked.Revision != "" || len(asked.API) > 0 {
+				text = v1alpha1.ConfigRequest{Config: config, Requester: asked}.String()
+			}
+			known[config] = text
+		}
+		return text
+	}
+}

@@ -1,0 +1,239 @@
+package repository
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/source"
+)
+
+// StoreKey identifies a tree in the store.
+type StoreKey struct {
+	// URL of the repository, without credentials.
+	URL string
+	// Hash of the commit, 40 hex digits.
+	Hash string
+	// Path of the folder in the commit, as source.CleanPath returns it.
+	Path string
+	// Trust is a digest of the allowed keys with which the commit's signature was verified. Trust is empty if no
+	// signature is required. The store has separate entries for one commit that was verified with different keys.
+	Trust string
+	// Include names the content that the tree has in addition to the files of the commit, such as `Submodules`; empty:
+	// none.
+	Include string `json:",omitempty"`
+}
+
+// Store is an open store. Close releases its lock.
+type Store struct {
+	dir  string
+	keep int
+	lock *os.File
+	mu   sync.Mutex // mu guards keys/ and trees/: a tree exists as long as a record in keys/ names it.
+}
+
+// Open opens or creates the store in a folder, locks it, and removes incomplete files that a crash left. For each
+// repository and path the store keeps the newest trees, at least 2: the one in use and its successor.
+//
+// The store uses a stored tree without a request to the remote, so no other user may write to the store. Open refuses a
+// folder that another user owns or may write to. If the folder belongs to this user, Open removes the permissions of
+// other users.
+func Open(dir string, keep int) (*Store, error) {
+	dir, err := privateDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("opening the store: %w", err)
+	}
+	for _, sub := range []string{"trees", "keys", "objects"} {
+		if _, err := privateDir(filepath.Join(dir, sub)); err != nil {
+			return nil, fmt.Errorf("opening the store: %w", err)
+		}
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening the store: %w", err)
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = lock.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("opening the store %s: another process uses it; give each process a folder of "+
+				"its own", dir)
+		}
+		return nil, fmt.Errorf("locking the store %s: %w", dir, err)
+	}
+	s := &Store{dir: dir, keep: max(keep, 2), lock: lock}
+	if err := s.cleanUp(); err != nil {
+		return nil, errors.Join(fmt.Errorf("cleaning the store %s: %w", dir, err), s.Close())
+	}
+	return s, nil
+}
+
+// cleanUp removes the leftovers of a crash: incomplete folders, and trees without a key.
+func (s *Store) cleanUp() error {
+	if err := os.RemoveAll(s.path("new")); err != nil {
+		return err
+	}
+	if err := os.Mkdir(s.path("new"), 0o700); err != nil {
+		return err
+	}
+	return s.collect()
+}
+
+// Close releases the store. Trees in use stay on disk until the next process that opens the store removes them.
+func (s *Store) Close() error { return s.lock.Close() }
+
+// Get returns the tree of a key. ok is false if there is none. If the files of the tree were changed, Get removes the
+// tree and returns false. The Ref of the tree's commit is empty, because the ref is not part of the key.
+func (s *Store) Get(k StoreKey) (tree source.Tree, ok bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, ok, err := s.read(k)
+	if err != nil || !ok {
+		return source.Tree{}, false, err
+	}
+	root := s.tree(r.Digest)
+	if got, err := digest(root); err != nil || got != r.Digest {
+		return source.Tree{}, false, errors.Join(os.Remove(s.record(k)), os.RemoveAll(root))
+	}
+	if err := s.touch(k); err != nil {
+		return source.Tree{}, false, err
+	}
+	return source.Tree{Commit: r.Commit, Root: root, FS: os.DirFS(root), Digest: r.Digest, Refused: r.Refused}, true,
+		nil
+}
+
+// Put calls fill, which writes a tree's files, and stores the tree under the key. If two callers store the same tree,
+// the tree of the first one stays. If fill fails, Put stores nothing and returns the error of fill unchanged.
+func (s *Store) Put(k StoreKey, fill func(into source.Destination) (source.Tree, error)) (source.Tree, error) {
+	dir, err := os.MkdirTemp(s.path("new"), "tree-")
+	if err != nil {
+		return source.Tree{}, fmt.Errorf("creating a folder in the store: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	tree, err := fill(source.Destination{Dir: dir, Earlier: s.newest(k)})
+	if err != nil {
+		return source.Tree{}, err
+	}
+	if !wellFormed.MatchString(tree.Digest) {
+		return source.Tree{}, fmt.Errorf("storing a tree: its digest is %q", tree.Digest)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	root := s.tree(tree.Digest)
+	if err := moveTree(dir, root, tree.Digest); err != nil {
+		return source.Tree{}, fmt.Errorf("storing a tree: %w", err)
+	}
+	tree.Root, tree.FS, tree.Entries = root, os.DirFS(root), nil // Only comparisons of commits need the list.
+	if err := s.write(k, tree); err != nil {
+		return source.Tree{}, err
+	}
+	if err := s.collect(); err != nil {
+		return source.Tree{}, fmt.Errorf("collecting old trees: %w", err)
+	}
+	return tree, nil
+}
+
+// moveTree moves a complete tree to its place. If the store has the tree already, moveTree keeps the existing one,
+// because readers may have its files open. moveTree replaces it only if its files were changed.
+func moveTree(dir, root, want string) error {
+	err := os.Rename(dir, root)
+	if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if got, err := digest(root); err == nil && got == want {
+		return nil
+	}
+	return errors.Join(os.RemoveAll(root), os.Rename(dir, root))
+}
+
+// Objects returns the path of a private directory for objects of git, which the store itself does not use.
+func (s *Store) Objects() string { return s.path("objects") }
+
+func (s *Store) path(name string) string { return filepath.Join(s.dir, name) }
+
+func (s *Store) tree(digest string) string {
+	return filepath.Join(s.dir, "trees", strings.TrimPrefix(digest, "sha256:"))
+}
+
+// StoredRemote is a repository that Repository reads.
+type StoredRemote interface {
+	// List returns the remote's refs.
+	List(ctx context.Context) ([]source.Ref, error)
+	// ListFor returns at least the refs that source.Pick needs.
+	ListFor(ctx context.Context, want v1alpha1.GitRef) ([]source.Ref, error)
+	// Tree puts the files of a commit below path into a directory.
+	Tree(ctx context.Context, picked source.Picked, path string, into source.Destination) (source.Tree, error)
+	// Evidence returns the objects of the commits since picked.Applied.
+	Evidence(ctx context.Context, picked source.Picked) (source.Evidence, error)
+}
+
+// Repository is one folder of a remote, with its trees in a store.
+type Repository struct {
+	// Remote is the remote from which Repository fetches trees.
+	Remote StoredRemote
+	// Store of trees.
+	Store *Store
+	// URL of the remote, without credentials.
+	URL string
+	// Path of the folder, as a GitSource's spec.path.
+	Path string
+	// Ref limits List to the refs that this GitRef needs; nil: List returns all refs.
+	Ref *v1alpha1.GitRef
+	// Include is as in Key. The remote fetches this content.
+	Include string
+	// Trust is as in Key. If Trust is set, Repository stores a tree only if the remote verified a signature of its
+	// commit.
+	Trust string
+}
+
+// List returns the remote's refs, at least those that Ref needs.
+func (r Repository) List(ctx context.Context) ([]source.Ref, error) {
+	if r.Ref != nil {
+		return r.Remote.ListFor(ctx, *r.Ref)
+	}
+	return r.Remote.List(ctx)
+}
+
+// Tree returns a commit's files, from the store if the store has them. Errors are those of the remote and of the store.
+func (r Repository) Tree(ctx context.Context, picked source.Picked) (source.Tree, error) {
+	folder, err := source.CleanPath(r.Path)
+	if err != nil {
+		return source.Tree{}, err
+	}
+	k := StoreKey{URL: r.URL, Hash: picked.Hash, Path: folder, Trust: r.Trust, Include: r.Include}
+	tree, ok, err := r.Store.Get(k)
+	if err == nil && !ok {
+		tree, err = r.Store.Put(k, func(into source.Destination) (source.Tree, error) {
+			return r.fetch(ctx, picked, folder, into)
+		})
+	}
+	if err != nil {
+		return source.Tree{}, err
+	}
+	tree.Commit.Ref = picked.Ref
+	return tree, nil
+}
+
+// fetch reads the tree from the remote. fetch fails if Trust is set and the remote verified no signature.
+func (r Repository) fetch(ctx context.Context, picked source.Picked, folder string,
+	into source.Destination,
+) (source.Tree, error) {
+	tree, err := r.Remote.Tree(ctx, picked, folder, into)
+	if err == nil && r.Trust != "" && tree.Commit.Signer == "" {
+		return source.Tree{}, fmt.Errorf("fetching %s: a signature is required, but the remote verified none",
+			picked.Revision().Short())
+	}
+	return tree, err
+}
+
+// Evidence returns the objects of the commits since picked.Applied, as the remote does.
+func (r Repository) Evidence(ctx context.Context, picked source.Picked) (source.Evidence, error) {
+	return r.Remote.Evidence(ctx, picked)
+}

@@ -1,0 +1,236 @@
+package tokens
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+const (
+	// earlyBy is how long before a token expires Tokens replaces it, so that no token expires during a fetch.
+	earlyBy = 5 * time.Minute
+	// longestUse is the longest time for which Tokens uses a token, whatever lifetime the server reports.
+	longestUse = time.Hour - earlyBy
+	// failurePause is the time after a failed request in which all sources that share the token get the same failure,
+	// without another request.
+	failurePause = 10 * time.Second
+	maxAnswer    = 64 << 10
+	maxToken     = 16 << 10
+)
+
+// CloudTokens requests tokens of the identity of this process, and stores each token until five minutes before the
+// token expires. All sources of a provider with the same proxy share one token, and the last failure. Tokens is safe
+// for concurrent use.
+type CloudTokens struct {
+	// Getenv returns a variable of the process's environment.
+	Getenv func(string) string
+	// Authorities are certificate authorities, in PEM, that Tokens accepts for a token service besides those of the
+	// system; nil: none. The addresses of these authorities must not come from the Secret of a source: an attacker who
+	// can pretend to be the token service gets the identity of the process.
+	Authorities []byte
+
+	mu    sync.Mutex
+	known map[CloudAccess]*stored
+}
+
+// CloudAccess is what a token depends on.
+type CloudAccess struct {
+	// Provider is the cloud provider that issues the token.
+	Provider v1alpha1.SourceProvider
+	// Proxy identifies the proxy to the token service; empty: none.
+	Proxy string
+}
+
+// maxKnown is the largest number of stored tokens. Above this number, Tokens drops all of them and requests each token
+// again.
+const maxKnown = 100
+
+// stored is the last answer for one access. The channel is the lock of the entry, so that a caller can stop waiting
+// when its context ends.
+type stored struct {
+	lock  chan struct{}
+	token string
+	err   error
+	until time.Time // the time until which the token or the error is used
+}
+
+// Credentials returns the keys of a Secret that read repositories of a provider. The client must not follow redirects.
+// Credentials does not use the client for requests to the metadata server of a machine. Errors are faults:
+// AuthenticationFailed if the provider refuses the identity, RepositoryUnreachable if the provider does not answer.
+func (t *CloudTokens) Credentials(ctx context.Context, access CloudAccess, client *http.Client,
+	now time.Time,
+) (map[string][]byte, error) {
+	token, err := t.token(ctx, access, client, now)
+	if err != nil {
+		return nil, err
+	}
+	if access.Provider == v1alpha1.ProviderGCP {
+		return map[string][]byte{"username": []byte("oauth2accesstoken"), "password": []byte(token)}, nil
+	}
+	return map[string][]byte{"bearerToken": []byte(token)}, nil
+}
+
+// Forget drops credentials that the host refused, so that the next call of Credentials requests new credentials.
+func (t *CloudTokens) Forget(access CloudAccess, refused map[string][]byte) {
+	at := t.of(access)
+	at.lock <- struct{}{}
+	defer func() { <-at.lock }()
+	if at.token != "" && (at.token == string(refused["bearerToken"]) || at.token == string(refused["password"])) {
+		at.token, at.until = "", time.Time{}
+	}
+}
+
+func (t *CloudTokens) token(ctx context.Context, access CloudAccess, client *http.Client, now time.Time) (string,
+	error,
+) {
+	at := t.of(access)
+	select {
+	case at.lock <- struct{}{}:
+		defer func() { <-at.lock }()
+	case <-ctx.Done():
+		return "", fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("waiting for a token of %s: %w",
+			access.Provider, context.Cause(ctx)))
+	}
+	if now.Before(at.until) {
+		return at.token, at.err
+	}
+	request := t.requestAzure
+	if access.Provider == v1alpha1.ProviderGCP {
+		request = t.requestGCP
+	}
+	token, life, err := request(ctx, client)
+	if err != nil {
+		if ctx.Err() == nil {
+			at.token, at.err, at.until = "", err, now.Add(failurePause)
+		}
+		return "", err
+	}
+	at.token, at.err, at.until = token, nil, now.Add(min(life-earlyBy, longestUse))
+	return token, nil
+}
+
+// of returns the entry that is stored for an access. Only for Azure does the entry depend on the proxy.
+func (t *CloudTokens) of(access CloudAccess) *stored {
+	if access.Provider == v1alpha1.ProviderGCP {
+		access.Proxy = ""
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at := t.known[access]
+	if at != nil {
+		return at
+	}
+	if t.known == nil || len(t.known) >= maxKnown {
+		t.known = map[CloudAccess]*stored{}
+	}
+	at = &stored{lock: make(chan struct{}, 1)}
+	t.known[access] = at
+	return at
+}
+
+// requestAzure exchanges the pod's projected token at Microsoft Entra ID.
+func (t *CloudTokens) requestAzure(ctx context.Context, client *http.Client) (string, time.Duration, error) {
+	endpoint, id, err := azureEndpoint(t.Getenv)
+	if err != nil {
+		return "", 0, fault.NewStalled(v1alpha1.ReasonAuthentication, err)
+	}
+	doing := "requesting a token of Azure from " + endpoint
+	assertion, err := os.ReadFile(t.Getenv(azureTokenFile))
+	if err != nil {
+		return "", 0, fault.NewRetry(v1alpha1.ReasonAuthentication, fmt.Errorf("%s: reading the projected token: %w",
+			doing, err))
+	}
+	form := url.Values{
+		"grant_type": {"client_credentials"}, "client_id": {id}, "scope": {devOpsScope},
+		"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
+		"client_assertion":      {strings.TrimSpace(string(assertion))},
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint, strings.NewReader(form.Encode()))
+	if err != nil {
+		return "", 0, fmt.Errorf("%s: %w", doing, err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return send(client, r, doing, "Azure refuses the identity: check the client's ID, and the issuer, subject and "+
+		"audience of its federated credential")
+}
+
+// requestGCP asks the metadata server of the pod or the machine. The request uses no proxy and no credentials.
+func (t *CloudTokens) requestGCP(ctx context.Context, _ *http.Client) (string, time.Duration, error) {
+	host := t.Getenv(gcpMetadata)
+	if host == "" {
+		host = "metadata.google.internal"
+	}
+	endpoint := (&url.URL{
+		Scheme: "http", Host: host,
+		Path: "/computeMetadata/v1/instance/service-accounts/default/token",
+	}).String()
+	doing := "requesting a token of Google Cloud from " + endpoint
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, endpoint, nil)
+	if err != nil {
+		return "", 0, fault.NewStalled(v1alpha1.ReasonAuthentication,
+			fmt.Errorf("reading %s of the controller's pod: it is not a host", gcpMetadata))
+	}
+	r.Header.Set("Metadata-Flavor", "Google")
+	client := &http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true, DisableCompression: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Timeout:       30 * time.Second,
+	}
+	return send(client, r, doing, "the metadata server has no account for the controller: bind one to its "+
+		"ServiceAccount")
+}
+
+// wellFormed matches tokens that can be the value of an HTTP header.
+var wellFormed = regexp.MustCompile(`^[A-Za-z0-9._~+/=-]+$`)
+
+// send sends a request for a token, and returns the token with its lifetime. The parameter refused is the advice in the
+// error if the service refuses the identity.
+func send(client *http.Client, r *http.Request, doing, refused string) (string, time.Duration, error) {
+	res, err := client.Do(r)
+	if err != nil {
+		var request *url.Error
+		if errors.As(err, &request) {
+			err = request.Err
+		}
+		var untrusted *tls.CertificateVerificationError
+		if errors.As(err, &untrusted) {
+			err = fmt.Errorf("let the controller's system trust the server's certificate, because ca.crt of a Secret "+
+				"does not count here (%w)", err)
+		}
+		return "", 0, fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("%s: %w", doing, err))
+	}
+	defer res.Body.Close()
+	status := fmt.Sprintf("%d %s", res.StatusCode, http.StatusText(res.StatusCode))
+	switch code := res.StatusCode; {
+	case code == http.StatusOK:
+	case code == http.StatusTooManyRequests || code >= 500:
+		return "", 0, fault.NewRetry(v1alpha1.ReasonUnreachable,
+			fmt.Errorf("%s: the server does not serve requests now; the controller tries again (%s)", doing, status))
+	default:
+		return "", 0, fault.NewStalled(v1alpha1.ReasonAuthentication, fmt.Errorf("%s: %s (%s)", doing, refused, status))
+	}
+	var answer struct {
+		Token   string      `json:"access_token"`
+		Expires json.Number `json:"expires_in"` // Expires is a number of seconds, possibly as a string.
+	}
+	err = json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(&answer)
+	life, errLife := answer.Expires.Int64()
+	if err = errors.Join(err, errLife); err != nil || !wellFormed.MatchString(answer.Token) ||
+		len(answer.Token) > maxToken || life <= 0 {
+		return "", 0, fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("%s: the answer has no token", doing))
+	}
+	return answer.Token, time.Duration(min(life, 86400)) * time.Second, nil
+}

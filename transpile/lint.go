@@ -1,0 +1,236 @@
+package transpile
+
+import (
+	"encoding/base64"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+
+	"github.com/bunsen-os/bunsen/transpile/origin"
+	"github.com/bunsen-os/bunsen/transpile/unit"
+)
+
+// The rules of findings about mistakes that users would notice only on a machine. Such findings are warnings, because a
+// machine runs despite these mistakes.
+const (
+	ruleScript      = "script-line-ends"
+	rulePlaceholder = "placeholder"
+	// RuleNodeFact is the rule of placeholders that a table of nodes would replace.
+	RuleNodeFact = "node-fact"
+	// ruleIgnored is the rule of fields that Bunsen accepts and that no node reads.
+	ruleIgnored = "ignored-field"
+	// ruleReference is the rule of references to secrets.
+	ruleReference = "secret-reference"
+)
+
+// linter checks a config for mistakes that no parser refuses.
+type linter struct {
+	config   machineconfig.Config
+	origin   origin.Map
+	system   string // the operating system of the document, as a variant of Butane; "" if it does not say
+	fs       fs.FS
+	lines    map[string][]string // the lines of files of the repository
+	findings []origin.Finding
+}
+
+// Lint warns of mistakes that users would notice only on a machine. The parameter system is the operating system of
+// the document, as a variant of Butane; "" if the document does not say. Check reads files of the repository for the
+// lines of units.
+func Lint(repository fs.FS, config machineconfig.Config, system string, at origin.Map) []origin.Finding {
+	l := &linter{config: config, system: system, origin: at, fs: repository, lines: map[string][]string{}}
+	l.units()
+	if config.ExtensionsImage != "" {
+		at, _ := l.origin.Find("spec.baseOSExtensionsContainerImage")
+		l.warn(at, ruleIgnored, "baseOSExtensionsContainerImage has no effect: nodes install extensions from their "+
+			"package repositories; remove it")
+	}
+	for i, f := range l.config.Ignition.Storage.Files {
+		at := fmt.Sprintf("$.storage.files.%d", i)
+		l.placeholder(at+".path", "the path", f.Path)
+		l.contents(at+".contents", f.Path, f.Contents)
+		l.owners(at, f.Node)
+		l.place(at, f.Path)
+		l.shared(at, f)
+		l.read(at, f)
+	}
+	l.homes()
+	for i, f := range l.config.Ignition.Storage.Directories {
+		at := fmt.Sprintf("$.storage.directories.%d", i)
+		l.placeholder(at+".path", "the path", f.Path)
+		l.place(at, f.Path)
+		l.owners(at, f.Node)
+	}
+	for i, f := range l.config.Ignition.Storage.Links {
+		at := fmt.Sprintf("$.storage.links.%d", i)
+		l.placeholder(at+".path", "the path", f.Path)
+		l.place(at, f.Path)
+		if f.Target != nil {
+			l.placeholder(at+".target", "the target", *f.Target)
+		}
+	}
+	for i, u := range l.config.Ignition.Passwd.Users {
+		l.placeholder(fmt.Sprintf("$.passwd.users.%d.name", i), "the name", u.Name)
+	}
+	return l.findings
+}
+
+func (l *linter) warn(at origin.Pos, rule, message string) {
+	l.findings = append(l.findings, origin.Finding{Warning: true, Rule: rule, Message: message, At: at})
+}
+
+func (l *linter) warnAt(item, rule, format string, args ...any) {
+	at, _ := l.origin.Find(item)
+	l.warn(at, rule, fmt.Sprintf(format, args...))
+}
+
+func (l *linter) units() {
+	for i, u := range l.config.Ignition.Systemd.Units {
+		at := fmt.Sprintf("$.systemd.units.%d", i)
+		l.placeholder(at+".name", "the name", u.Name)
+		l.unit(at+".contents", u.Name, u.Contents)
+		l.misspelled(at, u)
+		for j, d := range u.Dropins {
+			l.unit(fmt.Sprintf("%s.dropins.%d.contents", at, j), u.Name, d.Contents)
+		}
+	}
+}
+
+// misspelled warns of a unit that the config does not create, if a unit of a distribution has nearly that name. systemd
+// ignores the settings of a unit that does not exist.
+func (l *linter) misspelled(at string, u ign.Unit) {
+	if u.Contents != nil && *u.Contents != "" || slices.ContainsFunc(l.config.Ignition.Storage.Files,
+		func(f ign.File) bool { return path.Base(f.Path) == u.Name }) {
+		return
+	}
+	if right := unit.Misspelled(u.Name); right != "" {
+		pos, _ := l.origin.Find(at + ".name")
+		l.warn(pos, unit.RuleName, fmt.Sprintf("the config does not create the unit %s, and systemd ignores "+
+			"settings of a "+
+			"unit that does not exist: did you mean %s?", u.Name, right))
+	}
+}
+
+// unit checks the text of a unit or of one of its drop-ins.
+func (l *linter) unit(path, name string, text *string) {
+	if text == nil {
+		return
+	}
+	l.unmarked(path, name, *text)
+	start, _ := l.origin.Find(path)
+	for _, p := range unit.Check(name, *text) {
+		l.warn(unit.Place(l.linesOf(start.File), start, *text, p.Line), p.Rule, p.Message)
+	}
+}
+
+// linesOf returns the lines of a file of the repository. linesOf returns nil if the file is unreadable; findings then
+// have the position of the whole text.
+func (l *linter) linesOf(name string) []string {
+	lines, known := l.lines[name]
+	if !known && name != "" {
+		if src, err := fs.ReadFile(l.fs, name); err == nil {
+			lines = strings.Split(string(src), "\n")
+		}
+		l.lines[name] = lines
+	}
+	return lines
+}
+
+// leftOver matches placeholders of a template: ${NAME}, ${module.name}, {{ name }}.
+var leftOver = regexp.MustCompile(`\$\{[A-Za-z_][^{}\s]*\}|\{\{[^{}]*\}\}`)
+
+// placeholder warns of a placeholder in a value, because no program replaces it on a machine.
+func (l *linter) placeholder(path, what, value string) {
+	if !strings.Contains(value, "{") {
+		return
+	}
+	if found := leftOver.FindString(value); found != "" {
+		at, _ := l.origin.Find(path)
+		l.warn(at, ruleOf(found), fmt.Sprintf("%s still has the placeholder %s, and nothing replaces it on a "+
+			"machine: write the value", what, found))
+	}
+}
+
+// ruleOf returns the rule of a placeholder.
+func ruleOf(placeholder string) string {
+	if strings.HasPrefix(placeholder, "${node.") {
+		return RuleNodeFact
+	}
+	return rulePlaceholder
+}
+
+func (l *linter) owners(at string, n ign.Node) {
+	if n.User.Name != nil {
+		l.placeholder(at+".user.name", "the owner", *n.User.Name)
+	}
+	if n.Group.Name != nil {
+		l.placeholder(at+".group.name", "the group", *n.Group.Name)
+	}
+}
+
+// contents warns of a script with Windows line ends, and of contents that are a single placeholder. contents does not
+// warn of several placeholders, because they may be variables of a script.
+func (l *linter) contents(path, name string, r ign.Resource) {
+	if r.Source == nil || machineconfig.IsUnresolved(*r.Source) || unitOf(name) == "" && !mayBeScript(r) &&
+		len(*r.Source) > maxPlaceholder && !mayRefer(*r.Source) {
+		return
+	}
+	data, err := machineconfig.Contents(r)
+	if err != nil {
+		return // The validation of the whole config reports this error.
+	}
+	text := string(data)
+	l.unmarked(path+".source", name, text)
+	l.unitFile(path, name, text)
+	at, _ := l.origin.Find(path + ".source")
+	if first, _, ok := strings.Cut(text, "\n"); ok && strings.HasPrefix(text, "#!") && strings.HasSuffix(first, "\r") {
+		l.warn(at, ruleScript, fmt.Sprintf("%s is a script whose lines end in CR LF, so its interpreter %q does not "+
+			"exist on a machine: save it with LF alone", name, strings.TrimPrefix(first, "#!")))
+	}
+	if whole := strings.TrimSpace(text); len(whole) <= maxPlaceholder && whole != "" &&
+		leftOver.FindString(whole) == whole {
+		l.warn(at, ruleOf(whole), fmt.Sprintf("the contents of %s are the placeholder %s, and nothing replaces it on "+
+			"a machine: write the value", name, whole))
+	}
+}
+
+// maxPlaceholder is the maximum length of a data: URL whose contents may be a single placeholder.
+const maxPlaceholder = 300
+
+// mayBeScript reports whether contents may begin with #!, without decoding them.
+func mayBeScript(r ign.Resource) bool {
+	if r.Compression != nil && *r.Compression != "" {
+		return true
+	}
+	for _, begin := range []string{"data:,%23!", "data:,%23%21", "data:,#!", "data:;base64," +
+		base64.StdEncoding.EncodeToString([]byte("#!"))[:2]} {
+		if strings.HasPrefix(*r.Source, begin) {
+			return true
+		}
+	}
+	return strings.HasPrefix(*r.Source, "data:text/") || strings.HasPrefix(*r.Source, "data:application/")
+}
+
+// unmarked warns of a placeholder for a secret in a text that is no template, because the node gets it as it is.
+func (l *linter) unmarked(path, name, text string) {
+	for _, kind := range []machineconfig.SecretKind{machineconfig.Secret, machineconfig.ConfigMap} {
+		if before, _, found := strings.Cut(text, "${"+string(kind)+":"); found && !strings.HasSuffix(before, "$") {
+			at, _ := l.origin.Find(path)
+			l.warn(at, ruleReference, fmt.Sprintf("%s has ${%s:…}, and nothing replaces it on a machine: write "+
+				"`template: true` beside its path. Only files in storage.files can be templates", name, kind))
+		}
+	}
+}
+
+// mayRefer reports, without decoding a source, whether its contents may have a placeholder for a secret.
+func mayRefer(source string) bool {
+	return strings.Contains(source, "secret") && (strings.Contains(source, "secret:") || strings.Contains(source,
+		"secret%3A")) ||
+		strings.Contains(source, "configmap:") || strings.Contains(source, "configmap%3A")
+}
