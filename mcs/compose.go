@@ -1,20 +1,75 @@
 package mcs
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/secretmask"
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"github.com/vincent-petithory/dataurl"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
-	"github.com/bunsen-os/bunsen/api/machineconfig"
+// JoiningMachine is a machine for which the server creates a bootstrap token. The token's description contains all
+// fields.
+type JoiningMachine struct {
+	// Pool and Node are the pool and the node that the machine is for. Node is empty if the machine may be any node of
+	// the pool.
+	Pool, Node string
+	// Token is the id of the provisioning token that the machine sent, or empty.
+	Token string
+	// Address is the address of the machine.
+	Address string
+	// Certificate is the subject of the client certificate that admitted the machine, or empty.
+	Certificate string
+	// Attested is true if a token or a certificate admitted the machine to the pool, and false if open access admitted
+	// it.
+	Attested bool
+}
 
-	"github.com/bunsen-os/bunsen/api/v1alpha1"
+// errPlaceholder is the error if a body does not contain exactly one placeholder. splitAtToken avoids this error.
+var errPlaceholder = errors.New("cannot locate the bootstrap-token placeholder in the config")
+
+// The parts of a kubeconfig that a kubelet reads.
+type (
+	kubeconfig struct {
+		APIVersion     string         `json:"apiVersion"`
+		Kind           string         `json:"kind"`
+		Clusters       []namedCluster `json:"clusters"`
+		Users          []namedUser    `json:"users"`
+		Contexts       []namedContext `json:"contexts"`
+		CurrentContext string         `json:"current-context"`
+	}
+	namedCluster struct {
+		Name    string      `json:"name"`
+		Cluster clusterPart `json:"cluster"`
+	}
+	clusterPart struct {
+		Server string `json:"server"`
+		CA     []byte `json:"certificate-authority-data,omitempty"` // CA becomes base64, like every []byte in JSON.
+	}
+	namedUser struct {
+		Name string   `json:"name"`
+		User userPart `json:"user"`
+	}
+	userPart struct {
+		Token string `json:"token"`
+	}
+	namedContext struct {
+		Name    string      `json:"name"`
+		Context contextPart `json:"context"`
+	}
+	contextPart struct {
+		Cluster string `json:"cluster"`
+		User    string `json:"user"`
+	}
 )
 
 // The files that the server adds to every served config. Each of these files replaces an entry of the rendered config,
@@ -88,6 +143,33 @@ func Compose(in Input, v Version) (Body, error) {
 	return body, nil
 }
 
+// splitAtToken calls compose with a placeholder, and splits the result at the placeholder. If the config contains the
+// same text elsewhere, splitAtToken uses another placeholder, which the config does not contain.
+func splitAtToken(compose func(hole string) ([]byte, error)) (Body, error) {
+	mark := placeholder(0)
+	whole, err := compose(mark)
+	if err != nil {
+		return Body{}, err
+	}
+	if bytes.Count(whole, []byte(mark)) != 1 {
+		for n := 1; bytes.Contains(whole, []byte(mark)); n++ {
+			mark = placeholder(n)
+		}
+		if whole, err = compose(mark); err != nil {
+			return Body{}, err
+		}
+	}
+	head, tail, found := bytes.Cut(whole, []byte(mark))
+	if !found || bytes.Contains(tail, []byte(mark)) {
+		return Body{}, errPlaceholder
+	}
+	return Body{Head: bytes.Clone(head), Tail: bytes.Clone(tail)}, nil
+}
+
+// placeholder stands for a bootstrap token. The placeholder has BootstrapTokenLength characters that no format of a
+// config escapes. Only the first character of placeholder is a b, so that two placeholders cannot overlap.
+func placeholder(n int) string { return fmt.Sprintf("bunsen.%016d", n) }
+
 // withoutSecrets puts the resolved contents of secrets into the config, or leaves out the secrets that the machine may
 // not have. It returns the names of the items that it leaves out.
 func (in Input) withoutSecrets(config machineconfig.Config) (machineconfig.Config, []string, error) {
@@ -109,6 +191,33 @@ func (in Input) withoutSecrets(config machineconfig.Config) (machineconfig.Confi
 		return config, nil, &FirstBootSecretsError{Config: in.Rendered.Name, Fields: needed}
 	}
 	return config, withheld, nil
+}
+
+// withholdUnresolved is withhold for a machine that may have the secrets of the config, where only the contents of
+// references are not known.
+func withholdUnresolved(c machineconfig.Config) (machineconfig.Config, []string, []string) {
+	w := &withholder{onlyUnresolved: true}
+	c.Ignition.Storage = w.storage(c.Ignition.Storage)
+	return c, w.withheld, w.needed
+}
+
+// withhold returns a config without what documents declare as secret: unresolved files, paths that owners mark, and the
+// hashes of passwords. It also returns the list of withheld items, and the secret fields that the machine needs before
+// it joins or that no program adds later. The lists in the returned config are new; withhold does not change the
+// caller's lists. The config must be flat: it must not merge other configs.
+func withhold(c machineconfig.Config, marked secretmask.Paths) (machineconfig.Config, []string, []string) {
+	w := &withholder{secretPaths: marked}
+	c.Ignition.Storage = w.storage(c.Ignition.Storage)
+	c.Ignition.Systemd.Units = w.units(c.Ignition.Systemd.Units)
+	c.Ignition.Passwd = w.passwd(c.Ignition.Passwd)
+	return c, w.withheld, w.needed
+}
+
+// secretPathsOf returns the paths that users marked as secret. The controller has validated the annotation; an invalid
+// pattern matches nothing.
+func secretPathsOf(rendered *mcfgv1.MachineConfig) secretmask.Paths {
+	paths, _ := secretmask.ParsePaths(rendered.Annotations[v1alpha1.SecretPathsAnnotation])
+	return paths
 }
 
 // write encodes a whole config in the spec's version.
@@ -197,6 +306,24 @@ func appendFiles(c machineconfig.Config, in Input, withheld bool, token string) 
 		c.Ignition.Storage = addFile(c.Ignition.Storage, f)
 	}
 	return c, nil
+}
+
+// bootstrapKubeconfig returns the kubeconfig with which a kubelet requests its certificate. The kubeconfig is JSON,
+// because YAML would parse a token of digits and a dot as a number.
+func bootstrapKubeconfig(j Join, token string) ([]byte, error) {
+	const cluster, user = "local", "kubelet"
+	out, err := json.MarshalIndent(kubeconfig{
+		APIVersion:     "v1",
+		Kind:           "Config",
+		Clusters:       []namedCluster{{cluster, clusterPart(j)}},
+		Users:          []namedUser{{user, userPart{Token: token}}},
+		Contexts:       []namedContext{{user, contextPart{Cluster: cluster, User: user}}},
+		CurrentContext: user,
+	}, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("writing the bootstrap kubeconfig: %w", err)
+	}
+	return append(out, '\n'), nil
 }
 
 // nodeAnnotations returns the first annotations of the machine's Node.

@@ -54,6 +54,22 @@ func newConfig(in Input) *ServedConfig {
 	return c
 }
 
+// asBase returns a rendered config of a pool in the form that a machine gets, with the configs of single nodes. A
+// machine without a config of its own runs the content under the name of that content.
+func asBase(rendered *mcfgv1.MachineConfig) (*mcfgv1.MachineConfig, v1alpha1.NodeConfigs) {
+	if rendered == nil {
+		return nil, v1alpha1.NodeConfigs{}
+	}
+	nodes, err := v1alpha1.ParseNodeConfigs(rendered.Annotations[v1alpha1.NodeConfigsAnnotation])
+	if err != nil || nodes.IsZero() {
+		return rendered, v1alpha1.NodeConfigs{}
+	}
+	base := *rendered
+	base.Name, base.Annotations = nodes.Base, maps.Clone(rendered.Annotations)
+	delete(base.Annotations, v1alpha1.NodeConfigsAnnotation)
+	return &base, nodes
+}
+
 // check repeats the checks that every config passes before it is rendered, because the server does not trust the author
 // of the rendered config.
 func check(rendered *mcfgv1.MachineConfig) error {
@@ -159,4 +175,71 @@ func (c *ServedConfig) prepare(previous *ServedConfig) error {
 func (c *ServedConfig) newestError() error {
 	_, err := c.Body(ServedFormat{Version: Newest})
 	return err
+}
+
+// maxContentBodies is how many bodies with grants a Config keeps: each version, encoding and address has one in an
+// hour.
+const maxContentBodies = 64
+
+// contentFormat selects one response body of a config with files that machines read from the server.
+type contentFormat struct {
+	ServedFormat
+	server  string
+	ca      string
+	expires int64
+}
+
+// anyAccess is the access with which Pools finds out whether a config with files that machines read from the server can
+// be served. No machine gets such a body.
+func anyAccess() *ContentAccess {
+	return &ContentAccess{Server: "https://server.invalid", Grant: func(string) string { return "none" }}
+}
+
+// SetContentStore records that machines read files of the content store and of registries from the server of the pools.
+// Before that, a config with such files cannot be served. Call it before the first Set.
+func SetContentStore(p *Pools) {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	p.content = anyAccess()
+}
+
+// NeedsContent reports whether the config has files that machines read from the server. A body of such a config has
+// grants, so callers use BodyWithContent or BodyWithSecrets.
+func (c *ServedConfig) NeedsContent() bool { return c.needsContent }
+
+// Servable returns why the config cannot be served to any machine, or nil.
+func (c *ServedConfig) Servable() error { return c.newestError() }
+
+// BodyWithContent returns the body for machines that read files from the server in one way. All machines with equal
+// grants share the body.
+func (c *ServedConfig) BodyWithContent(f ServedFormat, access ContentAccess) (ServedBody, error) {
+	key := contentFormat{f, access.Server, string(access.CA), access.Expires.Unix()}
+	c.mu.Lock()
+	body := c.withContent[key]
+	if body == nil {
+		if len(c.withContent) >= maxContentBodies {
+			clear(c.withContent)
+		}
+		body = sync.OnceValues(func() (ServedBody, error) { return c.createWithContent(f, access) })
+		c.withContent[key] = body
+	}
+	c.mu.Unlock()
+	return body()
+}
+
+func (c *ServedConfig) createWithContent(f ServedFormat, access ContentAccess) (body ServedBody, err error) {
+	defer fault.Recover(&err)
+	if err := c.check(); err != nil {
+		return ServedBody{}, err
+	}
+	in := c.input
+	in.Withhold, in.Content = f.Withhold, &access
+	composed, err := Compose(in, f.Version)
+	if err != nil {
+		return ServedBody{}, err
+	}
+	if body = withETag(ServedBody{Body: composed}); f.Gzip {
+		return compress(body), nil
+	}
+	return body, nil
 }

@@ -20,25 +20,6 @@ const (
 	directoryMode = 0o755
 )
 
-// convertTo22 writes a config of the newest version in version 2.2.0. convertTo22 changes the config.
-func convertTo22(config map[string]any) (body []byte, unsupported []string, err error) {
-	special := specialModes(config)
-	t := translateTo22(config)
-	known, err := recode22(config)
-	if err != nil {
-		return nil, nil, err
-	}
-	unsupported = append(t.fieldErrors, missingFields("", config, known)...)
-	if unsupported = append(unsupported, special...); len(unsupported) > 0 {
-		return nil, unsupported, nil
-	}
-	if body, err = json.Marshal(config); err != nil {
-		return nil, nil, err
-	}
-	unsupported, err = rejectedBy22(body, t)
-	return body, unsupported, err
-}
-
 // translation gives a config the structure of version 2.2.0: each file names its file system, appended contents are
 // files of their own, and the field mount of a file system says how to format it. translation changes the tree.
 // translation records fields that would have another effect on a machine as unsupported. recode22 finds other fields
@@ -47,21 +28,6 @@ type translation struct {
 	fieldErrors []string
 	// files and filesystems have, for each item of the result, the path of its origin in the config.
 	files, filesystems []string
-}
-
-func translateTo22(config map[string]any) *translation {
-	t := &translation{}
-	head := object(config, "ignition")
-	head["version"] = string(V2_2)
-	t.resources("ignition.security.tls.certificateAuthorities", list(object(object(head, "security"), "tls"),
-		"certificateAuthorities"))
-	t.storage(object(config, "storage"))
-	for i, u := range list(object(config, "systemd"), "units") {
-		if u := fields(u); u["mask"] == false {
-			t.unsupported("systemd.units["+label(u, i)+"].mask", "it takes away no mask of the image")
-		}
-	}
-	return t
 }
 
 func (t *translation) unsupported(at, because string) {
@@ -202,48 +168,6 @@ func (t *translation) resource(at string, r map[string]any) {
 	if hash := text(object(r, "verification"), "hash"); hash != "" && !strings.HasPrefix(hash, "sha512-") {
 		t.unsupported(at+".verification.hash", "only sha512 is known")
 	}
-}
-
-// recode22 decodes a config into the types of version 2.2.0 and encodes it again. These types omit false, zero and
-// empty values, which mean the same as no field. So recode22 replaces such values first.
-func recode22(config map[string]any) (map[string]any, error) {
-	raw, err := json.Marshal(withoutZeros(config))
-	if err != nil {
-		return nil, err
-	}
-	var types old.Config
-	if err := json.Unmarshal(raw, &types); err != nil {
-		return nil, err
-	}
-	if raw, err = json.Marshal(types); err != nil {
-		return nil, err
-	}
-	return tree(raw)
-}
-
-// withoutZeros returns a tree with every false, zero or empty value replaced by another of its type.
-func withoutZeros(value any) any {
-	switch value := value.(type) {
-	case map[string]any:
-		out := map[string]any{}
-		for key, v := range value {
-			out[key] = withoutZeros(v)
-		}
-		return out
-	case []any:
-		out := make([]any, len(value))
-		for i, v := range value {
-			out[i] = withoutZeros(v)
-		}
-		return out
-	case bool:
-		return true
-	case string:
-		return value + "-"
-	case json.Number, int:
-		return 1
-	}
-	return value
 }
 
 // rejectedBy22 calls the validators of version 2.2.0 item by item, because the validators report no positions. The

@@ -1,8 +1,23 @@
 package mcs
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+
+	v22 "github.com/coreos/ignition/config/v2_2"
+	old "github.com/coreos/ignition/config/v2_2/types"
+	v30 "github.com/coreos/ignition/v2/config/v3_0"
+	v31 "github.com/coreos/ignition/v2/config/v3_1"
+	v32 "github.com/coreos/ignition/v2/config/v3_2"
+	v33 "github.com/coreos/ignition/v2/config/v3_3"
+	v34 "github.com/coreos/ignition/v2/config/v3_4"
+	v35 "github.com/coreos/ignition/v2/config/v3_5"
+	"github.com/coreos/vcontext/report"
 )
 
 // Version is a version of the Ignition spec that the server supports, as in ignition.version. The zero value is
@@ -83,4 +98,342 @@ func supported() string {
 		words = append(words, string(v))
 	}
 	return strings.Join(words, ", ")
+}
+
+// spec is one version of the Ignition spec. Versions of 3.x only add fields. So a config of the newest version is also
+// valid in an older version if the types of the older version have all fields of the config, and its parser accepts all
+// values. The method convert tests that instead of translating step by step. Version 2.2.0 has another structure, to
+// which the type translation translates.
+type spec struct {
+	version Version
+	// kernelArguments is true if the Ignition version has the field kernelArguments.
+	kernelArguments bool
+	// specialModes is true if the version supports setuid, setgid and sticky bits in modes.
+	specialModes bool
+	// gzipDataURLs is true if Ignition decompresses data: URLs in this version, which it does since 2.3.
+	gzipDataURLs bool
+	// recode decodes a config into the version's own types and encodes it again. The result does not have the fields
+	// that these types do not have.
+	recode func([]byte) ([]byte, error)
+	// parse is the version's own parser.
+	parse func([]byte) (report.Report, error)
+}
+
+// specs has every version, oldest first.
+var specs = []spec{
+	{version: V2_2}, // The function convertTo22 writes version 2.2.0.
+	{V3_0, false, false, false, recode(v30.Parse), parse(v30.Parse)},
+	{V3_1, false, false, true, recode(v31.Parse), parse(v31.Parse)},
+	{V3_2, false, false, true, recode(v32.Parse), parse(v32.Parse)},
+	{V3_3, true, false, true, recode(v33.Parse), parse(v33.Parse)},
+	{V3_4, true, true, true, recode(v34.Parse), parse(v34.Parse)},
+	{V3_5, true, true, true, recode(v35.Parse), parse(v35.Parse)},
+}
+
+func specOf(v Version) (spec, bool) {
+	i := slices.IndexFunc(specs, func(d spec) bool { return d.version == v })
+	if i < 0 {
+		return spec{}, false
+	}
+	return specs[i], true
+}
+
+type parser[T any] func([]byte) (T, report.Report, error)
+
+func recode[T any](parser[T]) func([]byte) ([]byte, error) {
+	return func(raw []byte) ([]byte, error) {
+		var config T
+		if err := json.Unmarshal(raw, &config); err != nil {
+			return nil, err
+		}
+		return json.Marshal(config)
+	}
+}
+
+func parse[T any](p parser[T]) func([]byte) (report.Report, error) {
+	return func(raw []byte) (report.Report, error) {
+		_, rpt, err := p(raw)
+		return rpt, err
+	}
+}
+
+// convert writes a valid config of the newest version in the spec's version. convert returns the fields that the spec's
+// version does not have.
+func (d spec) convert(newest []byte) (body []byte, unsupported []string, err error) {
+	if d.version == Newest {
+		return newest, nil, nil
+	}
+	config, err := tree(newest)
+	if err != nil {
+		return nil, nil, err
+	}
+	if d.version == V2_2 {
+		return convertTo22(config)
+	}
+	kept, err := d.recode(newest)
+	if err != nil {
+		return nil, nil, err
+	}
+	known, err := tree(kept)
+	if err != nil {
+		return nil, nil, err
+	}
+	unsupported = missingFields("", config, known)
+	if !d.specialModes {
+		unsupported = append(unsupported, specialModes(config)...)
+	}
+	if len(unsupported) > 0 {
+		return nil, unsupported, nil
+	}
+	if head, ok := config["ignition"].(map[string]any); ok {
+		head["version"] = string(d.version)
+	}
+	if body, err = json.Marshal(config); err != nil {
+		return nil, nil, err
+	}
+	unsupported, err = d.rejectedFields(body, config)
+	return body, unsupported, err
+}
+
+// convertTo22 writes a config of the newest version in version 2.2.0. convertTo22 changes the config.
+func convertTo22(config map[string]any) (body []byte, unsupported []string, err error) {
+	special := specialModes(config)
+	t := translateTo22(config)
+	known, err := recode22(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	unsupported = append(t.fieldErrors, missingFields("", config, known)...)
+	if unsupported = append(unsupported, special...); len(unsupported) > 0 {
+		return nil, unsupported, nil
+	}
+	if body, err = json.Marshal(config); err != nil {
+		return nil, nil, err
+	}
+	unsupported, err = rejectedBy22(body, t)
+	return body, unsupported, err
+}
+
+func translateTo22(config map[string]any) *translation {
+	t := &translation{}
+	head := object(config, "ignition")
+	head["version"] = string(V2_2)
+	t.resources("ignition.security.tls.certificateAuthorities", list(object(object(head, "security"), "tls"),
+		"certificateAuthorities"))
+	t.storage(object(config, "storage"))
+	for i, u := range list(object(config, "systemd"), "units") {
+		if u := fields(u); u["mask"] == false {
+			t.unsupported("systemd.units["+label(u, i)+"].mask", "it takes away no mask of the image")
+		}
+	}
+	return t
+}
+
+// recode22 decodes a config into the types of version 2.2.0 and encodes it again. These types omit false, zero and
+// empty values, which mean the same as no field. So recode22 replaces such values first.
+func recode22(config map[string]any) (map[string]any, error) {
+	raw, err := json.Marshal(withoutZeros(config))
+	if err != nil {
+		return nil, err
+	}
+	var types old.Config
+	if err := json.Unmarshal(raw, &types); err != nil {
+		return nil, err
+	}
+	if raw, err = json.Marshal(types); err != nil {
+		return nil, err
+	}
+	return tree(raw)
+}
+
+// withoutZeros returns a tree with every false, zero or empty value replaced by another of its type.
+func withoutZeros(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		out := map[string]any{}
+		for key, v := range value {
+			out[key] = withoutZeros(v)
+		}
+		return out
+	case []any:
+		out := make([]any, len(value))
+		for i, v := range value {
+			out[i] = withoutZeros(v)
+		}
+		return out
+	case bool:
+		return true
+	case string:
+		return value + "-"
+	case json.Number, int:
+		return 1
+	}
+	return value
+}
+
+// rejectedFields returns the fields with values that the version's own parser rejects, such as a URL's scheme.
+func (d spec) rejectedFields(body []byte, config map[string]any) ([]string, error) {
+	rpt, err := d.parse(body)
+	if err == nil {
+		return nil, nil
+	}
+	var fields []string
+	for _, e := range rpt.Entries {
+		if e.Kind.IsFatal() {
+			fields = append(fields, fmt.Sprintf("%s (%s)", fieldPath(config, e.Context.Path), e.Message))
+		}
+	}
+	if len(fields) > 0 {
+		return fields, nil
+	}
+	return nil, err
+}
+
+// CheckBy returns nil if the parser of a version accepts a config without a remark, even a warning.
+func CheckBy(v Version, raw []byte) error {
+	var found fmt.Stringer
+	var err error
+	if v == V2_2 {
+		_, found2, err2 := v22.Parse(raw)
+		found, err = found2, err2
+	} else {
+		d, ok := specOf(v)
+		if !ok {
+			return &UnsupportedVersionError{Asked: string(v)}
+		}
+		found, err = d.parse(raw)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, found)
+	}
+	if text := found.String(); text != "" {
+		return errors.New(text)
+	}
+	return nil
+}
+
+func tree(raw []byte) (map[string]any, error) {
+	var t map[string]any
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber() // UseNumber is necessary so that an int64 keeps its value.
+	err := dec.Decode(&t)
+	return t, err
+}
+
+// defaults are values of newer fields that mean the same as no field. The key is the end of the field's path.
+var defaults = []struct {
+	end   string
+	value bool
+}{
+	{"].shouldExist", true},         // In passwd since 3.2: users and groups exist. In partitions since 3.0.
+	{"].wipePartitionEntry", false}, // In partitions since 3.0.
+	{"].resize", false},             // In partitions since 3.2.
+	{"].discard", false},            // In luks since 3.4.
+	{".cex.enabled", false},         // In luks since 3.5.
+}
+
+// missingFields returns the fields of config that known does not have, and removes fields with a default value from
+// config.
+func missingFields(at string, config, known any) []string {
+	var fields []string
+	switch config := config.(type) {
+	case map[string]any:
+		other, _ := known.(map[string]any)
+		for _, key := range slices.Sorted(maps.Keys(config)) {
+			fields = append(fields, missingField(joinPath(at, key), config, key, other)...)
+		}
+	case []any:
+		other, _ := known.([]any)
+		for i, item := range config {
+			var match any
+			if i < len(other) {
+				match = other[i]
+			}
+			fields = append(fields, missingFields(at+"["+label(item, i)+"]", item, match)...)
+		}
+	default:
+		if known == nil && config != nil {
+			return []string{at}
+		}
+	}
+	return fields
+}
+
+// missingField checks one field. For a missing list, missingField returns one path; for a missing struct, it returns
+// the paths of its fields.
+func missingField(at string, config map[string]any, key string, known map[string]any) []string {
+	if other, ok := known[key]; ok {
+		return missingFields(at, config[key], other)
+	}
+	for _, d := range defaults {
+		if strings.HasSuffix(at, d.end) && config[key] == d.value {
+			delete(config, key)
+			return nil
+		}
+	}
+	fields := missingFields(at, config[key], nil)
+	if len(fields) == 0 {
+		delete(config, key)
+	}
+	if _, list := config[key].([]any); list && len(fields) > 0 {
+		return []string{at}
+	}
+	return fields
+}
+
+// specialModes returns the names of the files and directories with setuid, setgid or sticky bits.
+func specialModes(config map[string]any) []string {
+	var fields []string
+	storage, _ := config["storage"].(map[string]any)
+	for _, kind := range []string{"directories", "files"} {
+		nodes, _ := storage[kind].([]any)
+		for i, node := range nodes {
+			n, _ := node.(map[string]any)
+			number, _ := n["mode"].(json.Number)
+			if mode, err := number.Int64(); err == nil && mode&0o7000 != 0 {
+				fields = append(fields, fmt.Sprintf("storage.%s[%s].mode %#o", kind, label(node, i), mode))
+			}
+		}
+	}
+	return fields
+}
+
+// fieldPath returns a path of a parser's report in the form that missingFields has.
+func fieldPath(config any, path []any) string {
+	at := ""
+	for _, step := range path {
+		switch step := step.(type) {
+		case int:
+			list, _ := config.([]any)
+			config = nil
+			if step < len(list) {
+				config = list[step]
+			}
+			at += "[" + label(config, step) + "]"
+		default:
+			key := fmt.Sprint(step)
+			fields, _ := config.(map[string]any)
+			config = fields[key]
+			at = joinPath(at, key)
+		}
+	}
+	return at
+}
+
+func joinPath(at, key string) string {
+	if at == "" {
+		return key
+	}
+	return at + "." + key
+}
+
+// label returns the path, name or device of an item of a list, or its index.
+func label(item any, index int) string {
+	fields, _ := item.(map[string]any)
+	for _, key := range []string{"path", "name", "device"} {
+		if text, ok := fields[key].(string); ok && text != "" {
+			return text
+		}
+	}
+	return fmt.Sprint(index)
 }

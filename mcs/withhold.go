@@ -6,11 +6,9 @@ import (
 	"slices"
 
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 
-	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/secretmask"
 )
 
@@ -27,33 +25,6 @@ type withholder struct {
 
 // joinPaths are the paths of files without which a machine cannot join the cluster.
 var joinPaths = []string{KubeconfigPath, "/etc/kubernetes/bootstrap-kubelet.conf", "/etc/kubernetes/kubelet.conf"}
-
-// withhold returns a config without what documents declare as secret: unresolved files, paths that owners mark, and the
-// hashes of passwords. It also returns the list of withheld items, and the secret fields that the machine needs before
-// it joins or that no program adds later. The lists in the returned config are new; withhold does not change the
-// caller's lists. The config must be flat: it must not merge other configs.
-func withhold(c machineconfig.Config, marked secretmask.Paths) (machineconfig.Config, []string, []string) {
-	w := &withholder{secretPaths: marked}
-	c.Ignition.Storage = w.storage(c.Ignition.Storage)
-	c.Ignition.Systemd.Units = w.units(c.Ignition.Systemd.Units)
-	c.Ignition.Passwd = w.passwd(c.Ignition.Passwd)
-	return c, w.withheld, w.needed
-}
-
-// withholdUnresolved is withhold for a machine that may have the secrets of the config, where only the contents of
-// references are not known.
-func withholdUnresolved(c machineconfig.Config) (machineconfig.Config, []string, []string) {
-	w := &withholder{onlyUnresolved: true}
-	c.Ignition.Storage = w.storage(c.Ignition.Storage)
-	return c, w.withheld, w.needed
-}
-
-// secretPathsOf returns the paths that users marked as secret. The controller has validated the annotation; an invalid
-// pattern matches nothing.
-func secretPathsOf(rendered *mcfgv1.MachineConfig) secretmask.Paths {
-	paths, _ := secretmask.ParsePaths(rendered.Annotations[v1alpha1.SecretPathsAnnotation])
-	return paths
-}
 
 func (w *withholder) leaveOut(format string, args ...any) {
 	w.withheld = append(w.withheld, fmt.Sprintf(format, args...))

@@ -1,29 +1,20 @@
 package transpile
 
 import (
-	"io/fs"
+	"encoding/json"
+	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-
 	"github.com/bunsen-os/bunsen/internal/disruption"
-
 	"github.com/bunsen-os/bunsen/transpile/kinds"
 	"github.com/bunsen-os/bunsen/transpile/origin"
-)
 
-// withFiles returns fragments whose large files are read from a tree. A cached fragment may be from another tree.
-func withFiles(fragments []Fragment, files fs.FS) []Fragment {
-	for i := range fragments {
-		fragments[i].Contents = slices.Clone(fragments[i].Contents)
-		for k := range fragments[i].Contents {
-			fragments[i].Contents[k].FS = files
-		}
-		withFiles(fragments[i].Documents, files)
-	}
-	return fragments
-}
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+)
 
 // checkLargeFiles refuses files that are too large for a MachineConfig, if there is no content store.
 func (t *Transpiler) checkLargeFiles(fragments []Fragment, found *origin.Findings) {
@@ -74,4 +65,139 @@ func Contents(fragments []Fragment) (all []machineconfig.LargeFile) {
 	}
 	slices.SortStableFunc(all, func(a, b machineconfig.LargeFile) int { return strings.Compare(a.Hash, b.Hash) })
 	return slices.CompactFunc(all, func(a, b machineconfig.LargeFile) bool { return a.Hash == b.Hash })
+}
+
+// LargeFileRule is the rule of findings about large files.
+const LargeFileRule = "large-file"
+
+// objectMetadata is the approximate size of a MachineConfig without its spec: labels, annotations, managed fields.
+const objectMetadata = 8 << 10
+
+// CheckLargeFiles refuses an address in the content store that a document writes itself. The content store has the
+// files of the repository only, and nothing keeps another one there. The argument own has the files that Bunsen moved
+// there.
+func CheckLargeFiles(c machineconfig.Config, own []machineconfig.LargeFile,
+	places origin.Map,
+) (found []origin.Finding) {
+	for _, f := range machineconfig.RemoteFiles(c) {
+		hash, stored := machineconfig.StoredHash(f.URL)
+		if !stored || slices.ContainsFunc(own, func(c machineconfig.LargeFile) bool { return c.Hash == hash }) {
+			continue
+		}
+		at := origin.Pos{}
+		for i, written := range c.Ignition.Storage.Files {
+			if written.Path == f.Path {
+				at, _ = places.Find(fmt.Sprintf("$.storage.files.%d.contents.source", i))
+			}
+		}
+		found = append(found, origin.Errorf(at, "content-store", "the source of %s is in the content store, which "+
+			"only Bunsen writes: put the file into the repository, and name it with Butane's `local:`", f.Path))
+	}
+	return found
+}
+
+// FitLargeFiles returns the spec of a MachineConfig, and its files in the content store. If the spec would not fit into
+// an object with the given bytes of annotations, Fit moves the largest files to the content store.
+func FitLargeFiles(c machineconfig.Config, own []machineconfig.LargeFile,
+	annotations int,
+) (mcfgv1.MachineConfigSpec, []machineconfig.LargeFile, error) {
+	spec, err := c.Spec()
+	if err != nil {
+		return spec, nil, err
+	}
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return spec, nil, fmt.Errorf("measuring the MachineConfig: %w", err)
+	}
+	config, moved, err := machineconfig.MoveLargeFiles(c, len(text)+annotations+objectMetadata)
+	if err != nil || len(moved) == 0 {
+		return spec, own, err
+	}
+	spec, err = config.Spec()
+	return spec, slices.Concat(own, moved), err
+}
+
+// section maps each list of Ignition to the section that contains it.
+var section = map[string]string{
+	"files": "storage", "directories": "storage", "links": "storage", "filesystems": "storage", "disks": "storage",
+	"luks": "storage", "raid": "storage", "units": "systemd", "users": "passwd", "groups": "passwd",
+}
+
+var (
+	listItem = regexp.MustCompile(`^([a-z]+)\[(\d+)\]`)
+	subItem  = regexp.MustCompile(`^[^:]*? (dropins|append|sshAuthorizedKeys)\[(\d+)\]`)
+	specItem = regexp.MustCompile(`^(kernelArguments|extensions)\[(\d+)\]`)
+	specPart = regexp.MustCompile(`^(osImageURL|baseOSExtensionsContainerImage|kernelType)[: ]`)
+	modeOf   = regexp.MustCompile(`: mode | mode[: ]`)
+	// headItem matches a resource in the `ignition` section.
+	headItem = regexp.MustCompile(`^(ignition\.[A-Za-z.]+)(?:\[(\d+)\])?: `)
+	// partOf matches the name of a resource that is a part of an item, such as the contents of a file.
+	partOf = regexp.MustCompile(`^[^:]* (contents|keyFile|append\[\d+\])(?: source)?: `)
+)
+
+// PlacedOutput returns the path in a fragment that a problem of package machineconfig is about. The text of such a
+// problem begins with the place in the config: `units[3] x.service dropins[0]: …`.
+func PlacedOutput(problem string) string {
+	if m := specItem.FindStringSubmatch(problem); m != nil {
+		return "spec." + m[1] + "." + m[2]
+	}
+	if m := specPart.FindStringSubmatch(problem); m != nil {
+		return "spec." + m[1]
+	}
+	if m := headItem.FindStringSubmatch(problem); m != nil {
+		return resource(strings.TrimRight("$."+m[1]+"."+m[2], "."), problem)
+	}
+	m := listItem.FindStringSubmatch(problem)
+	if m == nil || section[m[1]] == "" {
+		return "$"
+	}
+	at := strings.Join([]string{"$", section[m[1]], m[1], m[2]}, ".")
+	if s := partOf.FindStringSubmatch(problem); s != nil {
+		part, number, _ := strings.Cut(strings.TrimSuffix(s[1], "]"), "[")
+		return resource(strings.TrimRight(at+"."+part+"."+number, "."), problem)
+	}
+	if s := subItem.FindStringSubmatch(problem); s != nil {
+		return at + "." + s[1] + "." + s[2]
+	}
+	if m[1] == "files" && modeOf.MatchString(problem) {
+		return at + ".mode"
+	}
+	return at
+}
+
+// resource returns the path of the part of a resource that a problem is about: the hash, or otherwise the source.
+func resource(at, problem string) string {
+	if strings.Contains(problem, ": verification hash ") {
+		return at + ".verification.hash"
+	}
+	return at + ".source"
+}
+
+// PlacedItem returns the path of an item in a fragment. For an item of a merged config, Item returns the path of the
+// reference to the merged config.
+func PlacedItem(c machineconfig.Config, kind disruption.ChangeKind, name string) string {
+	lists := map[disruption.ChangeKind]struct {
+		path string
+		keys []string
+	}{
+		disruption.KindFile:      {"$.storage.files.", keysOf(c.Ignition.Storage.Files)},
+		disruption.KindDirectory: {"$.storage.directories.", keysOf(c.Ignition.Storage.Directories)},
+		disruption.KindLink:      {"$.storage.links.", keysOf(c.Ignition.Storage.Links)},
+		disruption.KindUnit:      {"$.systemd.units.", keysOf(c.Ignition.Systemd.Units)},
+		disruption.KindUser:      {"$.passwd.users.", keysOf(c.Ignition.Passwd.Users)},
+		disruption.KindGroup:     {"$.passwd.groups.", keysOf(c.Ignition.Passwd.Groups)},
+	}
+	list := lists[kind]
+	if i := slices.Index(list.keys, name); i >= 0 {
+		return list.path + strconv.Itoa(i)
+	}
+	return "$.ignition.config"
+}
+
+func keysOf[T interface{ Key() string }](list []T) []string {
+	keys := make([]string, len(list))
+	for i := range list {
+		keys[i] = list[i].Key()
+	}
+	return keys
 }

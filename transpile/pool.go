@@ -1,25 +1,29 @@
 package transpile
 
 import (
+	"cmp"
 	"errors"
+	"maps"
 	"path"
 	"slices"
+	"strconv"
+	"strings"
 
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/transpile/butane"
-
 	"github.com/bunsen-os/bunsen/transpile/kinds"
 	"github.com/bunsen-os/bunsen/transpile/message"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/overlay"
 	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // named is a document and the name that its pool gives it. The name is empty if the document has its own.
@@ -111,6 +115,84 @@ func (t *Transpiler) buildDirectory(repo repository, pool, dir string, stop *sto
 	return out
 }
 
+// inPool assigns names to the documents of a pool. inPool joins all documents about registries. If several documents
+// have the same name, all but the first get a number, in the order of their files. inPool does not change the order of
+// the documents.
+func inPool(pool string, docs []documents.Document) ([]named, []origin.Finding) {
+	docs, joined := withoutRegistries(docs)
+	out := make([]named, len(docs), len(docs)+1)
+	shared := map[string][]int{}
+	for i, d := range docs {
+		out[i].doc = d
+		if name := generatedName(pool, d.Kind); name != "" {
+			shared[name] = append(shared[name], i)
+		} else if d.Kind != documents.MachineConfig {
+			out[i].name = fragmentName(pool, d.Name)
+		}
+	}
+	var found []origin.Finding
+	for _, name := range slices.Sorted(maps.Keys(shared)) {
+		of := shared[name]
+		slices.SortFunc(of, func(i, j int) int {
+			return cmp.Or(cmp.Compare(docs[i].File, docs[j].File), cmp.Compare(docs[i].Name, docs[j].Name))
+		})
+		for n, i := range of {
+			out[i].name = name
+			if n > 0 {
+				out[i].name += "-" + strconv.Itoa(n)
+			}
+			if n >= maxNumbered {
+				found = append(found, origin.Errorf(origin.Pos{File: docs[i].File}, "too-many",
+					"a pool has at most %d documents of this kind, and this is one more; join some of them",
+					maxNumbered))
+			}
+		}
+	}
+	if len(joined) > 0 {
+		out = append(out, named{doc: joined[0], name: kinds.FragmentName(pool), joined: joined[1:]})
+	}
+	return out, found
+}
+
+// withoutRegistries separates the documents about registries. It returns them in the order of their files.
+func withoutRegistries(docs []documents.Document) (others, about []documents.Document) {
+	for _, d := range docs {
+		if d.Kind.IsAboutRegistries() {
+			about = append(about, d)
+		} else {
+			others = append(others, d)
+		}
+	}
+	slices.SortStableFunc(about, func(a, b documents.Document) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Name, b.Name))
+	})
+	return others, about
+}
+
+// generatedName returns the name of the MachineConfig for a kind of document, without a number. generatedName returns
+// "" for a kind whose documents have their own names.
+func generatedName(pool string, kind documents.Kind) string {
+	switch kind {
+	case documents.KubeletConfig, documents.KubeletConfiguration:
+		return "99-" + pool + "-generated-kubelet"
+	case documents.ContainerRuntimeConfig:
+		return "99-" + pool + "-generated-containerruntime"
+	case documents.SSHKeys:
+		return "99-" + pool + "-ssh"
+	default:
+		return ""
+	}
+}
+
+// fragmentName returns the name of the MachineConfig of a document: `10-chrony` in pool worker is
+// `10-worker-chrony`.
+func fragmentName(pool, document string) string {
+	if m := numbered.FindStringSubmatch(document); m != nil {
+		return m[1] + "-" + pool + "-" + m[2]
+	}
+	return defaultNumber + "-" + pool + "-" + document
+}
+
 // translation is a document while it becomes a fragment.
 type translation struct {
 	name, role  string
@@ -157,6 +239,139 @@ func translate(repo repository, pool string, n named) documentEntry {
 	}
 	f.File = doc.File
 	return documentEntry{included: d.included, fragment: f, findings: withoutEchoes(d.List)}
+}
+
+// convert turns a document of any kind into a config.
+func convert(repo repository, pool string, n named) translation {
+	doc := n.doc
+	d := translation{name: n.name, role: pool}
+	in := kinds.ObjectInput{Pool: pool, Source: doc.Source, Origin: doc.Origin}
+	var out kinds.ObjectOutput
+	var found []origin.Finding
+	switch doc.Kind {
+	case documents.MachineConfig:
+		return rawConfig(doc)
+	case documents.Butane:
+		var b butane.Output
+		b, found = butane.Translate(butane.Input{
+			Source: doc.Source, Origin: doc.Origin, Root: repo.tree.Root, FS: repo.fs, Refused: repo.refused,
+		})
+		out, d.included, d.contents = kinds.ObjectOutput{Config: b.Config, Origin: b.Origin}, includedBy(b.Locals),
+			b.Contents
+		d.system = b.Variant
+		if b.Name != "" {
+			d.name, d.role = b.Name, b.Role
+		}
+	case documents.Ignition:
+		var i kinds.IgnitionOutput
+		i, found = kinds.TranslateIgnition(kinds.IgnitionInput{Source: doc.Source, Origin: doc.Origin})
+		out = kinds.ObjectOutput{Config: i.Config, Origin: i.Origin}
+	case documents.KubeletConfiguration:
+		out, found = kinds.KubeletConfiguration(in)
+	case documents.KubeletConfig:
+		out, found = kinds.TranslateKubelet(in)
+	case documents.ContainerRuntimeConfig:
+		out, found = kinds.TranslateContainerRuntime(in)
+	case documents.ImageDigestMirrorSet, documents.ImageTagMirrorSet, documents.ImageContentSourcePolicy,
+		documents.ClusterImagePolicy, documents.ImagePolicy:
+		out, found = kinds.TranslateRegistries(aboutRegistries(pool, n))
+	case documents.SSHKeys:
+		out, found = kinds.TranslateSSHKeys(in)
+	default:
+		found = []origin.Finding{origin.Errorf(origin.Pos{File: doc.File}, "kind", "unknown kind %q", doc.Kind)}
+	}
+	d.config, d.origin = out.Config, out.Origin
+	d.Add(found...)
+	if doc.Kind != documents.Butane && !d.HasErrors() {
+		for _, bad := range machineconfig.Validate(d.config) { // Butane has already validated Butane documents.
+			at, _ := d.origin.Find(PlacedOutput(bad.Error()))
+			d.Errorf(at, "ignition", "%s", message.TranslateLine(bad.Error()))
+		}
+	}
+	return d
+}
+
+// rawConfig reads a MachineConfig.
+func rawConfig(doc documents.Document) translation {
+	d := translation{origin: origin.Map{
+		Files: doc.Origin.Files,
+		At:    map[string]origin.Pos{"$": {File: doc.File, Line: 1}},
+	}}
+	for p, at := range doc.Origin.At {
+		if rest, ok := strings.CutPrefix(p, "$.spec.config"); ok {
+			d.origin.At["$"+rest] = at
+		} else if rest, ok := strings.CutPrefix(p, "$.spec."); ok {
+			d.origin.At["spec."+rest] = at
+		}
+	}
+	mc := mcfgv1.MachineConfig{}
+	start := origin.Pos{File: doc.File}
+	whole, err := kinds.ReadObject(doc.Source)
+	if err != nil {
+		d.Errorf(start, "machine-config", "not a MachineConfig: %v", err)
+		return d
+	}
+	d.List = kinds.ObjectPart{Object: whole, Path: "$", Places: doc.Origin, What: "MachineConfig"}.Decode(&mc)
+	if d.HasErrors() {
+		return d
+	}
+	d.name, d.role = mc.Name, mc.Labels[v1alpha1.RoleLabel]
+	d.checkMetadata(mc, doc.Origin, start)
+	d.warnDropped(mc, start)
+	if kinds.IsOldIgnition(mc.Spec.Config.Raw) {
+		if mc.Spec.Config.Raw = d.upgrade(mc.Spec.Config.Raw); mc.Spec.Config.Raw == nil {
+			return d
+		}
+	}
+	d.checkKeys(mc.Spec.Config.Raw)
+	if d.HasErrors() {
+		return d
+	}
+	if d.config, err = machineconfig.Parse(mc.Spec); err != nil {
+		for _, line := range strings.Split(err.Error(), "\n") {
+			at, ok := d.origin.Find(PlacedOutput(line))
+			if !ok {
+				at = start
+			}
+			d.Errorf(at, "ignition", "%s", message.TranslateLine(line))
+		}
+	}
+	return d
+}
+
+// aboutRegistries returns the documents that become one fragment about registries.
+func aboutRegistries(pool string, n named) []kinds.RegistriesDocument {
+	out := make([]kinds.RegistriesDocument, 0, 1+len(n.joined))
+	for _, d := range append([]documents.Document{n.doc}, n.joined...) {
+		out = append(out, kinds.RegistriesDocument{Kind: string(d.Kind), ObjectInput: kinds.ObjectInput{
+			Pool: pool, Source: d.Source,
+			Origin: d.Origin,
+		}})
+	}
+	return out
+}
+
+// betterName proposes a name for a file whose name cannot be that of a MachineConfig; "" if there is none.
+func betterName(file string) string {
+	ext := path.Ext(file)
+	stem := strings.TrimSuffix(path.Base(file), ext)
+	if better := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(stem), "-"), "-."); better != "" &&
+		better != stem {
+		return ", for example to " + better + ext
+	}
+	return ""
+}
+
+// badName returns why a MachineConfig's name is invalid, or "".
+func badName(name string) string {
+	if strings.HasPrefix(name, "rendered-") {
+		return "names that begin with rendered- are the renderer's"
+	}
+	if len(validation.IsDNS1123Subdomain(name)) == 0 {
+		return ""
+	}
+	return "write it in lowercase letters, digits, - and ., beginning and ending with a letter or digit, at most " +
+		"253 in all"
 }
 
 // withoutEchoes removes Butane's warnings at positions that also have an error, because the error is more exact.

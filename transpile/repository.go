@@ -41,15 +41,6 @@ type includedFiles struct {
 	ok    bool
 }
 
-// openRepository prepares a tree for reading.
-func openRepository(tree source.Tree) repository {
-	refused := map[string]string{}
-	for _, r := range tree.Refused {
-		refused[r.Path] = r.Why
-	}
-	return repository{tree, cleanFS{tree.FS, refused, &sync.Map{}}, refused, map[string]includedFiles{}}
-}
-
 // hasUnchanged reports whether all included files still have the same digests.
 func (r repository) hasUnchanged(all []included) bool {
 	for _, i := range all {

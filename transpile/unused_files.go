@@ -30,17 +30,6 @@ type unusedFinder struct {
 	files, found int
 }
 
-// warnUnusedFiles warns of files with cluster objects or documents that Bunsen does not read. warnUnusedFiles does
-// nothing if a finding is fatal, because the build of a failed pool does not return the files that it read.
-func warnUnusedFiles(repo repository, reads map[string]bool, found *origin.Findings) {
-	if found.HasErrors() {
-		return
-	}
-	s := &unusedFinder{Findings: found, repo: repo, reads: reads}
-	// The walk returns no error: it stops at a limit, and skips files that cannot be read.
-	_ = fs.WalkDir(repo.fs, ".", s.visit)
-}
-
 // visit checks one entry of the tree.
 func (s *unusedFinder) visit(file string, e fs.DirEntry, err error) error {
 	switch {
@@ -111,24 +100,6 @@ func (s *unusedFinder) warnUnlisted(file string) {
 func (s *unusedFinder) isReported(file string) bool {
 	return slices.ContainsFunc(s.List, func(f origin.Finding) bool {
 		return f.Rule == cluster.UnusedFile && f.At.File == file
-	})
-}
-
-// checkNodesDirectory refuses documents in nodes/ at the top of the repository, which Bunsen does not read. The
-// documents of a node belong to its pool.
-func checkNodesDirectory(repo repository, reads map[string]bool, found *origin.Findings) {
-	reported := map[string]bool{}
-	_ = fs.WalkDir(repo.fs, nodesDir, func(file string, e fs.DirEntry, err error) error {
-		switch parts := strings.SplitN(file, "/", 3); {
-		case err != nil || len(reported) >= maxStrays:
-			return fs.SkipAll
-		case e.IsDir() || len(parts) < 3 || !isDocument(file) || reads[file] || reported[parts[1]]:
-		default:
-			reported[parts[1]] = true
-			found.Errorf(origin.Pos{File: file}, "nodes-directory", "not read: move the document to the pool of the "+
-				"node, %s/<pool>/%s/%s/", poolsDir, nodesDir, parts[1])
-		}
-		return nil
 	})
 }
 

@@ -1,8 +1,6 @@
 package machineconfig
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"regexp"
 	"strings"
@@ -106,24 +104,6 @@ func ReplaceArtifacts(config any) (changed bool) {
 		}
 	}
 	return changed
-}
-
-// withArtifacts is ReplaceArtifacts for JSON. JSON without such an address stays as it is.
-func withArtifacts(raw []byte) []byte {
-	if !bytes.Contains(raw, []byte("oci:")) {
-		return raw
-	}
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber()
-	var config map[string]any
-	if decoder.Decode(&config) != nil || !ReplaceArtifacts(config) {
-		return raw
-	}
-	out, err := json.Marshal(config)
-	if err != nil {
-		return raw
-	}
-	return out
 }
 
 // SourceOf returns the form of an address in a config: another one only for an address in a registry.

@@ -47,6 +47,24 @@ func Parse(spec mcfgv1.MachineConfigSpec) (Config, error) {
 	return c, nil
 }
 
+// withArtifacts is ReplaceArtifacts for JSON. JSON without such an address stays as it is.
+func withArtifacts(raw []byte) []byte {
+	if !bytes.Contains(raw, []byte("oci:")) {
+		return raw
+	}
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	var config map[string]any
+	if decoder.Decode(&config) != nil || !ReplaceArtifacts(config) {
+		return raw
+	}
+	out, err := json.Marshal(config)
+	if err != nil {
+		return raw
+	}
+	return out
+}
+
 // rawConfig returns the inline config's JSON, or nil when there is none.
 func rawConfig(spec mcfgv1.MachineConfigSpec) ([]byte, error) {
 	raw := spec.Config.Raw

@@ -1,17 +1,33 @@
 package adopt
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"reflect"
+	"slices"
 	"strings"
 
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/pinnedimage"
 	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-
+	"github.com/bunsen-os/bunsen/internal/disruption"
+	"github.com/bunsen-os/bunsen/internal/schedule"
 	"github.com/bunsen-os/bunsen/internal/secretmask"
 	"github.com/bunsen-os/bunsen/transpile/kinds"
+	"github.com/bunsen-os/bunsen/transpile/origin"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 )
 
 // Input is one text with objects: YAML of one or more documents, or JSON. Import splits a List into its objects.
@@ -121,6 +137,111 @@ func Import(inputs []Input, opts Options) (Repository, []Finding, error) {
 	return a.out, a.findings, nil
 }
 
+// addAllSettings imports the KubeletConfigs and ContainerRuntimeConfigs. Import calls it after it has read all pools
+// and MachineConfigs.
+func addAllSettings(a *adoption) {
+	var all []int
+	for i, o := range a.objects {
+		if out := a.out.Objects[i]; o.isSettings() && out.Skipped == "" && o.bad == nil {
+			all = append(all, i)
+		}
+	}
+	slices.SortStableFunc(all, func(i, j int) int { return cmp.Compare(a.objects[i].suffix(), a.objects[j].suffix()) })
+	for _, i := range all {
+		addSettings(a, i)
+	}
+}
+
+// addSettings writes one object into the directory of each pool that its selector selects.
+func addSettings(a *adoption, i int) {
+	o := a.objects[i]
+	pools, err := selectedPools(a, o)
+	if err != nil {
+		a.setAside(i, err.Error())
+		return
+	}
+	wanted := slices.DeleteFunc(slices.Clone(pools), func(p string) bool {
+		return a.opts.Pools != nil && !slices.Contains(a.opts.Pools, p)
+	})
+	if len(wanted) == 0 {
+		a.skip(i, "other-pool", "it is for %s, and --pool selects only %s", strings.Join(pools, ", "),
+			strings.Join(a.opts.Pools, ", "))
+		return
+	}
+	var documents []document
+	var kept []*mcfgv1.MachineConfig
+	for _, pool := range wanted {
+		d, mc, err := settingsDocument(a, i, pool)
+		if err != nil {
+			a.setAside(i, fmt.Sprintf("pool %s: %v", pool, err))
+			return
+		}
+		documents, kept = append(documents, d), append(kept, mc)
+	}
+	for n, pool := range wanted {
+		a.documents[pool] = append(a.documents[pool], documents[n])
+	}
+	a.out.Kept = append(a.out.Kept, kept...)
+	if slices.ContainsFunc(documents[0].config.spec.Ignition.Storage.Files, func(f ign.File) bool {
+		return strings.HasPrefix(f.Path, kubeletDropIns)
+	}) {
+		a.note(i, "kubelet", "it holds only what it says, without the settings that OpenShift adds: start the "+
+			"kubelet with --config-dir=%s, or change the annotation %s", strings.TrimSuffix(kubeletDropIns, "/"),
+			kinds.KubeletPathAnnotation)
+	}
+}
+
+// addAllRegistries imports the objects about registries, once all pools and MachineConfigs are known. On OpenShift they
+// apply to every pool, so they become documents of each pool that does not take worker's documents.
+func addAllRegistries(a *adoption) {
+	var all []int
+	for i, o := range a.objects {
+		if a.out.Objects[i].Skipped == "" && o.bad == nil && o.isAboutRegistries() {
+			all = append(all, i)
+		}
+	}
+	if len(all) == 0 {
+		return
+	}
+	var pools []string
+	for _, pool := range slices.Sorted(maps.Keys(poolLabels(a))) {
+		wanted := a.opts.Pools == nil || slices.Contains(a.opts.Pools, pool)
+		if wanted && (pool == workerPool || !takesWorkerDocuments(a, pool)) {
+			pools = append(pools, pool)
+		}
+	}
+	taken := validRegistries(a, all)
+	for _, pool := range pools {
+		addRegistries(a, pool, taken)
+	}
+}
+
+// addRegistries adds the documents to one pool, with the MachineConfig that they become.
+func addRegistries(a *adoption, pool string, taken []document) {
+	var docs []kinds.RegistriesDocument
+	for _, d := range taken {
+		docs = append(docs, kinds.RegistriesDocument{
+			Kind:        a.objects[d.config.index].kind,
+			ObjectInput: kinds.ObjectInput{Pool: pool, Source: d.body},
+		})
+	}
+	out, findings := kinds.TranslateRegistries(docs)
+	spec, err := out.Config.Spec()
+	if len(taken) == 0 || origin.Fatal(findings) || err != nil {
+		return // validRegistries has set aside each object that is not valid
+	}
+	for _, d := range taken {
+		d.config.name, d.config.pool, d.config.spec = kinds.FragmentName(pool), pool, out.Config
+		a.documents[pool] = append(a.documents[pool], d)
+	}
+	a.out.Kept = append(a.out.Kept, &mcfgv1.MachineConfig{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:   kinds.FragmentName(pool),
+			Labels: map[string]string{v1alpha1.RoleLabel: pool},
+		}, Spec: spec,
+	})
+}
+
 // adoption is the state of one import.
 type adoption struct {
 	opts     Options
@@ -199,6 +320,184 @@ func addObject(a *adoption, i int) {
 	}
 }
 
+// addRolloutPolicy imports a RolloutPolicy that is valid in a repository.
+func addRolloutPolicy(a *adoption, i int) {
+	var p v1alpha1.RolloutPolicy
+	err := strictly(a.objects[i], &p)
+	if problems := schedule.CheckPolicy(&p); err == nil && len(problems) > 0 {
+		err = errors.New(problems[0].Path + ": " + problems[0].Text)
+	}
+	addChecked(a, i, "rollout-", err)
+}
+
+// addPool imports a MachineConfigPool without the fields that the cluster writes. The original writes
+// spec.pinnedImageSets from the labels of the sets.
+func addPool(a *adoption, i int) {
+	o := a.objects[i]
+	var p mcfgv1.MachineConfigPool
+	err := strictly(o, &p)
+	if err == nil {
+		err = errors.Join(checkSelector("machineConfigSelector", p.Spec.MachineConfigSelector),
+			checkSelector("nodeSelector", p.Spec.NodeSelector))
+	}
+	if bad := validation.IsDNS1123Label(o.name); err == nil && len(bad) > 0 {
+		err = fmt.Errorf("%q is no name for a pool: use lower-case letters, digits and -", o.name)
+	}
+	switch {
+	case err != nil:
+		a.setAside(i, err.Error())
+		return
+	case a.opts.Pools != nil && !slices.Contains(a.opts.Pools, o.name):
+		a.skip(i, "other-pool", "--pool selects only %s", strings.Join(a.opts.Pools, ", "))
+		return
+	case p.Spec.Paused:
+		a.warn(i, "paused", "the pool is paused; the repository does not say so, as pausing is the cluster's affair: "+
+			"it stays as it is there")
+	}
+	a.pools[o.name] = p
+	spec, _ := o.content["spec"].(map[string]any)
+	addClusterObject(a, i, a.freePath(clusterDir, o.name, ".yaml"), without(spec, "configuration", "paused",
+		"pinnedImageSets"))
+}
+
+// addMachineConfig imports or skips a MachineConfig.
+func addMachineConfig(a *adoption, i int) {
+	o := a.objects[i]
+	mc, unknown, err := decode(o)
+	role := mc.Labels[v1alpha1.RoleLabel]
+	_, generated := mc.Annotations[v1alpha1.GeneratedByAnnotation]
+	switch {
+	case strings.HasPrefix(o.name, "rendered-"):
+		a.out.Objects[i].Skipped = "it is what a pool was rendered to; the repository holds what it was rendered from"
+		a.rendered++
+		return
+	case generated && !a.opts.Generated:
+		a.skip(i, "generated", "a controller wrote this object and replaces it with each of its releases. To import "+
+			"its present content, use `--generated`; the content then no longer follows those releases")
+		return
+	case mc.Labels[v1alpha1.NodeTableLabel] != "":
+		a.skip(i, "single-nodes", "an import does not read the documents of single nodes back; copy `nodes.yaml` and "+
+			"`nodes/` from the repository of the pool")
+		return
+	case a.opts.Pools != nil && !slices.Contains(a.opts.Pools, role) && err == nil:
+		a.skip(i, "other-pool", "its role is %q, and --pool selects only %s", role, strings.Join(a.opts.Pools, ", "))
+		return
+	case err == nil:
+		err = refused(o, role)
+	}
+	if err == nil {
+		mc.Spec, err = a.opts.Upgrade(mc.Spec)
+	}
+	c := config{index: i, name: o.name, pool: role}
+	if err == nil {
+		c.spec, err = machineconfig.Parse(mc.Spec)
+	}
+	if err == nil {
+		err = errors.Join(machineconfig.Check(c.spec)...)
+	}
+	if err != nil {
+		a.setAside(i, err.Error())
+		return
+	}
+	reportLeftOut(a, i, mc, unknown)
+	a.out.Kept = append(a.out.Kept, mc.DeepCopy())
+	if generated {
+		c.spec.OSImageURL, c.spec.ExtensionsImage = "", ""
+	}
+	a.out.Objects[i].Pool = role
+	a.documents[role] = append(a.documents[role], documentsOf(a, c)...)
+}
+
+// documentsOf writes a MachineConfig in the most readable form with the same content. The forms, most readable first: a
+// Butane document that takes its name from its file; a Butane document that names itself; a Butane document for the
+// contents with a MachineConfig for the rest; a MachineConfig.
+func documentsOf(a *adoption, c config) []document {
+	stem, named := stemOf(c.name, c.pool)
+	needs := beyondFcos(c.spec)
+	switch {
+	case named && len(needs) == 0:
+		return []document{fcosDocument(a, c, stem)}
+	case len(beyondOpenshift(c.spec)) == 0:
+		why := "Its name, kept for the order of merging, is not one that a file of this pool gives, so that it " +
+			"stands in the document."
+		if named {
+			why = "Variant openshift, which names itself, for: " + strings.Join(needs, ", ") + "."
+		}
+		return []document{openshiftDocument(a, c, why)}
+	case named && hasContents(c.spec) && objectBetween(a, c) == "":
+		return splitDocuments(a, c, stem, needs)
+	}
+	why := fmt.Sprintf("A MachineConfig as it is, for Butane cannot say: %s.", strings.Join(needs, ", "))
+	switch {
+	case !named:
+		why = fmt.Sprintf("A MachineConfig as it is. Its name, kept for the order of merging, is not like 50-%s-…; "+
+			"only variant openshift would keep it, and cannot say: %s.", c.pool, strings.Join(beyondOpenshift(c.spec),
+			", "))
+	case hasContents(c.spec):
+		why += fmt.Sprintf(" It is not parted from the rest, for %s would be merged between the two.",
+			objectBetween(a, c))
+	}
+	a.note(c.index, "raw", "%s", why)
+	return []document{rawDocument(a, c, c.name, why)}
+}
+
+// hasContents reports whether a config has files, directories, links, units or users, which are more readable as
+// Butane.
+func hasContents(c machineconfig.Config) bool {
+	i := c.Ignition
+	return len(i.Storage.Files)+len(i.Storage.Directories)+len(i.Storage.Links)+len(i.Systemd.Units)+
+		len(i.Passwd.Users) > 0
+}
+
+// decode reads an object as a MachineConfig, and lists the fields that a MachineConfig does not have.
+func decode(o object) (mc mcfgv1.MachineConfig, unknown []string, err error) {
+	err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.content, &mc, true)
+	strict, ok := runtime.AsStrictDecodingError(err)
+	if !ok {
+		return mc, nil, mistyped(o, err)
+	}
+	for _, e := range strict.Errors() {
+		unknown = append(unknown, e.Error())
+	}
+	return mc, unknown, nil
+}
+
+// addImageSet imports a PinnedImageSet whose images are valid in a repository.
+func addImageSet(a *adoption, i int) {
+	var s mcfgv1.PinnedImageSet
+	err := strictly(a.objects[i], &s)
+	for n, image := range s.Spec.PinnedImages {
+		if problem := pinnedimage.Problem(string(image.Name)); err == nil && problem != "" {
+			err = fmt.Errorf("spec.pinnedImages[%d].name: %s", n, problem)
+		}
+	}
+	addChecked(a, i, "images-", err)
+}
+
+// addDriftPolicy imports a DriftPolicy.
+func addDriftPolicy(a *adoption, i int) {
+	addChecked(a, i, "drift-", strictly(a.objects[i], &v1alpha1.DriftPolicy{}))
+}
+
+// addDisruptionPolicy imports the MachineConfiguration, which sets the disruption of each change.
+func addDisruptionPolicy(a *adoption, i int) {
+	o := a.objects[i]
+	var mc operatorv1.MachineConfiguration
+	err := strictly(o, &mc)
+	if err == nil && o.name != "cluster" {
+		err = fmt.Errorf("a MachineConfiguration is named cluster, and this one %q", o.name)
+	}
+	if err == nil {
+		_, err = disruption.FromSpec(mc.Spec.NodeDisruptionPolicy)
+	}
+	if err != nil {
+		a.setAside(i, err.Error())
+		return
+	}
+	spec, _ := o.content["spec"].(map[string]any)
+	addClusterObject(a, i, a.freePath(clusterDir, "disruption", ".yaml"), spec)
+}
+
 // skipDuplicate skips an object whose name an earlier object already has.
 func skipDuplicate(a *adoption, i int) {
 	o := a.objects[i]
@@ -210,6 +509,8 @@ func skipDuplicate(a *adoption, i int) {
 	a.setAside(i, fmt.Sprintf("another object of that name stands at %s and is imported; keep the right one and "+
 		"import again", first.at))
 }
+
+func isSame(a, b map[string]any) bool { return reflect.DeepEqual(a, b) }
 
 // skip records why an object is not in the repository.
 func (a *adoption) skip(i int, rule, format string, args ...any) {

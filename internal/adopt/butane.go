@@ -8,7 +8,6 @@ import (
 	"strings"
 	"unicode"
 
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -88,6 +87,11 @@ func (d *Document) value(v any, at string) *yaml.Node {
 	}
 }
 
+// octal returns a YAML scalar with a file mode in octal digits.
+func octal(mode int64) *yaml.Node {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: fmt.Sprintf("%04o", mode)}
+}
+
 // Mapping converts a mapping key by key.
 func (d *Document) Mapping(v map[string]any, at string) *yaml.Node {
 	if at == "storage.files" {
@@ -124,13 +128,4 @@ func modeOf(file map[string]any) *int {
 	}
 	out := int(mode)
 	return &out
-}
-
-// resourceOf reads a value as contents. ok is false if the value has no source.
-func resourceOf(v map[string]any) (r ign.Resource, ok bool) {
-	raw, err := json.Marshal(v)
-	if err != nil || json.Unmarshal(raw, &r) != nil {
-		return ign.Resource{}, false
-	}
-	return r, r.Source != nil
 }

@@ -1,6 +1,8 @@
 package adopt
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,13 +10,15 @@ import (
 	"slices"
 	"strings"
 
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+	"go.yaml.in/yaml/v3"
+
 	v35 "github.com/coreos/ignition/v2/config/v3_5"
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // config is a MachineConfig that Import writes to the repository.
@@ -26,67 +30,6 @@ type config struct {
 	// spec is the typed form. spec has no images if a controller generated the MachineConfig, because the cluster's
 	// images replace them.
 	spec machineconfig.Config
-}
-
-// addMachineConfig imports or skips a MachineConfig.
-func addMachineConfig(a *adoption, i int) {
-	o := a.objects[i]
-	mc, unknown, err := decode(o)
-	role := mc.Labels[v1alpha1.RoleLabel]
-	_, generated := mc.Annotations[v1alpha1.GeneratedByAnnotation]
-	switch {
-	case strings.HasPrefix(o.name, "rendered-"):
-		a.out.Objects[i].Skipped = "it is what a pool was rendered to; the repository holds what it was rendered from"
-		a.rendered++
-		return
-	case generated && !a.opts.Generated:
-		a.skip(i, "generated", "a controller wrote this object and replaces it with each of its releases. To import "+
-			"its present content, use `--generated`; the content then no longer follows those releases")
-		return
-	case mc.Labels[v1alpha1.NodeTableLabel] != "":
-		a.skip(i, "single-nodes", "an import does not read the documents of single nodes back; copy `nodes.yaml` and "+
-			"`nodes/` from the repository of the pool")
-		return
-	case a.opts.Pools != nil && !slices.Contains(a.opts.Pools, role) && err == nil:
-		a.skip(i, "other-pool", "its role is %q, and --pool selects only %s", role, strings.Join(a.opts.Pools, ", "))
-		return
-	case err == nil:
-		err = refused(o, role)
-	}
-	if err == nil {
-		mc.Spec, err = a.opts.Upgrade(mc.Spec)
-	}
-	c := config{index: i, name: o.name, pool: role}
-	if err == nil {
-		c.spec, err = machineconfig.Parse(mc.Spec)
-	}
-	if err == nil {
-		err = errors.Join(machineconfig.Check(c.spec)...)
-	}
-	if err != nil {
-		a.setAside(i, err.Error())
-		return
-	}
-	reportLeftOut(a, i, mc, unknown)
-	a.out.Kept = append(a.out.Kept, mc.DeepCopy())
-	if generated {
-		c.spec.OSImageURL, c.spec.ExtensionsImage = "", ""
-	}
-	a.out.Objects[i].Pool = role
-	a.documents[role] = append(a.documents[role], documentsOf(a, c)...)
-}
-
-// decode reads an object as a MachineConfig, and lists the fields that a MachineConfig does not have.
-func decode(o object) (mc mcfgv1.MachineConfig, unknown []string, err error) {
-	err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.content, &mc, true)
-	strict, ok := runtime.AsStrictDecodingError(err)
-	if !ok {
-		return mc, nil, mistyped(o, err)
-	}
-	for _, e := range strict.Errors() {
-		unknown = append(unknown, e.Error())
-	}
-	return mc, unknown, nil
 }
 
 // mistyped names the field of an object that has a value of the wrong type; the errors of the converter name no field.
@@ -146,4 +89,259 @@ func reportLeftOut(a *adoption, i int, mc mcfgv1.MachineConfig, unknown []string
 		mc.Spec.BaseOSExtensionsContainerImage != "" {
 		a.note(i, "image", "its images are left out: those of a generated MachineConfig give way to the cluster's")
 	}
+}
+
+// The versions of Butane that Import writes. Butane translates documents of both variants to Ignition 3.5.0.
+const (
+	fcosVersion      = "1.6.0"
+	openshiftVersion = "4.20.0"
+)
+
+// document is one document that Import writes into a pool's directory.
+type document struct {
+	// config is the MachineConfig that the document contains, completely or in part.
+	config config
+	// file is the document's name, without a directory.
+	file string
+	// body is the document without the comment at its head.
+	body []byte
+	// why is further text for the comment at the top of the document, after its origin.
+	why []string
+	// of is the object that the document comes from, if that is not a MachineConfig.
+	of string
+	// shareable is true if the document belongs to the pool of its directory, so that several pools may share it.
+	shareable bool
+	// locals are the files beside the document. secrets are those locals that contain secrets. open reports a secret in
+	// the document itself.
+	locals  map[string][]byte
+	secrets []string
+	open    bool
+}
+
+// beyondFcos lists the parts of a config that variant fcos does not support.
+func beyondFcos(c machineconfig.Config) []string {
+	out := machineOnly(c)
+	if c.FIPS {
+		out = append(out, "fips")
+	}
+	if c.KernelType != "" && c.KernelType != "default" {
+		out = append(out, "kernelType")
+	}
+	if len(c.Extensions) > 0 {
+		out = append(out, "extensions")
+	}
+	if repeats(c.KernelArguments) {
+		out = append(out, repeated)
+	}
+	return out
+}
+
+// machineOnly lists the parts of a config that no variant of Butane supports.
+func machineOnly(c machineconfig.Config) (out []string) {
+	if c.OSImageURL != "" {
+		out = append(out, "osImageURL")
+	}
+	if c.ExtensionsImage != "" {
+		out = append(out, "baseOSExtensionsContainerImage")
+	}
+	if k := c.Ignition.KernelArguments; len(k.ShouldExist)+len(k.ShouldNotExist) > 0 {
+		out = append(out, "Ignition's own kernelArguments")
+	}
+	return out
+}
+
+// repeated is the name of kernel arguments with a repetition, which Butane refuses as a mistake.
+const repeated = "kernelArguments with a repetition"
+
+// repeats reports whether kernel arguments contain a repetition, which Butane's list does not allow.
+func repeats(args []string) bool {
+	seen := map[string]bool{"": true}
+	return slices.ContainsFunc(args, func(a string) bool {
+		twice := seen[a]
+		seen[a] = true
+		return twice
+	})
+}
+
+// beyondOpenshift lists the parts of a config that variant openshift refuses.
+func beyondOpenshift(c machineconfig.Config) []string {
+	out := machineOnly(c)
+	if repeats(c.KernelArguments) {
+		out = append(out, repeated)
+	}
+	if c.KernelType != "" && c.KernelType != "default" && c.KernelType != "realtime" {
+		out = append(out, "kernelType "+c.KernelType)
+	}
+	st, pw := c.Ignition.Storage, c.Ignition.Passwd
+	for _, part := range []struct {
+		name string
+		has  bool
+	}{
+		{"directories", len(st.Directories) > 0},
+		{"links", len(st.Links) > 0},
+		{"groups", len(pw.Groups) > 0},
+		{"appended files", slices.ContainsFunc(st.Files, func(f ign.File) bool { return len(f.Append) > 0 })},
+		{"remote contents", slices.ContainsFunc(st.Files,
+			func(f ign.File) bool { return machineconfig.IsRemote(f.Contents) })},
+		{"HTTP headers", slices.ContainsFunc(st.Files,
+			func(f ign.File) bool { return len(f.Contents.HTTPHeaders) > 0 })},
+		{"users other than core, or more of core than keys and password", slices.ContainsFunc(pw.Users, notCore)},
+		{"filesystems of format btrfs or none", slices.ContainsFunc(st.Filesystems, func(f ign.Filesystem) bool {
+			return f.Format != nil && (*f.Format == "btrfs" || *f.Format == "none")
+		})},
+		{"LUKS with cex", slices.ContainsFunc(st.Luks, func(l ign.Luks) bool { return l.Cex.Enabled != nil })},
+	} {
+		if part.has {
+			out = append(out, part.name)
+		}
+	}
+	return out
+}
+
+// notCore reports whether OpenShift's daemon would reject a user.
+func notCore(u ign.PasswdUser) bool {
+	return u.Name != "core" || u.Gecos != nil || len(u.Groups) > 0 || u.HomeDir != nil || u.NoCreateHome != nil ||
+		u.NoLogInit != nil ||
+		u.NoUserGroup != nil || u.PrimaryGroup != nil || u.Shell != nil || u.ShouldExist != nil || u.System != nil ||
+		u.UID != nil
+}
+
+// hostSuffix ends the name of the MachineConfig with the parts that Butane does not support.
+const hostSuffix = "-host"
+
+// objectBetween returns an object whose name sorts between the two parts of a split object, or "". Such an object would
+// change the order of merging.
+func objectBetween(a *adoption, c config) string {
+	second := c.name + hostSuffix
+	for _, name := range slices.Sorted(maps.Keys(a.names)) {
+		if name > c.name && name <= second {
+			return name
+		}
+	}
+	if badName(second) != "" {
+		return "nothing, but the second's name is too long, which"
+	}
+	return ""
+}
+
+// splitDocuments writes the parts that Butane supports as Butane. splitDocuments writes the rest as a MachineConfig
+// that is merged directly after it.
+func splitDocuments(a *adoption, c config, stem string, needs []string) []document {
+	first, second := c, c
+	first.spec = machineconfig.Config{
+		HasIgnition: true, Ignition: c.spec.Ignition,
+		KernelArguments: c.spec.KernelArguments,
+	}
+	first.spec.Ignition.KernelArguments = ign.KernelArguments{}
+	second.spec.Ignition = ign.Config{KernelArguments: c.spec.Ignition.KernelArguments}
+	second.spec.HasIgnition = len(second.spec.Ignition.KernelArguments.ShouldExist)+
+		len(second.spec.Ignition.KernelArguments.ShouldNotExist) > 0
+	second.spec.KernelArguments = nil
+	if repeats(c.spec.KernelArguments) {
+		first.spec.KernelArguments, second.spec.KernelArguments = nil, c.spec.KernelArguments
+	}
+	a.names[c.name+hostSuffix] = true
+	why := fmt.Sprintf("A MachineConfig as it is, for Butane cannot say: %s. The rest of %s is %s.bu.",
+		strings.Join(needs, ", "), c.name, stem)
+	a.note(c.index, "split", "it becomes %s.bu and, for what Butane cannot say (%s), a MachineConfig %s%s that is "+
+		"merged right after it", stem, strings.Join(needs, ", "), c.name, hostSuffix)
+	host := rawDocument(a, second, c.name+hostSuffix, why)
+	doc := fcosDocument(a, first, stem)
+	doc.why = append(doc.why, "The rest of it is "+host.file+".")
+	return []document{doc, host}
+}
+
+// fcosDocument writes a document that takes its name and pool from its file.
+func fcosDocument(a *adoption, c config, stem string) document {
+	root := Mapping(Key("variant"), Key("fcos"), Key("version"), Key(fcosVersion))
+	d := document{config: c, file: stem + ".bu", shareable: true}
+	if args := c.spec.KernelArguments; len(args) > 0 {
+		root.Content = append(root.Content, Key("kernel_arguments"), Mapping(Key("should_exist"),
+			list(args)))
+	}
+	writeBody(a, &d, root, stem)
+	return d
+}
+
+// openshiftDocument writes a document that names itself.
+func openshiftDocument(a *adoption, c config, why string) document {
+	file := exactName(a, c, c.name)
+	root := Mapping(Key("variant"), Key("openshift"), Key("version"),
+		Key(openshiftVersion), Key("metadata"), metadata(c, c.name))
+	if set := hostFields(c.spec, "kernel_arguments", "kernel_type"); len(set.Content) > 0 {
+		root.Content = append(root.Content, Key("openshift"), set)
+	}
+	d := document{config: c, file: file + ".bu", why: []string{why}}
+	writeBody(a, &d, root, file)
+	return d
+}
+
+// writeBody writes the Ignition config below root and finishes the document.
+func writeBody(a *adoption, d *document, root *yaml.Node, stem string) {
+	growth := a.growth[d.config.pool]
+	w := &Document{
+		Exact: a.opts.Exact, MaxInline: cmp.Or(a.opts.MaxInline, defaultMaxInline), Stem: stem,
+		Growth: &growth, Locals: map[string][]byte{}, Named: a.opts.Secrets, InDocument: a.opts.InDocument,
+	}
+	v := ignitionOf(d.config.spec)
+	root.Content = append(root.Content, w.Mapping(v, "").Content...)
+	a.growth[d.config.pool] = growth
+	completeDocument(a, d, root, w)
+}
+
+// completeDocument encodes a document and reports how it wrote its contents.
+func completeDocument(a *adoption, d *document, root *yaml.Node, w *Document) {
+	var err error
+	// This error cannot occur, because the code above creates all nodes.
+	if d.body, err = Encode(root); err != nil {
+		a.warn(d.config.index, "yaml", "%v", err)
+	}
+	d.locals, d.secrets, d.open = w.Locals, w.Secrets, d.open || len(w.Hashes)+len(w.Exposed) > 0
+	if len(w.Encoded) > 0 {
+		a.note(d.config.index, "encoding", "encoded otherwise, with the same contents, so that rendered configs get "+
+			"another name: %s", FirstNames(w.Encoded))
+	}
+	if len(w.Kept) > 0 {
+		a.note(d.config.index, "opaque", "kept as a data: URL, as nothing readable has its very text: %s",
+			FirstNames(w.Kept))
+	}
+	if len(w.Exposed) > 0 {
+		a.warn(d.config.index, "secret", "only its owner may read it, it has a credential, or you name it, and it "+
+			"stands in the document, which .gitignore leaves out of git: %s", FirstNames(w.Exposed))
+	}
+	if len(w.Hashes) > 0 {
+		a.warn(d.config.index, "secret", "the hash of a password stands in the document, for users %s; anybody who "+
+			"reads it may try to guess the password, so .gitignore leaves the document out of git",
+			FirstNames(w.Hashes))
+	}
+}
+
+// ignitionOf returns the Ignition config as JSON values, without the parts that a document has in other fields.
+func ignitionOf(c machineconfig.Config) map[string]any {
+	raw, err := c.IgnitionJSON()
+	out := map[string]any{}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	if err != nil || dec.Decode(&out) != nil {
+		return map[string]any{} // This error cannot occur, because the text is the JSON of a struct.
+	}
+	if head, ok := out["ignition"].(map[string]any); ok {
+		if delete(head, "version"); len(head) == 0 {
+			delete(out, "ignition")
+		}
+	}
+	return out
+}
+
+func list(items []string) *yaml.Node {
+	n := Sequence()
+	for _, s := range items {
+		n.Content = append(n.Content, String(s))
+	}
+	return n
+}
+
+func metadata(c config, name string) *yaml.Node {
+	return Mapping(Key("name"), String(name), Key("labels"),
+		Mapping(Key(v1alpha1.RoleLabel), String(c.pool)))
 }

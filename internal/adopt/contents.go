@@ -2,19 +2,20 @@ package adopt
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"path"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/internal/secretmask"
 
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	"github.com/vincent-petithory/dataurl"
 	"go.yaml.in/yaml/v3"
-
-	"github.com/bunsen-os/bunsen/api/machineconfig"
-
-	"github.com/bunsen-os/bunsen/internal/secretmask"
 )
 
 // maxGrowth is by how many bytes unpacked gzip may enlarge a pool. The limit ensures that the pool's config still fits
@@ -140,6 +141,15 @@ func (d *Document) resource(v map[string]any, at string) *yaml.Node {
 	return n
 }
 
+// resourceOf reads a value as contents. ok is false if the value has no source.
+func resourceOf(v map[string]any) (r ign.Resource, ok bool) {
+	raw, err := json.Marshal(v)
+	if err != nil || json.Unmarshal(raw, &r) != nil {
+		return ign.Resource{}, false
+	}
+	return r, r.Source != nil
+}
+
 // IsPrivate reports whether only the owner of a file may read it. The accounts of a machine count as such files,
 // whatever their mode: they have hashes of passwords.
 func IsPrivate(path string, mode *int) bool {
@@ -195,6 +205,11 @@ func (d *Document) inline(text string) (*yaml.Node, bool) {
 		return String(text), true
 	}
 	return Block(text)
+}
+
+// short reports whether a text fits best on one line: a value without a line break.
+func short(text string) bool {
+	return len(text) <= 200 && utf8.ValidString(text) && !strings.Contains(text, "\n") && (text == "" || visible(text))
 }
 
 // local writes contents to a file beside the document and returns its path from the document's directory.

@@ -13,7 +13,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
 // maxNodes limits a document after its aliases are resolved, because a few aliases can expand to gigabytes.
@@ -235,29 +234,6 @@ func (f *file) takeLinks() {
 		remove(f.doc, "ignition")
 	}
 	f.rewritten = true
-}
-
-// places maps the paths of a document to its lines.
-func places(name string, n *yaml.Node, at string, into map[string]origin.Pos) {
-	if n == nil {
-		return
-	}
-	if at == "$" {
-		into[at] = origin.Pos{File: name, Line: n.Line}
-	}
-	for k, c := range n.Content {
-		switch {
-		case n.Kind == yaml.SequenceNode:
-			here := fmt.Sprintf("%s.%d", at, k)
-			into[here] = origin.Pos{File: name, Line: c.Line, Column: c.Column}
-			places(name, c, here, into)
-		case n.Kind == yaml.MappingNode && k%2 == 1:
-			word := n.Content[k-1]
-			here := at + "." + word.Value
-			into[here] = origin.Pos{File: name, Line: word.Line, Column: word.Column}
-			places(name, c, here, into)
-		}
-	}
 }
 
 // remove deletes an entry of a mapping.

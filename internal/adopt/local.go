@@ -196,6 +196,29 @@ func translatedFile(files source.Tree, f *file) (machineconfig.Config, origin.Ma
 	return out.Config, out.Origin, findings
 }
 
+// places maps the paths of a document to its lines.
+func places(name string, n *yaml.Node, at string, into map[string]origin.Pos) {
+	if n == nil {
+		return
+	}
+	if at == "$" {
+		into[at] = origin.Pos{File: name, Line: n.Line}
+	}
+	for k, c := range n.Content {
+		switch {
+		case n.Kind == yaml.SequenceNode:
+			here := fmt.Sprintf("%s.%d", at, k)
+			into[here] = origin.Pos{File: name, Line: c.Line, Column: c.Column}
+			places(name, c, here, into)
+		case n.Kind == yaml.MappingNode && k%2 == 1:
+			word := n.Content[k-1]
+			here := at + "." + word.Value
+			into[here] = origin.Pos{File: name, Line: word.Line, Column: word.Column}
+			places(name, c, here, into)
+		}
+	}
+}
+
 // lineOf finds the line of a problem such as `files[2] /etc/a: …`.
 func lineOf(problem string, at origin.Map) int {
 	for _, section := range []string{"storage", "systemd", "passwd"} {

@@ -5,13 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
-	"reflect"
+	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/bunsen-os/bunsen/api/safetext"
+	"github.com/bunsen-os/bunsen/transpile/kinds"
+	"github.com/bunsen-os/bunsen/transpile/origin"
+	"go.yaml.in/yaml/v3"
 )
 
 // The kinds that Import reads.
@@ -44,8 +46,6 @@ func (o object) id() string { return o.apiVersion + " " + o.kind + " " + o.name 
 
 // is reports whether the object has the given kind in version v1 of the given API group.
 func (o object) is(group, kind string) bool { return o.kind == kind && o.apiVersion == group+"/v1" }
-
-func isSame(a, b map[string]any) bool { return reflect.DeepEqual(a, b) }
 
 // read splits one input into objects. The error means that its text is invalid, so that its objects are unknown.
 func read(in Input) ([]object, error) {
@@ -178,4 +178,50 @@ func scalarValue(n *yaml.Node) any {
 		}
 	}
 	return n.Value
+}
+
+// isAboutRegistries reports whether an object says where images come from.
+func (o object) isAboutRegistries() bool { return kinds.IsRegistriesKind(o.apiVersion, o.kind) }
+
+// validRegistries returns the documents of objects that are valid together. It sets the others aside.
+func validRegistries(a *adoption, all []int) (taken []document) {
+	var docs []kinds.RegistriesDocument
+	for _, i := range all {
+		o := a.objects[i]
+		body, err := Encode(settingsBody(o))
+		if bad := badName(o.name); bad != "" {
+			err = errors.New(bad)
+		}
+		for _, pool := range slices.Sorted(maps.Keys(a.documents)) {
+			name := kinds.FragmentName(pool)
+			if slices.ContainsFunc(a.documents[pool], func(d document) bool { return d.config.name == name }) {
+				err = fmt.Errorf("the MachineConfig %s, which a controller made of it, is imported already; keep one "+
+					"of the two", name)
+			}
+		}
+		next := kinds.RegistriesDocument{Kind: o.kind, ObjectInput: kinds.ObjectInput{
+			Source: body,
+			Origin: origin.Map{At: map[string]origin.Pos{"$": {File: o.at.String()}}},
+		}}
+		if err == nil {
+			if _, findings := kinds.TranslateRegistries(append(slices.Clone(docs), next)); origin.Fatal(findings) {
+				err = rejection(findings)
+			}
+		}
+		if err != nil {
+			a.setAside(i, err.Error())
+			continue
+		}
+		docs = append(docs, next)
+		taken = append(taken, document{
+			config: config{index: i}, file: registriesFile(o), body: body,
+			of: a.out.Objects[i].String(), shareable: true,
+		})
+	}
+	return taken
+}
+
+// registriesFile returns the name of an object's document.
+func registriesFile(o object) string {
+	return strings.ToLower(o.kind) + "-" + FileName(o.name) + ".yaml"
 }

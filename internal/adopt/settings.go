@@ -1,7 +1,6 @@
 package adopt
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/bunsen-os/bunsen/transpile/kinds"
 
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"go.yaml.in/yaml/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,21 +41,6 @@ func (o object) isSettings() bool {
 	return o.is(mcfgv1.GroupName, kubeletKind) || o.is(mcfgv1.GroupName, runtimeKind)
 }
 
-// addAllSettings imports the KubeletConfigs and ContainerRuntimeConfigs. Import calls it after it has read all pools
-// and MachineConfigs.
-func addAllSettings(a *adoption) {
-	var all []int
-	for i, o := range a.objects {
-		if out := a.out.Objects[i]; o.isSettings() && out.Skipped == "" && o.bad == nil {
-			all = append(all, i)
-		}
-	}
-	slices.SortStableFunc(all, func(i, j int) int { return cmp.Compare(a.objects[i].suffix(), a.objects[j].suffix()) })
-	for _, i := range all {
-		addSettings(a, i)
-	}
-}
-
 // suffix returns the number that OpenShift gave to the object, which is 0 for the first object.
 func (o object) suffix() int {
 	meta, _ := o.content["metadata"].(map[string]any)
@@ -65,45 +48,6 @@ func (o object) suffix() int {
 	text, _ := annotations[suffixAnnotation].(string)
 	n, _ := strconv.Atoi(text) // The annotation of the first object is empty.
 	return n
-}
-
-// addSettings writes one object into the directory of each pool that its selector selects.
-func addSettings(a *adoption, i int) {
-	o := a.objects[i]
-	pools, err := selectedPools(a, o)
-	if err != nil {
-		a.setAside(i, err.Error())
-		return
-	}
-	wanted := slices.DeleteFunc(slices.Clone(pools), func(p string) bool {
-		return a.opts.Pools != nil && !slices.Contains(a.opts.Pools, p)
-	})
-	if len(wanted) == 0 {
-		a.skip(i, "other-pool", "it is for %s, and --pool selects only %s", strings.Join(pools, ", "),
-			strings.Join(a.opts.Pools, ", "))
-		return
-	}
-	var documents []document
-	var kept []*mcfgv1.MachineConfig
-	for _, pool := range wanted {
-		d, mc, err := settingsDocument(a, i, pool)
-		if err != nil {
-			a.setAside(i, fmt.Sprintf("pool %s: %v", pool, err))
-			return
-		}
-		documents, kept = append(documents, d), append(kept, mc)
-	}
-	for n, pool := range wanted {
-		a.documents[pool] = append(a.documents[pool], documents[n])
-	}
-	a.out.Kept = append(a.out.Kept, kept...)
-	if slices.ContainsFunc(documents[0].config.spec.Ignition.Storage.Files, func(f ign.File) bool {
-		return strings.HasPrefix(f.Path, kubeletDropIns)
-	}) {
-		a.note(i, "kubelet", "it holds only what it says, without the settings that OpenShift adds: start the "+
-			"kubelet with --config-dir=%s, or change the annotation %s", strings.TrimSuffix(kubeletDropIns, "/"),
-			kinds.KubeletPathAnnotation)
-	}
 }
 
 // selectedPools returns the pools that the selector of an object selects, in lexical order.

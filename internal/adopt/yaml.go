@@ -3,13 +3,16 @@ package adopt
 import (
 	"bytes"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/bunsen-os/bunsen/api/safetext"
+	"go.yaml.in/yaml/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // Verbatim writes JSON values with their own keys. Numbers have the types of encoding/json or of Kubernetes.
@@ -67,11 +70,6 @@ func String(text string) *yaml.Node {
 	return n
 }
 
-// octal returns a YAML scalar with a file mode in octal digits.
-func octal(mode int64) *yaml.Node {
-	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: fmt.Sprintf("%04o", mode)}
-}
-
 // Block returns a text as a block scalar, which users can read and diff. ok is false if a YAML reader might not return
 // the same bytes, or if a user could not see a difference.
 func Block(text string) (n *yaml.Node, ok bool) {
@@ -98,11 +96,6 @@ func visible(text string) bool {
 		return r != '\n' && r != '\t' && (safetext.IsHidden(r) || r == unicode.ReplacementChar ||
 			!unicode.IsGraphic(r) || r > 0xffff)
 	})
-}
-
-// short reports whether a text fits best on one line: a value without a line break.
-func short(text string) bool {
-	return len(text) <= 200 && utf8.ValidString(text) && !strings.Contains(text, "\n") && (text == "" || visible(text))
 }
 
 // Encode returns the bytes of a document.
@@ -145,4 +138,74 @@ func ScalarText(n *yaml.Node, key string) string {
 		return ""
 	}
 	return v.Value
+}
+
+// addChecked imports an object of the cluster with its whole spec, or sets it aside with the error of its check.
+func addChecked(a *adoption, i int, prefix string, err error) {
+	if err != nil {
+		a.setAside(i, err.Error())
+		return
+	}
+	spec, _ := a.objects[i].content["spec"].(map[string]any)
+	addClusterObject(a, i, a.freePath(clusterDir, prefix+a.objects[i].name, ".yaml"), spec)
+}
+
+// addClusterObject writes an object of the cluster with its name, the user's labels and annotations, and its spec.
+func addClusterObject(a *adoption, i int, file string, spec map[string]any) {
+	o := a.objects[i]
+	meta := map[string]any{"name": o.name}
+	old, _ := o.content["metadata"].(map[string]any)
+	for _, k := range []string{"labels", "annotations"} {
+		if set, _ := old[k].(map[string]any); len(set) > 0 {
+			if kept := userMetadata(set); len(kept) > 0 {
+				meta[k] = kept
+			}
+		}
+	}
+	root := Mapping(Key("apiVersion"), Key(o.apiVersion), Key("kind"), Key(o.kind),
+		Key("metadata"), Verbatim(meta), Key("spec"), Verbatim(spec))
+	body, err := Encode(root)
+	if err != nil {
+		a.setAside(i, err.Error())
+		return
+	}
+	a.out.Files[file] = bytes.Join(
+		[][]byte{Comment("Imported from the cluster, without what the cluster itself writes."), body}, nil)
+	a.out.Objects[i].Files = []string{file}
+}
+
+// userMetadata returns the labels or annotations that users set, without those that tools write.
+func userMetadata(set map[string]any) map[string]any {
+	out := maps.Clone(set)
+	maps.DeleteFunc(out, func(k string, _ any) bool {
+		return strings.HasPrefix(k, "kubectl.kubernetes.io/") || strings.HasPrefix(k, "bunsen.dev/")
+	})
+	return out
+}
+
+func without(v map[string]any, keys ...string) map[string]any {
+	out := maps.Clone(v)
+	maps.DeleteFunc(out, func(k string, _ any) bool { return slices.Contains(keys, k) })
+	return out
+}
+
+// strictly decodes an object into its type. strictly returns an error for unknown fields, because the API server would
+// refuse the object.
+func strictly(o object, into any) error {
+	err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.content, into, true)
+	if err != nil {
+		return fmt.Errorf("it is not a %s as this version knows it: %w", o.kind, err)
+	}
+	return nil
+}
+
+// checkSelector returns an error for a selector that selects nothing: a missing or an empty one.
+func checkSelector(name string, s *metav1.LabelSelector) error {
+	if s == nil || len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
+		return fmt.Errorf("spec.%s selects nothing; name labels", name)
+	}
+	if _, err := metav1.LabelSelectorAsSelector(s); err != nil {
+		return fmt.Errorf("spec.%s: %w", name, err)
+	}
+	return nil
 }

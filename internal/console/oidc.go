@@ -1,18 +1,14 @@
 package console
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -74,41 +70,6 @@ type sso struct {
 
 // attempt has the values that the provider's answer to one user must match.
 type attempt struct{ state, nonce, verifier, next string }
-
-// newSSO reads the files of the settings. newSSO does not ask the provider, which may be down at this moment.
-func newSSO(settings OIDC, cookie string) (*sso, error) {
-	o := &sso{settings: settings, pending: &SessionStore[attempt]{Cookie: cookie, TLS: true, Most: mostPending}}
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if settings.CAFile != "" {
-		ca, err := os.ReadFile(settings.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("reading --oidc-ca: %w", err)
-		}
-		if config.RootCAs = x509.NewCertPool(); !config.RootCAs.AppendCertsFromPEM(ca) {
-			return nil, fmt.Errorf("reading --oidc-ca: %s has no certificate (PEM)", settings.CAFile)
-		}
-	}
-	if settings.SecretFile != "" {
-		secret, err := os.ReadFile(settings.SecretFile)
-		if err != nil {
-			return nil, fmt.Errorf("reading --oidc-client-secret-file: %w", err)
-		}
-		o.secret = string(bytes.TrimSpace(secret))
-	}
-	o.client = &http.Client{
-		Timeout: checkTime,
-		Transport: careful{&http.Transport{
-			Proxy:           http.ProxyFromEnvironment,
-			TLSClientConfig: config, ForceAttemptHTTP2: true, DisableCompression: true,
-			MaxResponseHeaderBytes: 64 << 10,
-		}},
-		// A redirect could carry the code and the secret of the client to another host.
-		CheckRedirect: func(*http.Request, []*http.Request) error {
-			return errors.New("the provider redirects, which the console does not follow: correct --oidc-issuer")
-		},
-	}
-	return o, nil
-}
 
 // mostAnswer is how many bytes of an answer of the provider the console reads.
 const mostAnswer = 1 << 20

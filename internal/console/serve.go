@@ -1,13 +1,172 @@
 package console
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
+
+	"github.com/bunsen-os/bunsen/internal/cli/kube"
+	"github.com/bunsen-os/bunsen/internal/console/view"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
+
+// sessionTime is how long a browser on the user's machine may read. The console usually ends before this time.
+const sessionTime = 7 * 24 * time.Hour
+
+// loopback admits the browser that first uses the token of the printed address.
+type loopback struct {
+	token   *OneTime
+	store   *SessionStore[*visitor]
+	visitor *visitor
+	refuse  func(w http.ResponseWriter, status int, text string)
+}
+
+// admit exchanges the token for a cookie. If a browser uses the token again, admit closes all sessions, because another
+// user may have read the token.
+func (l *loopback) admit(w http.ResponseWriter, r *http.Request, now time.Time) *visitor {
+	v, signedIn := l.store.Find(r, now)
+	token := r.URL.Query().Get("token")
+	if r.URL.Path != "/" || token == "" {
+		if !signedIn {
+			if !returnToSite(w, r) {
+				l.refuse(w, http.StatusUnauthorized, "not signed in: open the address that `bunsen ui` printed")
+			}
+			return nil
+		}
+		return v
+	}
+	if !signedIn && !l.exchange(w, r, token, now) {
+		return nil
+	}
+	w.Header().Set("Location", "/")
+	w.WriteHeader(http.StatusSeeOther)
+	return nil
+}
+
+// exchange sets the cookie for a token, or refuses the token.
+func (l *loopback) exchange(w http.ResponseWriter, r *http.Request, token string, now time.Time) bool {
+	if r.Method != http.MethodGet {
+		l.refuse(w, http.StatusUnauthorized, "not signed in")
+		return false
+	}
+	valid, first := l.token.Use(token)
+	if !valid {
+		l.refuse(w, http.StatusUnauthorized, "the token of this address is not valid: open the address that `bunsen "+
+			"ui` printed")
+		return false
+	}
+	if !first {
+		l.store.CloseIf(func(*visitor) bool { return true })
+		l.refuse(w, http.StatusUnauthorized, "another browser used this address before, so its session has ended: "+
+			"run `bunsen ui` again")
+		return false
+	}
+	cookie, err := l.store.Open(rand.Reader, l.visitor, now, now.Add(sessionTime))
+	if err != nil {
+		l.refuse(w, http.StatusInternalServerError, err.Error())
+		return false
+	}
+	http.SetCookie(w, cookie)
+	return true
+}
+
+// Local is a console for one user on this machine.
+type Local struct {
+	listener net.Listener
+	server   *Server
+	visitor  *visitor
+	// Address is the address that the user opens. It contains a token, which works once.
+	Address string
+}
+
+// Cluster is the cluster that a console shows, and the connection of one user to it.
+type Cluster struct {
+	Name   string
+	Config *rest.Config
+	Client client.Client
+	// Repo is a clone of the sources' repository on this machine; it is empty if there is no clone.
+	Repo string
+}
+
+// Listen prepares a console on a port of the loopback address; port 0 is any free port.
+func Listen(ctx context.Context, port uint16, c Cluster) (*Local, error) {
+	kube.Silence() // The pages show the errors.
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp4", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		return nil, fmt.Errorf("listening on port %d: %w; --port chooses another", port, err)
+	}
+	user := newVisitor(kube.WhoAmI(ctx, c.Client), c.Client, watch(c.Config, c.Client))
+	if c.Repo != "" {
+		user.lines = linesIn(c.Repo, c.Client)
+	}
+	local, err := newLocal(listener, c.Name, user)
+	if err != nil {
+		_ = listener.Close() // The listener has served nothing.
+		return nil, err
+	}
+	return local, nil
+}
+
+// watch follows a cluster with the rights of a connection.
+func watch(rc *rest.Config, c client.Client) FeedSource[fleet.Cluster] {
+	return watchUntil(rc, c, func() {})
+}
+
+// linesIn finds lines in a clone of a source's repository.
+func linesIn(repo string, c client.Reader) func(context.Context, string) view.ContentLines {
+	return func(ctx context.Context, config string) view.ContentLines {
+		of, err := kube.Trace(ctx, c, "mc/"+config)
+		if err == nil {
+			err = of.Items(ctx, repo)
+		}
+		if err != nil {
+			return view.ContentLines{Note: "The lines are not known: " + err.Error()}
+		}
+		lines := view.ContentLines{At: map[string]string{}, Note: of.Trace.Note}
+		for _, it := range of.Trace.Items {
+			lines.At[it.Item] = it.Place
+		}
+		return lines
+	}
+}
+
+func newLocal(listener net.Listener, cluster string, v *visitor) (*Local, error) {
+	token, text, err := NewOneTime(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	host := listener.Addr().String()
+	_, port, err := net.SplitHostPort(host)
+	if err != nil {
+		return nil, fmt.Errorf("reading the address of the listener: %w", err)
+	}
+	store := &SessionStore[*visitor]{Cookie: CookieName(port, false), Most: 1}
+	access := &loopback{token: token, store: store, visitor: v}
+	server := newServer(cluster, Origin{Hosts: []string{host}}, access)
+	access.refuse = server.refuse
+	return &Local{listener, server, v, "http://" + host + "/?token=" + text}, nil
+}
+
+// Serve answers requests until the context ends.
+func (l *Local) Serve(ctx context.Context) error {
+	defer l.visitor.feed.Close()
+	return serve(ctx, sameUser{l.listener}, l.server)
+}
 
 // mostHTTP2Streams is how many requests a connection may have at a time.
 const mostHTTP2Streams = 100
@@ -31,4 +190,135 @@ func serve(ctx context.Context, listener net.Listener, h http.Handler) error {
 		<-stopped
 		return nil
 	}
+}
+
+// Origin is the address at which browsers find the console.
+type Origin struct {
+	// Hosts are the permitted values of the header Host, with the port. With another name for the same address (DNS
+	// rebinding), a page of another site could read the console.
+	Hosts []string
+	// TLS is true if browsers use https.
+	TLS bool
+}
+
+var (
+	// ErrHost is the refusal of a request for another host.
+	ErrHost = errors.New("this server does not serve that host: open the address that it printed")
+	// ErrOtherSite is the refusal of a request that a page of another site sent.
+	ErrOtherSite = errors.New("a page of another site sent this request: open the console itself")
+)
+
+// CheckHost refuses a request for a host that the console does not serve.
+func (o Origin) CheckHost(r *http.Request) error {
+	if !slices.Contains(o.Hosts, r.Host) {
+		return ErrHost
+	}
+	return nil
+}
+
+// CheckSite refuses a request of another site's page. Browsers set the headers that CheckSite reads, and pages cannot
+// change these headers. A program may leave the headers out, but has no cookie of a user.
+func (o Origin) CheckSite(r *http.Request) error {
+	site := r.Header.Get("Sec-Fetch-Site")
+	switch site {
+	case "", "same-origin", "none":
+	default:
+		return ErrOtherSite
+	}
+	for _, origin := range r.Header.Values("Origin") {
+		if origin == "null" && site == "same-origin" {
+			continue // Browsers hide the origin of a page that sends no referrers.
+		}
+		if origin != o.scheme()+"://"+r.Host {
+			return ErrOtherSite
+		}
+	}
+	return nil
+}
+
+func (o Origin) scheme() string {
+	if o.TLS {
+		return "https"
+	}
+	return "http"
+}
+
+// socketTables list the TCP sockets of Linux with their owners. A program may connect to an IPv4 address with a socket
+// for IPv6.
+var socketTables = []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"}
+
+// sameUser accepts connections of programs that the user of this process runs, and of root. On systems without the
+// tables, and for a connection that is in none of them, sameUser cannot know the user, and accepts the connection.
+type sameUser struct{ net.Listener }
+
+// Accept closes connections of other users, and returns the first connection of the same user.
+func (l sameUser) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		owner, known := ownerOf(conn)
+		if !known || mayConnect(owner, os.Getuid(), os.Getenv("SUDO_UID")) {
+			return conn, nil
+		}
+		_ = conn.Close() // The other user gets no answer.
+	}
+}
+
+// mayConnect reports whether a user may connect to the console of another user. The parameter sudo is the user who ran
+// sudo, or empty.
+func mayConnect(owner, own int, sudo string) bool {
+	return owner == 0 || owner == own || strconv.Itoa(owner) == sudo
+}
+
+// ownerOf returns the user whose program opened the other end of a connection on this machine.
+func ownerOf(conn net.Conn) (uid int, known bool) {
+	client, errClient := netip.ParseAddrPort(conn.RemoteAddr().String())
+	server, errServer := netip.ParseAddrPort(conn.LocalAddr().String())
+	if errClient != nil || errServer != nil {
+		return 0, false
+	}
+	for _, name := range socketTables {
+		table, err := os.ReadFile(name)
+		if err != nil {
+			continue
+		}
+		if uid, known := ownerIn(table, client, server); known {
+			return uid, true
+		}
+	}
+	return 0, false
+}
+
+// ownerIn finds a socket in a table: the second column is its own address, the third that of the other end, and the
+// eighth its owner.
+func ownerIn(table []byte, own, other netip.AddrPort) (uid int, known bool) {
+	for line := range bytes.Lines(table) {
+		columns := strings.Fields(string(line))
+		if len(columns) < 8 || !slices.Contains(tableTexts(own), columns[1]) || !slices.Contains(tableTexts(other),
+			columns[2]) {
+			continue
+		}
+		uid, err := strconv.Atoi(columns[7])
+		return uid, err == nil
+	}
+	return 0, false
+}
+
+// tableTexts returns an IPv4 address as the tables have it, in hexadecimal digits. On machines with little-endian
+// numbers, the bytes of each group of four are reversed.
+func tableTexts(a netip.AddrPort) []string {
+	v4, v6 := a.Addr().Unmap().As4(), netip.AddrFrom16(netip.AddrFrom4(a.Addr().Unmap().As4()).As16()).As16()
+	var texts []string
+	for _, raw := range [][]byte{v4[:], v6[:]} {
+		reversed := slices.Clone(raw)
+		for group := range slices.Chunk(reversed, 4) {
+			slices.Reverse(group)
+		}
+		for _, b := range [][]byte{raw, reversed} {
+			texts = append(texts, fmt.Sprintf("%s:%04X", strings.ToUpper(hex.EncodeToString(b)), a.Port()))
+		}
+	}
+	return texts
 }

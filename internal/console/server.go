@@ -2,18 +2,27 @@ package console
 
 import (
 	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
+	"net/url"
 	"path"
+	"strconv"
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"github.com/bunsen-os/bunsen/internal/cli"
-
 	"github.com/bunsen-os/bunsen/internal/console/view"
+	"github.com/bunsen-os/bunsen/internal/inspect"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/inspect/history"
+	corev1 "k8s.io/api/core/v1"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 const (
@@ -61,6 +70,170 @@ type Server struct {
 
 func newServer(cluster string, origin Origin, a access) *Server {
 	return &Server{cluster: cluster, origin: origin, access: a, routes: pages(), files: staticFiles()}
+}
+
+// staticFiles reads the files that the program contains.
+func staticFiles() map[string]file {
+	types := map[string]string{
+		".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
+		".svg": "image/svg+xml",
+	}
+	files, from := map[string]file{}, view.Static()
+	names, err := fs.Glob(from, "*")
+	if err != nil {
+		panic(err) // The pattern is valid, so there is no error.
+	}
+	for _, name := range names {
+		content, err := fs.ReadFile(from, name)
+		if err != nil {
+			panic(fmt.Sprintf("embedded file %s: %v", name, err))
+		}
+		sum := sha256.Sum256(content)
+		mediaType := types[path.Ext(name)]
+		if mediaType == "" {
+			mediaType = "text/plain; charset=utf-8"
+		}
+		files[name] = file{content, mediaType, `"` + hex.EncodeToString(sum[:8]) + `"`}
+	}
+	return files
+}
+
+// pages returns the paths of all pages, with the function of each page.
+func pages() []route {
+	return append([]route{
+		{"/", overview},
+		{"/pool/{pool}", poolPage},
+	}, detailPages()...)
+}
+
+// poolPage makes the page of one pool: why the pool waits, its nodes, and its history.
+func poolPage(ctx context.Context, v Viewer, r *http.Request, now time.Time) (view.Page, error) {
+	name := r.PathValue("pool")
+	cluster, err := v.Cluster(ctx)
+	if err != nil {
+		return view.Page{}, err
+	}
+	f := fleet.New(cluster, now)
+	why, err := inspect.WhyPoolOf(f, name)
+	if err != nil {
+		return view.Page{}, cli.Invalid(err)
+	}
+	past, err := history.Of(f, name)
+	if err != nil {
+		return view.Page{}, cli.Invalid(err)
+	}
+	status := statusOf(ctx, v, f)
+	timeline := view.PoolTimeline(ctx, sessionOf(v), name, now)
+	p := view.PoolPage{Timeline: &timeline, Why: why, History: &past, Zones: zonesOf(cluster), Map: mapOptions(r)}
+	for i := range status.Nodes {
+		if status.Nodes[i].Pool == name {
+			p.Nodes = append(p.Nodes, status.Nodes[i])
+		}
+	}
+	return view.Page{
+		Frame:   view.Frame{Title: "Pool " + name, Command: fleet.ShellLine("bunsen", "why", "pool/"+name)},
+		Regions: p.Regions(now),
+	}, nil
+}
+
+// zonesOf returns the zone of each node that has one.
+func zonesOf(c fleet.Cluster) map[string]string {
+	zones := map[string]string{}
+	for i := range c.Nodes {
+		if zone := c.Nodes[i].Labels[corev1.LabelTopologyZone]; zone != "" {
+			zones[c.Nodes[i].Name] = zone
+		}
+	}
+	return zones
+}
+
+// mapOptions reads the query of a page. An invalid page number of the table means the first page.
+func mapOptions(r *http.Request) view.MapOptions {
+	q := r.URL.Query()
+	page, _ := strconv.Atoi(q.Get("page"))
+	o := view.MapOptions{By: q.Get("by"), Filter: q.Get("filter"), Page: min(max(page, 1), 1000)}
+	if len(o.Filter) > longestFilter {
+		o.Filter = o.Filter[:longestFilter]
+	}
+	return o
+}
+
+// overview makes the page of the whole cluster.
+func overview(ctx context.Context, v Viewer, _ *http.Request, now time.Time) (view.Page, error) {
+	cluster, err := v.Cluster(ctx)
+	if err != nil {
+		return view.Page{}, err
+	}
+	status := statusOf(ctx, v, fleet.New(cluster, now))
+	return view.Page{
+		Frame:   view.Frame{Title: "Overview", Here: "overview", Command: "bunsen status"},
+		Regions: view.Overview(status, now),
+	}, nil
+}
+
+// detailPages returns the pages about one node, one commit, a comparison and a search.
+func detailPages() []route {
+	return []route{
+		{"/node/{node}", nodePage},
+		{"/pool/{pool}/commit/{commit}", commitPage},
+		{"/pool/{pool}/timeline", timelinePage},
+		{"/compare", comparePage},
+		{"/search", searchPage},
+	}
+}
+
+func timelinePage(ctx context.Context, v Viewer, r *http.Request, now time.Time) (view.Page, error) {
+	pool := r.PathValue("pool")
+	p, err := view.Timeline(ctx, sessionOf(v), pool, now)
+	if err != nil {
+		return view.Page{}, found(err)
+	}
+	return view.Page{
+		Frame: view.Frame{Title: "Timeline of pool " + pool, Command: fleet.ShellLine("bunsen", "history",
+			"pool/"+pool)},
+		Regions: p.Regions(now),
+	}, nil
+}
+
+func searchPage(ctx context.Context, v Viewer, r *http.Request, now time.Time) (view.Page, error) {
+	p, err := sessionOf(v).Search(ctx, r.URL.Query().Get("q"), now)
+	if err != nil {
+		return view.Page{}, found(err)
+	}
+	return view.Page{Frame: view.Frame{Title: "Search", Here: "search"}, Regions: p.Regions()}, nil
+}
+
+func nodePage(ctx context.Context, v Viewer, r *http.Request, now time.Time) (view.Page, error) {
+	name := r.PathValue("node")
+	p, err := sessionOf(v).Node(ctx, name, now)
+	if err != nil {
+		return view.Page{}, found(err)
+	}
+	return view.Page{
+		Frame:   view.Frame{Title: "Node " + name, Command: fleet.ShellLine("bunsen", "why", "node/"+name)},
+		Regions: p.Regions(now),
+	}, nil
+}
+
+func comparePage(ctx context.Context, v Viewer, r *http.Request, now time.Time) (view.Page, error) {
+	q := r.URL.Query()
+	p, err := sessionOf(v).Compare(ctx, q.Get("from"), q.Get("to"), now)
+	if err != nil {
+		return view.Page{}, found(err)
+	}
+	return view.Page{Frame: view.Frame{Title: "Compare", Here: "compare"}, Regions: p.Regions()}, nil
+}
+
+func commitPage(ctx context.Context, v Viewer, r *http.Request, now time.Time) (view.Page, error) {
+	pool, commit := r.PathValue("pool"), r.PathValue("commit")
+	p, err := sessionOf(v).Commit(ctx, pool, commit, now)
+	if err != nil {
+		return view.Page{}, found(err)
+	}
+	return view.Page{
+		Frame:   view.Frame{Title: p.Title, Command: fleet.ShellLine("bunsen", "history", "pool/"+pool)},
+		Regions: p.Regions(),
+	}, nil
 }
 
 // ServeHTTP answers a request.
@@ -182,6 +355,15 @@ func (s *Server) servePage(w http.ResponseWriter, r *http.Request, v *visitor) {
 	s.write(w, http.StatusOK, d.page)
 }
 
+// streamPath returns the path of the stream of a page. The digest says from which regions the browser starts, and the
+// parameter made is the time at which the page was made.
+func streamPath(page, digest string, made time.Time) string {
+	return "/events?" + url.Values{
+		"page": {page}, "at": {digest},
+		"made": {strconv.FormatInt(made.Unix(), 10)},
+	}.Encode()
+}
+
 // errorPage returns a page that says why the requested page cannot be shown. errorPage names a missing right and the
 // role that grants the right.
 func (s *Server) errorPage(v *visitor, err error) (int, view.Page) {
@@ -218,4 +400,50 @@ func (s *Server) write(w http.ResponseWriter, status int, p view.Page) {
 	limitWrite(w)
 	w.WriteHeader(status)
 	_, _ = w.Write(b.Bytes()) // An error means that the browser has closed the connection.
+}
+
+// longestFilter is the maximum length of the filter of a map of nodes, in bytes.
+const longestFilter = 200
+
+// sessionOf returns the viewer with the cache of the user's reads. A viewer that is not a session of the console gets a
+// cache for one page only.
+func sessionOf(v Viewer) view.DetailSession {
+	if p, ok := v.(pinned); ok {
+		return view.DetailSession{Viewer: v, Cache: &p.details, Lines: p.lines}
+	}
+	return view.DetailSession{Viewer: v, Cache: &view.DetailCache{}}
+}
+
+// found returns the error of a page. For an object that does not exist, the error says that the input is invalid.
+func found(err error) error {
+	var none *view.NotFoundError
+	if errors.As(err, &none) {
+		return cli.Invalid(err)
+	}
+	return err
+}
+
+// file is a file below /static/.
+type file struct {
+	content   []byte
+	mediaType string
+	tag       string
+}
+
+// serveFile answers with a file. The browser stores the file, and asks each time whether the file has changed.
+func (s *Server) serveFile(w http.ResponseWriter, r *http.Request, name string) {
+	f, ok := s.files[name]
+	if !ok {
+		s.refuse(w, http.StatusNotFound, "there is no file with that path")
+		return
+	}
+	w.Header().Set("Cache-Control", "private, no-cache")
+	w.Header().Set("ETag", f.tag)
+	limitWrite(w)
+	if r.Header.Get("If-None-Match") == f.tag {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	w.Header().Set("Content-Type", f.mediaType)
+	_, _ = w.Write(f.content) // An error means that the browser has closed the connection.
 }

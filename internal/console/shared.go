@@ -1,6 +1,7 @@
 package console
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -14,13 +15,14 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"net/http"
+	"os"
 	"strings"
 	"time"
 
+	"github.com/bunsen-os/bunsen/internal/cli/kube"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
-
-	"github.com/bunsen-os/bunsen/internal/cli/kube"
 )
 
 // Sharing are the settings of a console for several users.
@@ -90,6 +92,41 @@ func Share(ctx context.Context, s Sharing) (*Shared, error) {
 		}
 	}
 	return out, nil
+}
+
+// newSSO reads the files of the settings. newSSO does not ask the provider, which may be down at this moment.
+func newSSO(settings OIDC, cookie string) (*sso, error) {
+	o := &sso{settings: settings, pending: &SessionStore[attempt]{Cookie: cookie, TLS: true, Most: mostPending}}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if settings.CAFile != "" {
+		ca, err := os.ReadFile(settings.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("reading --oidc-ca: %w", err)
+		}
+		if config.RootCAs = x509.NewCertPool(); !config.RootCAs.AppendCertsFromPEM(ca) {
+			return nil, fmt.Errorf("reading --oidc-ca: %s has no certificate (PEM)", settings.CAFile)
+		}
+	}
+	if settings.SecretFile != "" {
+		secret, err := os.ReadFile(settings.SecretFile)
+		if err != nil {
+			return nil, fmt.Errorf("reading --oidc-client-secret-file: %w", err)
+		}
+		o.secret = string(bytes.TrimSpace(secret))
+	}
+	o.client = &http.Client{
+		Timeout: checkTime,
+		Transport: careful{&http.Transport{
+			Proxy:           http.ProxyFromEnvironment,
+			TLSClientConfig: config, ForceAttemptHTTP2: true, DisableCompression: true,
+			MaxResponseHeaderBytes: 64 << 10,
+		}},
+		// A redirect could carry the code and the secret of the client to another host.
+		CheckRedirect: func(*http.Request, []*http.Request) error {
+			return errors.New("the provider redirects, which the console does not follow: correct --oidc-issuer")
+		},
+	}
+	return o, nil
 }
 
 func (s Sharing) check() error {

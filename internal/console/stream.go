@@ -13,8 +13,9 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/internal/console/view"
-
+	"github.com/bunsen-os/bunsen/internal/inspect"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 const (
@@ -31,15 +32,6 @@ const (
 	// regions of that answer.
 	startTime = time.Minute
 )
-
-// streamPath returns the path of the stream of a page. The digest says from which regions the browser starts, and the
-// parameter made is the time at which the page was made.
-func streamPath(page, digest string, made time.Time) string {
-	return "/events?" + url.Values{
-		"page": {page}, "at": {digest},
-		"made": {strconv.FormatInt(made.Unix(), 10)},
-	}.Encode()
-}
 
 // startOf returns the digest of the regions that the browser has. The digest is empty if these regions are unknown: the
 // browser repeats the path of a stream after hours, when the regions have changed several times.
@@ -227,4 +219,77 @@ func (st *stream) write(text string) error {
 	}
 	st.wrote = time.Now()
 	return nil
+}
+
+// route is the pattern of a path, such as `/pool/{pool}`, with the page for it.
+type route struct {
+	pattern string
+	page    pageFunc
+}
+
+// find returns the page for the path of a request, and sets the values of its pattern on the request. find returns nil
+// if there is none.
+func find(routes []route, r *http.Request) pageFunc {
+	for _, route := range routes {
+		if values, ok := match(route.pattern, r.URL.EscapedPath()); ok {
+			for name, value := range values {
+				r.SetPathValue(name, value)
+			}
+			return route.page
+		}
+	}
+	return nil
+}
+
+// match compares a path with a pattern, part by part. A value is one part of the path, and may contain an escaped
+// slash. A value is neither empty nor a path, and it has no control characters.
+func match(pattern, path string) (map[string]string, bool) {
+	want, got := strings.Split(pattern, "/"), strings.Split(path, "/")
+	if len(want) != len(got) {
+		return nil, false
+	}
+	values := map[string]string{}
+	for i, part := range want {
+		name, isValue := strings.CutPrefix(part, "{")
+		if !isValue {
+			if part != got[i] {
+				return nil, false
+			}
+			continue
+		}
+		value, err := url.PathUnescape(got[i])
+		if err != nil || value == "" || value == "." || value == ".." || strings.ContainsFunc(value, isControl) {
+			return nil, false
+		}
+		values[strings.TrimSuffix(name, "}")] = value
+	}
+	return values, true
+}
+
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }
+
+// Viewer reads the cluster with the rights of one signed-in user.
+type Viewer interface {
+	// Name returns the name of the user.
+	Name() string
+	// Cluster returns all objects that a status shows, from the viewer's own watches. The caller must not change the
+	// objects.
+	Cluster(ctx context.Context) (fleet.Cluster, error)
+	// Reader returns a client that reads from the API server with the viewer's own rights.
+	Reader() client.Reader
+}
+
+// pageFunc makes a page for a viewer and a request. pageFunc is called again after each change of the cluster, for the
+// page's stream.
+type pageFunc func(ctx context.Context, v Viewer, r *http.Request, now time.Time) (view.Page, error)
+
+// statusOf returns the status that `bunsen status` prints.
+func statusOf(ctx context.Context, v Viewer, f *fleet.Fleet) inspect.Status {
+	status := inspect.StatusOf(f)
+	if times, ok := v.(interface {
+		fillStatus(context.Context, *inspect.Status)
+	}); ok {
+		times.fillStatus(ctx, &status)
+	}
+	return status
 }

@@ -70,11 +70,6 @@ func newVisitor(name string, reader client.Reader, source FeedSource[fleet.Clust
 	}
 }
 
-// watch follows a cluster with the rights of a connection.
-func watch(rc *rest.Config, c client.Client) FeedSource[fleet.Cluster] {
-	return watchUntil(rc, c, func() {})
-}
-
 // watchUntil follows a cluster like watch, and calls a function when the API server no longer accepts the user.
 func watchUntil(rc *rest.Config, c client.Client, unauthorized func()) FeedSource[fleet.Cluster] {
 	return func(ctx context.Context, publish func(fleet.Cluster, error)) {

@@ -4,10 +4,10 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+	"strings"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 )
 
 // Compare returns every difference between two configs that affects a node. A file with the same bytes, mode and owner
@@ -180,4 +180,184 @@ func kernelType(c machineconfig.Config) string {
 		return "default"
 	}
 	return c.KernelType
+}
+
+// compareIgnition returns the differences of Ignition's settings in two configs, in lexical order. The version is not a
+// difference, because every config is read as the newest version.
+func compareIgnition(a, b ign.Ignition) (cs Changes) {
+	part := func(name string, same, had, has bool) {
+		for _, c := range compareOne(KindIgnition, same, had, has) {
+			c.Name = name
+			cs = append(cs, c)
+		}
+	}
+	part("config.merge", slices.EqualFunc(a.Config.Merge, b.Config.Merge, sameContents), len(a.Config.Merge) > 0,
+		len(b.Config.Merge) > 0)
+	part("config.replace", sameContents(a.Config.Replace, b.Config.Replace), !isZero(a.Config.Replace),
+		!isZero(b.Config.Replace))
+	part("proxy", sameProxy(a.Proxy, b.Proxy), !isZero(a.Proxy), !isZero(b.Proxy))
+	tlsA, tlsB := a.Security.TLS.CertificateAuthorities, b.Security.TLS.CertificateAuthorities
+	part("security.tls", slices.EqualFunc(tlsA, tlsB, sameContents), len(tlsA) > 0, len(tlsB) > 0)
+	part("timeouts", deepEqual(a.Timeouts, b.Timeouts), !isZero(a.Timeouts), !isZero(b.Timeouts))
+	return cs
+}
+
+// IgnitionParts returns the names of Ignition's settings in a config, in lexical order. Changes of KindIgnition have
+// the same names.
+func IgnitionParts(i ign.Ignition) (names []string) {
+	for _, c := range compareIgnition(ign.Ignition{}, i) {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// sameProxy compares proxies. The order of noProxy has no meaning.
+func sameProxy(a, b ign.Proxy) bool {
+	hosts := func(p ign.Proxy) []ign.NoProxyItem { return slices.Sorted(slices.Values(p.NoProxy)) }
+	return deepEqual(a.HTTPProxy, b.HTTPProxy) && deepEqual(a.HTTPSProxy, b.HTTPSProxy) &&
+		slices.Equal(hosts(a), hosts(b))
+}
+
+func isZero[T any](v T) bool { return reflect.ValueOf(v).IsZero() }
+
+// Running returns the parts of two configs that a running node applies: their flat forms without the units that mount
+// file systems of storage.filesystems. Only a first boot creates these file systems, and a node without them would not
+// boot with such a unit. These units do not change on a running node, so Running leaves them out of both configs.
+func Running(from, to machineconfig.Config) (a, b machineconfig.Config) {
+	a, b = machineconfig.Flattened(from), machineconfig.Flattened(to)
+	a.Ignition.Systemd.Units, b.Ignition.Systemd.Units = runningUnits(a.Ignition, b.Ignition)
+	return a, b
+}
+
+// runningUnits returns the units of two flat configs that running nodes apply.
+func runningUnits(a, b ign.Config) (from, to []ign.Unit) {
+	before, after := firstBootMounts(a), firstBootMounts(b)
+	from = slices.DeleteFunc(slices.Clone(a.Systemd.Units), func(u ign.Unit) bool {
+		return before[u.Name] || after[u.Name]
+	})
+	to = slices.DeleteFunc(slices.Clone(b.Systemd.Units), func(u ign.Unit) bool { return after[u.Name] })
+	return from, to
+}
+
+// firstBootMounts returns the names of units that mount or swap on a device of the config's storage.filesystems.
+func firstBootMounts(c ign.Config) map[string]bool {
+	if len(c.Storage.Filesystems) == 0 {
+		return nil
+	}
+	devices := byKey(c.Storage.Filesystems)
+	mounts := map[string]bool{}
+	for _, u := range c.Systemd.Units {
+		isMount := strings.HasSuffix(u.Name, ".mount") || strings.HasSuffix(u.Name, ".swap")
+		if !isMount || u.Contents == nil {
+			continue
+		}
+		for line := range strings.Lines(*u.Contents) {
+			key, value, _ := strings.Cut(line, "=")
+			if _, made := devices[strings.TrimSpace(value)]; made && strings.TrimSpace(key) == "What" {
+				mounts[u.Name] = true
+			}
+		}
+	}
+	return mounts
+}
+
+// unitChanges returns the differences of units. For a unit that reaches running nodes, unitChanges compares the results
+// of Running.
+func unitChanges(a, b ign.Config) Changes {
+	all, live := compareLists(KindUnit, a.Systemd.Units, b.Systemd.Units, deepEqual[ign.Unit]), liveUnits(a, b)
+	for _, c := range live {
+		all = slices.DeleteFunc(all, func(o Change) bool { return o.Name == c.Name })
+	}
+	all = append(all, live...)
+	slices.SortFunc(all, func(x, y Change) int { return strings.Compare(x.Name, y.Name) })
+	return all
+}
+
+// liveUnits returns the differences of units that reach running nodes.
+func liveUnits(a, b ign.Config) Changes {
+	from, to := runningUnits(a, b)
+	return compareLists(KindUnit, from, to, deepEqual[ign.Unit])
+}
+
+// NewNodesOnlyPrefix is the beginning of Why in every refusal of NewNodesOnly. A program that prints the prefix once
+// for all refusals removes it.
+const NewNodesOnlyPrefix = "existing nodes will not get this: "
+
+// Reasons why existing nodes do not get a change.
+const (
+	reasonAdded = NewNodesOnlyPrefix + "it is set up on first boot only; replace the nodes with new ones where you " +
+		"need it"
+	reasonDownloads = NewNodesOnlyPrefix + "their first boot is over; for their own downloads they use it from now on"
+	reasonRemoved   = NewNodesOnlyPrefix + "what their first boot set up stays; replace the nodes with new ones to " +
+		"remove it"
+)
+
+// NewNodesOnly returns the differences that only a first boot applies: disks, filesystems, raid, encrypted volumes, the
+// units that mount these file systems, Ignition's own kernelArguments and settings (proxies, timeouts), and how
+// accounts are created. Differences that only new nodes get block no update (except with Overrides.OpenShift) and need
+// no action.
+func NewNodesOnly(from, to machineconfig.Config) (all []Refusal) {
+	from, to = machineconfig.Flattened(from), machineconfig.Flattened(to)
+	a, b := from.Ignition, to.Ignition
+	all = firstBoot(all, "storage.disks ", compareLists(KindStorage, a.Storage.Disks, b.Storage.Disks,
+		deepEqual[ign.Disk]))
+	all = firstBoot(all, "storage.filesystems ", compareLists(KindStorage, a.Storage.Filesystems, b.Storage.Filesystems,
+		deepEqual[ign.Filesystem]))
+	all = firstBoot(all, "storage.raid ", compareLists(KindStorage, a.Storage.Raid, b.Storage.Raid,
+		deepEqual[ign.Raid]))
+	all = firstBoot(all, "storage.luks ", compareLists(KindStorage, a.Storage.Luks, b.Storage.Luks,
+		deepEqual[ign.Luks]))
+	live := liveUnits(a, b)
+	all = firstBoot(all, "systemd.units ", slices.DeleteFunc(unitChanges(a, b), func(c Change) bool {
+		return slices.Contains(live, c)
+	}))
+	all = append(all, createdDifferently("passwd.users ", a.Passwd.Users, b.Passwd.Users, userCreation)...)
+	all = append(all, createdDifferently("passwd.groups ", a.Passwd.Groups, b.Passwd.Groups, groupCreation)...)
+	if !sameFirstBootKargs(a.KernelArguments, b.KernelArguments) {
+		all = append(all, Refusal{Field: "kernelArguments (of Ignition)", Why: reasonAdded +
+			", or use the MachineConfig's own kernelArguments"})
+	}
+	all = firstBoot(all, "ignition ", compareIgnition(a.Ignition, b.Ignition))
+	for i, r := range all {
+		if r.Field == "ignition security.tls" || r.Field == "ignition proxy" {
+			all[i].Why = reasonDownloads
+		}
+	}
+	return all
+}
+
+func firstBoot(all []Refusal, section string, changes Changes) []Refusal {
+	for _, c := range changes {
+		why := reasonAdded
+		if c.Verb == Removed {
+			why = reasonRemoved
+		}
+		all = append(all, Refusal{Field: section + c.Name, Why: why})
+	}
+	return all
+}
+
+// creation has the settings that apply only when an account is created.
+type creation struct{ system, noCreateHome, noLogInit, noUserGroup bool }
+
+func userCreation(u ign.PasswdUser) creation {
+	return creation{isTrue(u.System), isTrue(u.NoCreateHome), isTrue(u.NoLogInit), isTrue(u.NoUserGroup)}
+}
+
+func groupCreation(g ign.PasswdGroup) creation { return creation{system: isTrue(g.System)} }
+
+func isTrue(b *bool) bool { return b != nil && *b }
+
+// createdDifferently returns the accounts in both configs that new nodes create with different settings.
+func createdDifferently[T interface{ Key() string }](section string, from, to []T,
+	of func(T) creation,
+) (all []Refusal) {
+	before := byKey(from)
+	for _, x := range to {
+		if old, had := before[x.Key()]; had && of(old) != of(x) {
+			all = append(all, Refusal{Field: section + x.Key(), Why: NewNodesOnlyPrefix + "how the account is " +
+				"created (system, noCreateHome, noLogInit, noUserGroup) counts on first boot only"})
+		}
+	}
+	return all
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/nodepath"
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 )
 
 // Decide returns what a node does to change from one config to another under a policy. The function Refuse decides
@@ -47,6 +48,35 @@ func Decide(from, to machineconfig.Config, p Policy) Decision {
 		d.Disruption = max(d.Disruption, Drain)
 	}
 	return d
+}
+
+// isForNewNodes reports whether no part of a change reaches running nodes.
+func isForNewNodes(c Change, from, to machineconfig.Config) bool {
+	a, b := from.Ignition, to.Ignition
+	switch c.Kind {
+	case KindStorage, KindFirstBootKargs, KindIgnition:
+		return true
+	case KindUnit:
+		return !slices.Contains(liveUnits(a, b), c)
+	case KindUser:
+		return c.Verb == Changed && sameLiveUser(byKey(a.Passwd.Users)[c.Name], byKey(b.Passwd.Users)[c.Name])
+	case KindGroup:
+		return c.Verb == Changed && sameLiveGroup(byKey(a.Passwd.Groups)[c.Name], byKey(b.Passwd.Groups)[c.Name])
+	}
+	return false
+}
+
+// sameLiveUser compares the settings of a user that running nodes apply.
+func sameLiveUser(a, b ign.PasswdUser) bool {
+	for _, u := range []*ign.PasswdUser{&a, &b} {
+		u.System, u.NoCreateHome, u.NoLogInit, u.NoUserGroup = nil, nil, nil, nil
+	}
+	return sameUser(a, b)
+}
+
+func sameLiveGroup(a, b ign.PasswdGroup) bool {
+	a.System, b.System = nil, nil
+	return sameGroup(a, b)
 }
 
 // Rebooting returns the decision with a drain and a reboot instead of its actions. Rebooting is for nodes that must

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"strconv"
 	"strings"
-
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/nodepath"
 	"github.com/bunsen-os/bunsen/internal/distribution"
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 )
 
 // accountName matches the names that useradd accepts by default.
@@ -30,6 +30,172 @@ func Invalid(c machineconfig.Config) []Refusal {
 	all = append(all, removedOwners(flat.Ignition)...)
 	all = append(all, invalidOwners(flat.Ignition)...)
 	return append(all, nestedOwners(flat.Ignition)...)
+}
+
+// removedOwners refuses paths whose owner the config removes.
+func removedOwners(c ign.Config) (all []Refusal) {
+	users, groups := map[string]bool{}, map[string]bool{}
+	for _, u := range c.Passwd.Users {
+		users[u.Name] = !exists(u.ShouldExist)
+	}
+	for _, g := range c.Passwd.Groups {
+		groups[g.Name] = !exists(g.ShouldExist)
+	}
+	check := func(kind ChangeKind, list string, n ign.Node) {
+		field := "storage." + list + " " + n.Path
+		if name := ownerName(n.User.ID, n.User.Name); users[name] {
+			all = append(all,
+				Refusal{Field: field, Why: fmt.Sprintf("the config removes user %q, its owner: keep the user, or set "+
+					"another owner", name), Kind: kind, Name: n.Path})
+		}
+		if name := ownerName(n.Group.ID, n.Group.Name); groups[name] {
+			all = append(all,
+				Refusal{Field: field, Why: fmt.Sprintf("the config removes group %q, its owner: keep the group, or "+
+					"set another one", name), Kind: kind, Name: n.Path})
+		}
+	}
+	for _, d := range c.Storage.Directories {
+		check(KindDirectory, "directories", d.Node)
+	}
+	for _, f := range c.Storage.Files {
+		check(KindFile, "files", f.Node)
+	}
+	for _, l := range c.Storage.Links {
+		if !isHard(l) {
+			check(KindLink, "links", l.Node)
+		}
+	}
+	return all
+}
+
+// nestedOwners refuses a directory of one user below a directory of another user, because the other user could replace
+// the directory. nestedOwners compares two owners if the config gives both by number or both by name, or gives the
+// number of a name.
+func nestedOwners(c ign.Config) (all []Refusal) {
+	numbers := map[string]string{}
+	for _, u := range c.Passwd.Users {
+		if exists(u.ShouldExist) && u.UID != nil {
+			numbers[u.Name] = strconv.Itoa(*u.UID)
+		}
+	}
+	owners := map[string]dirOwner{}
+	for _, d := range c.Storage.Directories {
+		if o := ownerOf(d.User, numbers); o != (dirOwner{}) {
+			owners[path.Clean(d.Path)] = o
+		}
+	}
+	for _, d := range c.Storage.Directories {
+		at := path.Clean(d.Path)
+		own, owned := owners[at]
+		for above := path.Dir(at); owned && above != "/" && above != "."; above = path.Dir(above) {
+			other, ok := owners[above]
+			if ok && own != other && own.byName == other.byName {
+				all = append(all, managedPath{path: at, kind: pathDir, of: KindDirectory, name: d.Path}.refuse(
+					fmt.Sprintf(
+						"user %s owns this directory, and user %[3]s owns %[2]s above it and could replace it: give "+
+							"one of the two directories to root, or both to one user", own.user, above, other.user)))
+				break
+			}
+		}
+	}
+	return all
+}
+
+// ownerOf returns the owner in a config; zero for root and for no owner. The parameter numbers has the uids of the
+// config's users.
+func ownerOf(u ign.NodeUser, numbers map[string]string) dirOwner {
+	switch {
+	case u.ID != nil && *u.ID != 0:
+		return dirOwner{user: strconv.Itoa(*u.ID)}
+	case u.ID != nil || u.Name == nil || *u.Name == "" || *u.Name == "root":
+		return dirOwner{}
+	}
+	if number, known := numbers[*u.Name]; known {
+		return dirOwner{user: number}
+	}
+	return dirOwner{user: *u.Name, byName: true}
+}
+
+// invalidOwners refuses paths with an owner that cannot exist.
+func invalidOwners(c ign.Config) (all []Refusal) {
+	check := func(kind ChangeKind, list string, n ign.Node) {
+		field := "storage." + list + " " + n.Path
+		all = append(all, invalidID(field, kind, n.Path, "user.id", n.User.ID)...)
+		all = append(all, invalidID(field, kind, n.Path, "group.id", n.Group.ID)...)
+	}
+	for _, d := range c.Storage.Directories {
+		check(KindDirectory, "directories", d.Node)
+	}
+	for _, f := range c.Storage.Files {
+		check(KindFile, "files", f.Node)
+	}
+	for _, l := range c.Storage.Links {
+		check(KindLink, "links", l.Node)
+	}
+	return all
+}
+
+// invalidAccounts refuses users and groups that cannot exist on any machine.
+func invalidAccounts(p ign.Passwd) (all []Refusal) {
+	removed := map[string]bool{}
+	for _, g := range p.Groups {
+		field := "passwd.groups " + g.Name
+		removed[g.Name] = !exists(g.ShouldExist)
+		all = append(all, invalidID(field, KindGroup, g.Name, "gid", g.Gid)...)
+		switch {
+		case !ValidAccount(g.Name):
+			all = append(all, Refusal{
+				Field: field, Why: fmt.Sprintf(invalidNameText, "group"), Kind: KindGroup,
+				Name: g.Name,
+			})
+		case removed[g.Name] && g.Name == "root":
+			all = append(all, Refusal{
+				Field: field, Why: "a node cannot run without this group: remove shouldExist",
+				Kind: KindGroup, Name: g.Name,
+			})
+		}
+	}
+	for _, u := range p.Users {
+		all = append(all, invalidID("passwd.users "+u.Name, KindUser, u.Name, "uid", u.UID)...)
+		for _, r := range invalidUser(u, removed) {
+			r.Kind, r.Name = KindUser, u.Name
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// invalidUser refuses the parts of a user that cannot exist on any machine.
+func invalidUser(u ign.PasswdUser, removedGroups map[string]bool) (all []Refusal) {
+	field := "passwd.users " + u.Name
+	switch {
+	case !ValidAccount(u.Name):
+		return []Refusal{{Field: field, Why: fmt.Sprintf(invalidNameText, "user")}}
+	case !exists(u.ShouldExist) && u.Name == "root":
+		return []Refusal{{Field: field, Why: "a node cannot run without root: remove shouldExist"}}
+	case !exists(u.ShouldExist):
+		return nil
+	}
+	if home := deref(u.HomeDir); home != "" && (!path.IsAbs(home) || path.Clean(home) != home) {
+		all = append(all, Refusal{Field: field + " homeDir", Why: "it is not an absolute, clean path: write one " +
+			"like /home/" + u.Name})
+	}
+	for _, f := range []struct {
+		name  string
+		value *string
+	}{{"gecos", u.Gecos}, {"homeDir", u.HomeDir}, {"shell", u.Shell}, {"passwordHash", u.PasswordHash}} {
+		if strings.ContainsAny(deref(f.value), ":\n\r\x00") {
+			all = append(all, Refusal{Field: field + " " + f.name, Why: "it contains a colon or a line break, which " +
+				"/etc/passwd cannot hold: remove it"})
+		}
+	}
+	for _, g := range groupsOf(u) {
+		if removedGroups[g] {
+			all = append(all, Refusal{Field: field, Why: fmt.Sprintf("the config removes group %q, of which the user "+
+				"is a member: keep the group, or remove it from the user's groups", g)})
+		}
+	}
+	return all
 }
 
 // managedPath is a path of a running node that a config sets.
@@ -241,4 +407,10 @@ func ResolveLinks(links map[string]string, p string) string {
 		p = path.Join(to, strings.TrimPrefix(p, link))
 	}
 	return p
+}
+
+// dirOwner is a user other than root who owns a directory: a number, or a name if only the node knows the number.
+type dirOwner struct {
+	user   string
+	byName bool
 }

@@ -2,6 +2,8 @@ package download
 
 import (
 	"context"
+	"crypto/sha256"
+	"crypto/sha512"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -15,10 +17,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	"golang.org/x/net/http/httpproxy"
-
-	"github.com/bunsen-os/bunsen/api/machineconfig"
 )
 
 // The limits of a download onto a node.
@@ -203,6 +204,19 @@ func (c *Client) Get(ctx context.Context, address string,
 		return head, b, nil
 	}
 	return head, newChecked(b, answer, c.options.Failures), nil
+}
+
+// newChecked returns the body of an answer that one of several places sends.
+func newChecked(body io.ReadCloser, a RegistryAnswer, failures *PlaceFailures) *checked {
+	c := &checked{ReadCloser: body, from: a.From, failures: failures}
+	if a.Status == http.StatusOK {
+		c.digest = a.Layer.Digest
+		c.sum = sha256.New()
+		if strings.HasPrefix(c.digest, "sha512:") {
+			c.sum = sha512.New()
+		}
+	}
+	return c
 }
 
 // places returns at how many places an address is.

@@ -5,20 +5,20 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/review"
 	"github.com/bunsen-os/bunsen/internal/secretmask"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Rendering has the rendered configs of one commit. A Rendering is shared: do not change it.
@@ -92,6 +92,42 @@ func (r *Repository) render(ctx context.Context, tree source.Tree) (Rendering, e
 		out.Warnings = append(out.Warnings, e.String())
 	}
 	return out, nil
+}
+
+// largeFiles returns a function that finds a file of the content store that a config of a commit names. It merges the
+// configs of single nodes only if no config of a pool names the file.
+func largeFiles(res transpile.Result, pools []review.PoolRendering) func(hash string) (machineconfig.LargeFile, bool) {
+	ofPools := map[string]machineconfig.LargeFile{}
+	for _, f := range transpile.Contents(res.Fragments) {
+		ofPools[f.Hash] = f
+	}
+	for _, p := range pools {
+		for _, f := range p.Rendered.Contents {
+			ofPools[f.Hash] = f
+		}
+	}
+	ofNodes := sync.OnceValue(func() map[string]machineconfig.LargeFile {
+		all := map[string]machineconfig.LargeFile{}
+		for _, p := range pools {
+			for node := range p.Rendered.Nodes.Nodes {
+				own, err := p.Rendered.Node(node)
+				if err != nil {
+					continue // This line is unreachable, because the config was merged for its name before.
+				}
+				for _, f := range own.Contents {
+					all[f.Hash] = f
+				}
+			}
+		}
+		return all
+	})
+	return func(hash string) (machineconfig.LargeFile, bool) {
+		if f, ok := ofPools[hash]; ok {
+			return f, true
+		}
+		f, ok := ofNodes()[hash]
+		return f, ok
+	}
 }
 
 // problemsOf lists the errors of a tree and of its pools.

@@ -1,17 +1,21 @@
 package fromgit
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/review"
 	"github.com/bunsen-os/bunsen/reconcile/render"
@@ -168,6 +172,34 @@ func (r *Repository) connect() (remote Remote, trust string, err error) {
 	return remote, a.Trust, nil
 }
 
+// credentials reads a folder of credentials, such as a mounted Secret or systemd's $CREDENTIALS_DIRECTORY. credentials
+// returns nil if dir is empty.
+func credentials(dir string) (map[string][]byte, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	found, err := keyFiles(dir)
+	if err != nil {
+		return nil, fmt.Errorf("reading the folder of credentials: %w", err)
+	}
+	out := map[string][]byte{}
+	for name, data := range found {
+		isWord, ok := secretKeys[name]
+		if !ok {
+			continue
+		}
+		if isWord {
+			data = bytes.TrimRight(data, "\r\n")
+		}
+		out[name] = data
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("the folder of credentials %s has none of the files username, password, bearerToken, "+
+			"ca.crt (https), identity, known_hosts (ssh)", dir)
+	}
+	return out, nil
+}
+
 // withCredentials adds the folder that contains the keys to errors about a Secret.
 func (r *Repository) withCredentials(err error) error {
 	f := fault.Of(err, "")
@@ -190,4 +222,132 @@ func (r *Repository) pick(ctx context.Context, from Remote) (source.Picked, erro
 		return source.Picked{}, r.withCredentials(err)
 	}
 	return r.ref.pick(refs)
+}
+
+// LargeFile returns the file of the content store with a hash, if the applied commit or the one before names it.
+// Machines that got a config of the commit before may still request its files.
+func (r *Repository) LargeFile(hash string) (machineconfig.LargeFile, bool) {
+	for _, rendering := range []*Rendering{r.applied.Load(), r.before.Load()} {
+		if rendering == nil {
+			continue
+		}
+		if f, ok := rendering.largeFile(hash); ok {
+			return f, true
+		}
+	}
+	return machineconfig.LargeFile{}, false
+}
+
+// NodeConfig returns a rendered config of single nodes of the applied commit, as JSON.
+func (r *Repository) NodeConfig(name string) ([]byte, error) {
+	applied := r.applied.Load()
+	if applied == nil {
+		return nil, fmt.Errorf("reading config %s: no commit is applied yet", name)
+	}
+	p, ok := applied.own[v1alpha1.RenderedPool(name)]
+	node, own := p.Rendered.NodeOf(name)
+	if !ok || !own {
+		return nil, fmt.Errorf("reading config %s: the applied commit %s has no such config", name,
+			applied.Commit.Revision)
+	}
+	rendered, err := p.Rendered.Node(node)
+	if err != nil {
+		return nil, err
+	}
+	p.Rendered = rendered
+	return json.Marshal(r.object(p, applied.Commit))
+}
+
+// secretKeys are the keys of a GitSource's Secret; each key is also the name of a file in the folder of credentials. If
+// the value is true, the content is one word, and the reader removes a line break at its end.
+var secretKeys = map[string]bool{
+	"username": true, "password": true, "bearerToken": true, "ca.crt": false, "identity": false, "known_hosts": false,
+	"hosts": false,
+}
+
+// keyFiles returns the content of a file, or of the files of a folder, by name.
+func keyFiles(path string) (map[string][]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	names := []string{path}
+	if info.IsDir() {
+		entries, err := os.ReadDir(path)
+		if err != nil {
+			return nil, err
+		}
+		names = nil
+		for _, e := range entries {
+			if !strings.HasPrefix(e.Name(), ".") { // Names that begin with .. are internal folders of a mounted Secret.
+				names = append(names, filepath.Join(path, e.Name()))
+			}
+		}
+	}
+	out := map[string][]byte{}
+	for _, name := range names {
+		if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+			continue
+		}
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		out[filepath.Base(name)] = data
+	}
+	return out, nil
+}
+
+var fullHash = regexp.MustCompile(`^[0-9a-f]{40}$`)
+
+// Ref is the ref to follow: one text instead of a GitSource's five fields. The zero value is the remote's default
+// branch.
+type Ref struct {
+	want v1alpha1.GitRef
+	// name is the name of a branch or a tag.
+	name string
+}
+
+// ParseRef reads a ref: a branch or a tag by its name, `main` or `v1.4.2`; `semver:~1.4`, the highest tag of a range;
+// `refs/…`, a full name; a commit's full hash. Empty is the remote's default branch.
+func ParseRef(text string) (Ref, error) {
+	versions, isRange := strings.CutPrefix(text, "semver:")
+	switch {
+	case text == "":
+		return Ref{}, nil
+	case isRange:
+		return Ref{want: v1alpha1.GitRef{SemVer: versions}}, nil
+	case strings.HasPrefix(text, "refs/"):
+		return Ref{want: v1alpha1.GitRef{Name: text}}, nil
+	case fullHash.MatchString(text):
+		return Ref{want: v1alpha1.GitRef{Commit: text}}, nil
+	case strings.ContainsAny(text, " :~^?*[\\"): // git allows none of these characters in a name.
+		return Ref{}, fmt.Errorf("ref %q is not the name of a branch or tag: write main, v1.4.2, semver:~1.4, "+
+			"refs/…, or a commit's 40 digits", text)
+	}
+	return Ref{name: text}, nil
+}
+
+// pick finds the commit among a remote's refs. Errors are those of source.Pick.
+func (r Ref) pick(refs []source.Ref) (source.Picked, error) {
+	if r.name == "" {
+		return source.Pick(refs, r.want)
+	}
+	branch, noBranch := source.Pick(refs, v1alpha1.GitRef{Branch: r.name})
+	tag, noTag := source.Pick(refs, v1alpha1.GitRef{Tag: r.name})
+	var err error
+	switch {
+	case noBranch == nil && noTag == nil && branch.Hash != tag.Hash:
+		err = fmt.Errorf("%q is a branch and a tag at different commits: write refs/heads/%[1]s or refs/tags/%[1]s",
+			r.name)
+	case noBranch == nil:
+		return branch, nil
+	case noTag == nil:
+		return tag, nil
+	case len(refs) == 0:
+		err = errors.New("the repository is empty: push a commit")
+	default:
+		err = fmt.Errorf("no branch or tag %q; the repository has: %s", r.name, source.RefsText(refs))
+	}
+	return source.Picked{}, fault.NewStalled(v1alpha1.ReasonRefNotFound, err)
 }

@@ -3,15 +3,11 @@ package inspect
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/bunsen-os/bunsen/api/safetext"
@@ -52,6 +48,26 @@ func verdictActions(f *fleet.Fleet, v *fleet.Pool) []string {
 		return append(out, retry)
 	}
 	return append(append(undo(f, v, config), out...), fleet.Alternative(causeGone(names), retry))
+}
+
+// undoSecrets are the commands that correct the secrets that changed before a rollout failed.
+func undoSecrets(f *fleet.Fleet, v *fleet.Pool) []string {
+	var out []string
+	for _, c := range fleet.SecretsChangedIn(f, v.Decision.Record.Config, fleet.EarlierRollout(v),
+		v.Decision.Record.Began.Time) {
+		kind, name, _ := strings.Cut(c.Object, ":")
+		if c.Manager != "" { // Any program may choose any name.
+			c.Manager = fleet.ShellWord(safetext.OneLine(c.Manager))
+		}
+		change := strings.TrimPrefix(fleet.ChangeText(c), fleet.ObjectText(c.Object)+" ")
+		out = append(out, fmt.Sprintf("kubectl -n %s edit %s %s   # it %s", v1alpha1.SecretsNamespace,
+			fleet.ShellWord(kind), fleet.ShellWord(name), change))
+	}
+	if len(out) == 0 {
+		out = append(out, "kubectl -n "+v1alpha1.SecretsNamespace+" get secrets,configmaps   # correct the values "+
+			"that changed")
+	}
+	return out
 }
 
 // ownTarget is the config that a node gets from the recorded rollout of its pool, which may be the node's own.
@@ -435,57 +451,4 @@ func editPolicy(f *fleet.Fleet, name string) string {
 		}
 	}
 	return "kubectl edit rolloutpolicy " + name
-}
-
-// label returns the command that labels the first of the given nodes so that a selector selects the node. label returns
-// "" if no label can make the selector select the node.
-func label(s labels.Selector, rows []fleet.NodeRow) string {
-	requirements, _ := s.Requirements()
-	var pairs []string
-	for _, r := range requirements {
-		values := r.Values().List()
-		if r.Operator() != selection.Equals && r.Operator() != selection.DoubleEquals && r.Operator() != selection.In ||
-			len(values) == 0 {
-			return ""
-		}
-		pairs = append(pairs, r.Key()+"="+values[0])
-	}
-	if len(pairs) == 0 || len(rows) == 0 {
-		return ""
-	}
-	return "kubectl label node " + rows[0].Name + " " + strings.Join(pairs, " ")
-}
-
-// conflictActions are the commands that remove a node from one of the custom pools that select it. The labels of master
-// and worker stay, because they do not conflict with a custom pool.
-func conflictActions(f *fleet.Fleet, node string) []string {
-	n := fleet.Node(f, node)
-	if n == nil {
-		return nil
-	}
-	byPool := map[string]string{}
-	for i := range f.Pools {
-		p := &f.Pools[i]
-		s, err := metav1.LabelSelectorAsSelector(p.Spec.NodeSelector)
-		if err != nil || s.Empty() || !s.Matches(labels.Set(n.Labels)) || p.Name == "master" || p.Name == "worker" {
-			continue
-		}
-		var keys []string
-		for key := range p.Spec.NodeSelector.MatchLabels {
-			keys = append(keys, key+"-")
-		}
-		slices.Sort(keys)
-		if len(keys) > 0 {
-			byPool[p.Name] = fmt.Sprintf("kubectl label node %s %s   # takes it out of pool %s", node, keys[0], p.Name)
-		}
-	}
-	var out []string
-	for _, pool := range slices.Sorted(maps.Keys(byPool)) {
-		do := byPool[pool]
-		if len(out) > 0 { // After all of them, the node would be in no pool.
-			do = fleet.Alternative("it is to leave pool "+pool+" instead", do)
-		}
-		out = append(out, do)
-	}
-	return append(out, "kubectl get node "+node+" --show-labels")
 }

@@ -2,12 +2,18 @@ package inspect
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/reconcile/drain"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 // Outcome is the state of a pool, node or source, as one word.
@@ -52,4 +58,373 @@ func (a Answer) When(now time.Time) string {
 		return ""
 	}
 	return "; until " + fleet.Moment(*a.Until, nil, now)
+}
+
+// revertedAnswer is the answer for a node whose failure caused its pool's revert.
+func revertedAnswer(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow) (Answer, bool) {
+	why := fleet.RevertFailures(v)[row.Name]
+	return Answer{
+		Outcome: Degraded, Cause: poolstate.CauseReverted, Reason: "it " + why,
+		Do: verdictActions(f, v),
+	}, why != ""
+}
+
+// NodeReason returns all reasons why a node is not done, worst first. There is at least one answer, which may say that
+// the node is done.
+func NodeReason(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, drift []DriftRow) []Answer {
+	if v == nil {
+		return []Answer{unassignedAnswer(f, row)}
+	}
+	out := livenessAnswers(f, v, row)
+	if a, wrong := nodeAnswer(f, v, row, len(drift) > 0); wrong {
+		out = append(out, a)
+	}
+	if len(drift) > 0 {
+		out = append(out, driftAnswer(drift))
+	}
+	out = WorstFirst(append(out, otherNodeAnswers(f, row)...))
+	if len(out) == 0 || out[0].Outcome == Fine && out[0].Cause != poolstate.CauseCordoned {
+		fine := Answer{Outcome: Fine, Reason: "it runs " + row.Current + ", which pool " + row.Pool + " should run"}
+		if v.Facts.Target == "" {
+			fine = Answer{
+				Outcome: Progressing, Reason: "nothing is rendered for pool " + row.Pool + " yet",
+				Do: []string{"bunsen why pool/" + row.Pool},
+			}
+		} else if v.Decision.Target != v.Facts.Target {
+			fine.Reason = "it runs " + row.Current + ", to which pool " + row.Pool + " went back"
+			if a, guilty := revertedAnswer(f, v, row); guilty {
+				fine = a
+			}
+		}
+		out = append([]Answer{fine}, out...)
+	}
+	return out
+}
+
+// livenessAnswers are the answers for a node whose daemon, kubelet or controller does not report.
+func livenessAnswers(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow) []Answer {
+	out := append(Controllers(f, f.Sources), noSourceAnswers(f)...)
+	for _, u := range v.Unhealthy {
+		if u.Name != row.Name {
+			continue
+		}
+		a := Answer{Outcome: unhealthyOutcome(u.Cause), Cause: u.Cause}
+		switch u.Cause {
+		case fleet.CauseSilent:
+			a.Reason = fleet.SilentText + v.Since(*row.AsOf) + ", so its state is not known"
+			a.Do = daemonCommands(row.Name)
+		case fleet.CauseNoDaemon:
+			a.Reason = "no machine-config-daemon has reported from it, so its config is not known"
+			a.Do = daemonCommands(row.Name)
+			if u.MayRecover {
+				a.Outcome = Progressing
+			}
+		default:
+			continue // The rollout's answer already names this node.
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+// unassignedAnswer is the answer for a node that no pool selects, or that several custom pools select.
+func unassignedAnswer(f *fleet.Fleet, row fleet.NodeRow) Answer {
+	if row.Cause == fleet.CauseConflict {
+		return Answer{
+			Outcome: Blocked, Cause: fleet.CauseConflict, Reason: row.Reason,
+			Do: conflictActions(f, row.Name),
+		}
+	}
+	return Answer{
+		Outcome: Fine, Cause: fleet.CauseNoPool, Reason: row.Reason,
+		Do: []string{
+			"kubectl get mcp -o custom-columns=NAME:.metadata.name,SELECTOR:.spec.nodeSelector",
+			"kubectl get node " + row.Name + " --show-labels",
+		},
+	}
+}
+
+// conflictActions are the commands that remove a node from one of the custom pools that select it. The labels of master
+// and worker stay, because they do not conflict with a custom pool.
+func conflictActions(f *fleet.Fleet, node string) []string {
+	n := fleet.Node(f, node)
+	if n == nil {
+		return nil
+	}
+	byPool := map[string]string{}
+	for i := range f.Pools {
+		p := &f.Pools[i]
+		s, err := metav1.LabelSelectorAsSelector(p.Spec.NodeSelector)
+		if err != nil || s.Empty() || !s.Matches(labels.Set(n.Labels)) || p.Name == "master" || p.Name == "worker" {
+			continue
+		}
+		var keys []string
+		for key := range p.Spec.NodeSelector.MatchLabels {
+			keys = append(keys, key+"-")
+		}
+		slices.Sort(keys)
+		if len(keys) > 0 {
+			byPool[p.Name] = fmt.Sprintf("kubectl label node %s %s   # takes it out of pool %s", node, keys[0], p.Name)
+		}
+	}
+	var out []string
+	for _, pool := range slices.Sorted(maps.Keys(byPool)) {
+		do := byPool[pool]
+		if len(out) > 0 { // After all of them, the node would be in no pool.
+			do = fleet.Alternative("it is to leave pool "+pool+" instead", do)
+		}
+		out = append(out, do)
+	}
+	return append(out, "kubectl get node "+node+" --show-labels")
+}
+
+// nodeAnswer is the answer from the rollout or from the node's own report; false if there is none.
+func nodeAnswer(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, hasDrift bool) (Answer, bool) {
+	a := Answer{Outcome: Progressing, Cause: row.Cause, Reason: row.Reason}
+	_, behind := v.Waits[row.Name]
+	switch row.Cause {
+	case "", fleet.CauseNoDaemon, fleet.CauseSilent: // livenessAnswers has this reason.
+		return a, false
+	case poolstate.CauseFailed:
+		line, _, _ := strings.Cut(strings.TrimSpace(row.Reason), "\n")
+		a.Outcome, a.Reason = Degraded, "its daemon reports: "+cmp.Or(line, "no reason")
+		if row.Current != row.Desired {
+			a.Reason = "it " + FailureText(row)
+		}
+		if !hasDrift || row.Current != row.Desired { // The answer for drift has its own commands.
+			a.Do = nodeActions(f, v, row)
+		}
+	case poolstate.CauseUpdating, poolstate.CauseNotReady:
+		return updatingAnswer(f, v, row)
+	case poolstate.CauseNext, poolstate.CauseLabels, poolstate.CauseHost, poolstate.CauseDrain:
+	case poolstate.CauseCordoned:
+		a.Outcome, a.Do = Blocked, []string{"kubectl uncordon " + row.Name}
+		if !behind { // The node runs the target, and only counts in the budget.
+			a.Outcome, a.Reason = Fine, "it runs what it should; it is cordoned, not by Bunsen, and counts as "+
+				"unavailable in its pool"
+		}
+	case poolstate.CauseGate:
+		if a.Outcome = Blocked; behind {
+			explainByPool(f, v, &a, row)
+		}
+	default:
+		explainByPool(f, v, &a, row)
+	}
+	return a, true
+}
+
+// explainByPool completes the answer for a node with the reason that delays its pool.
+func explainByPool(f *fleet.Fleet, v *fleet.Pool, a *Answer, row fleet.NodeRow) {
+	pool := PoolReason(f, v, nil)
+	if own := nodeActions(f, v, row); len(own) > 0 {
+		a.Do = own
+	} else if a.Do = nil; pool[0].Outcome.NeedsUser() {
+		a.Do = slices.Clone(pool[0].Do)
+	}
+	a.Do = append(a.Do, "bunsen why pool/"+row.Pool)
+	for _, p := range pool {
+		if p.Cause == row.Cause && row.Cause != poolstate.CauseBudget { // The text of the block is about this node.
+			a.Outcome, a.Reason, a.Until, a.Do = p.Outcome, p.Reason, p.Until, p.Do
+			if row.Cause == poolstate.CauseHalted {
+				a.Outcome = Blocked // Other nodes failed, and this node did not.
+			}
+			return
+		}
+	}
+	if pool[0].Outcome.NeedsUser() || row.Cause == poolstate.CauseInvalid {
+		a.Outcome = Blocked // The node continues when the pool's block ends.
+	}
+}
+
+// updatingAnswer is the answer for a node that was assigned a config, or that is not Ready; false for other nodes. The
+// outcome is Blocked if the node does not continue by itself. The answer for the pool contains this answer, too.
+func updatingAnswer(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow) (Answer, bool) {
+	a := Answer{Outcome: Progressing, Cause: row.Cause, Reason: row.Reason}
+	if row.Cause != poolstate.CauseUpdating && row.Cause != poolstate.CauseNotReady {
+		return a, false
+	}
+	report := fleet.DrainReport(f, row)
+	held := heldUp(report)
+	if len(held) > 0 {
+		a.Outcome, a.Cause, a.Reason = Blocked, poolstate.CauseDrain, drainSentence(f, row, *report, held)
+		a.Do = budgetActions(held)
+	} else if a.Do = nodeActions(f, v, row); len(a.Do) > 0 {
+		a.Outcome = Blocked
+	}
+	return a, true
+}
+
+// drainSentence returns a sentence that says what a drain waits for.
+func drainSentence(f *fleet.Fleet, row fleet.NodeRow, r v1alpha1.DrainReport, held []v1alpha1.DrainedPod) string {
+	first := held[0]
+	text := "draining" + fleet.SinceIn(f.Cluster, r.Started.Time, f.Now) + postponedText(f, row) + ": pod " +
+		first.Pod + ": " + drain.PodText(first)
+	if first.Since != nil {
+		text += "," + fleet.SinceIn(f.Cluster, first.Since.Time, f.Now)
+	}
+	if more := len(held) - 1; more > 0 {
+		text += "; and " + fleet.Count(more, "more pod")
+	}
+	return text
+}
+
+// postponedText returns a text that says how often the drain of a node was postponed; "" for never.
+func postponedText(f *fleet.Fleet, row fleet.NodeRow) string {
+	n := fleet.Node(f, row.Name)
+	if n == nil {
+		return ""
+	}
+	facts := poolstate.ReadNode(n)
+	return facts.PostponedText()
+}
+
+// driftAnswer is the answer for a node with drift.
+func driftAnswer(rows []DriftRow) Answer {
+	a := Answer{
+		Outcome: Fine, Cause: fleet.CauseDrift,
+		Reason: fmt.Sprintf("%s was changed manually and is not as the config says", rows[0].Name),
+	}
+	if more := len(rows) - 1; more > 0 {
+		a.Reason = fmt.Sprintf("%s and %s were changed manually and are not as the config says", rows[0].Name,
+			fleet.Count(more, "other item"))
+	}
+	for _, r := range rows {
+		if r.Action == v1alpha1.DriftDegrade {
+			a.Outcome = Degraded
+		}
+	}
+	a.Do = driftActions(rows[0].Node, rows[0].Name)
+	if a.Outcome == Degraded {
+		a.Do = restoreActions(rows[0].Node, rows[0].Name)
+	}
+	return a
+}
+
+// otherNodeAnswers are the problems of a node that are not in the rollout's answer.
+func otherNodeAnswers(f *fleet.Fleet, row fleet.NodeRow) []Answer {
+	n := poolstate.ReadNode(fleet.Node(f, row.Name))
+	var out []Answer
+	if n.Health.Trouble != "" && row.Cause != poolstate.CauseNotReady &&
+		!strings.Contains(row.Reason, n.Health.Trouble) {
+		a := Answer{Outcome: Blocked, Cause: poolstate.CauseNotReady, Reason: "it is " +
+			n.Health.Text(fleet.SinceIn(f.Cluster, n.Health.Since, f.Now)), Do: notReadyCommands(f, row.Name)}
+		if fleet.MayReturn(row, n.Health, f.Now) {
+			a.Outcome = Progressing
+		}
+		out = append(out, a)
+	}
+	if n.Cordon.ByAdministrator() && row.Cause != poolstate.CauseCordoned && !strings.Contains(row.Reason,
+		"cordoned, not by Bunsen") {
+		out = append(out, Answer{
+			Outcome: Fine, Cause: poolstate.CauseCordoned, Reason: "it is cordoned, not by Bunsen",
+			Do: []string{"kubectl uncordon " + row.Name},
+		})
+	}
+	if row.InFlight() && drain.IsAlone(f.Nodes, row.Name) {
+		out = append(out, Answer{
+			Outcome: Fine, Cause: poolstate.CauseDrain,
+			Reason: "its pods are not evicted before " +
+				"a reboot, because no other node can run them",
+		})
+	}
+	if a, says := unattestedAnswer(f, row, n); says {
+		out = append(out, a)
+	}
+	if n.Images = n.Pin.Digest; n.ImagesFail() && row.Cause != poolstate.CauseFetch {
+		line, _, _ := strings.Cut(n.Pinned.Problem, "\n")
+		out = append(out, Answer{
+			Outcome: Blocked, Cause: poolstate.CauseFetch,
+			Reason: "it cannot pull the images of " +
+				"its PinnedImageSets: " + line,
+		})
+	}
+	if n.NodeMarks.Postponed.For != "" {
+		out = append(out, Answer{Outcome: Fine, Cause: poolstate.CauseDrain, Reason: "its drain for " +
+			n.NodeMarks.Postponed.For + " was postponed " + fleet.AgoIn(f.Cluster, n.NodeMarks.Postponed.At, f.Now) +
+			", because its pods could not be evicted"})
+	}
+	return out
+}
+
+// unattestedAnswer returns the answer for a node that claims to have booted for a custom pool, but is not in this pool
+// and does not get the pool's labels from the controller. unattestedAnswer returns false for any other node.
+func unattestedAnswer(f *fleet.Fleet, row fleet.NodeRow, n poolstate.Node) (Answer, bool) {
+	pool := n.BootedPool()
+	v := f.PoolByName[pool]
+	settable := slices.ContainsFunc(f.Others.Customs, func(c poolstate.Custom) bool { return c.Pool == pool })
+	if v == nil || pool == row.Pool || settable && (!n.Checked || n.Attested == pool) {
+		return Answer{}, false
+	}
+	var set []string
+	for key, value := range poolstate.LabelsFor(v.Object.Spec.NodeSelector) {
+		if value != "" {
+			value = fleet.ShellWord(value)
+		}
+		set = append(set, fleet.ShellWord(key)+"="+value)
+	}
+	slices.Sort(set)
+	a := Answer{Outcome: Fine, Cause: poolstate.CauseLabels, Reason: "it says that it booted for pool " + pool +
+		", but no record of the server names that pool for it, so it stays in pool " + row.Pool}
+	if !settable {
+		a.Reason = "it says that it booted for pool " + pool + ", whose labels the controller does not set, so it " +
+			"stays in pool " + row.Pool
+	}
+	if len(set) > 0 {
+		a.Do = []string{"kubectl label node " + row.Name + " " + strings.Join(set, " ") + "   # if it belongs there"}
+	}
+	return a, true
+}
+
+// mostDenied limits the denied machines in a text.
+const mostDenied = 3
+
+// DeniedOf returns an answer for each denied machine that requested the name of a node, the last denial first.
+func DeniedOf(f *fleet.Fleet, node string) []Answer {
+	var out []Answer
+	for _, m := range f.Denied {
+		if m.Node == node && len(out) < mostDenied {
+			out = append(out, deniedAnswer(f, m))
+		}
+	}
+	return out
+}
+
+// DeniedFor returns one answer for the denied machines of a pool; nil if there are none.
+func DeniedFor(f *fleet.Fleet, pool string) []Answer {
+	var own []fleet.DeniedMachine
+	for _, m := range f.Denied {
+		if m.Pool == pool {
+			own = append(own, m)
+		}
+	}
+	if len(own) == 0 {
+		return nil
+	}
+	a := Answer{Outcome: Fine, Cause: fleet.CauseDenied, Reason: DeniedText(own)}
+	return []Answer{a}
+}
+
+func deniedAnswer(f *fleet.Fleet, m fleet.DeniedMachine) Answer {
+	return Answer{
+		Outcome: Fine, Cause: fleet.CauseDenied,
+		Reason: fmt.Sprintf("the controller denied certificate request %s %s (%s): %s", m.Request,
+			fleet.AgoIn(f.Cluster, m.At, f.Now), m.Reason, m.Message),
+		Do: []string{fleet.ShellLine("kubectl", "describe", "csr", m.Request)},
+	}
+}
+
+// DeniedText names denied machines in one sentence, without ages. The list must not be empty.
+func DeniedText(denied []fleet.DeniedMachine) string {
+	names := make([]string, len(denied))
+	for i, m := range denied {
+		if names[i] = m.Node + " (" + m.Reason + ")"; m.Node == "" {
+			names[i] = "an unknown machine (" + m.Reason + ")"
+		}
+	}
+	help := "kubectl describe csr"
+	if m := denied[0]; m.Node != "" {
+		help = fleet.ShellLine("bunsen", "why", "node/"+m.Node)
+	}
+	return fmt.Sprintf("the controller denied the certificate requests of %s: %s: %s",
+		fleet.Count(len(denied), "machine"), fleet.Names(names, mostDenied), help)
 }

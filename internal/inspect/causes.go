@@ -1,8 +1,19 @@
 package inspect
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 )
 
 // blocked is a blocker of a pool's rollout.
@@ -49,21 +60,102 @@ func Advices() map[poolstate.Cause]Advice {
 	}
 }
 
-// blockAnswer converts a blocker of the rollout to an answer.
-func blockAnswer(f *fleet.Fleet, v *fleet.Pool, b poolstate.Block, asked []string) Answer {
-	a := Answer{Outcome: Blocked, Cause: b.Cause, Reason: b.Reason, Until: fleet.TimeOrNil(b.Until)}
-	switch b.Cause {
-	case poolstate.CauseHalted, poolstate.CauseReverted, poolstate.CauseFailed:
-		a.Outcome = Degraded
-	default:
-		if b.EndsByItself() {
-			a.Outcome = Waiting
+// unavailableActions are the commands for a pool that has used up its budget. The commands fix the unavailable nodes or
+// change the budget.
+func unavailableActions(f *fleet.Fleet, v *fleet.Pool) []string {
+	out := troubleActions(f, v)
+	if len(out) > 0 {
+		return out
+	}
+	for _, name := range v.Facts.Care.Pace.Policies {
+		out = append(out, editPolicy(f, name)+"   # maxUnavailable")
+	}
+	if len(out) == 0 && v.Facts.MaxUnavailable < 1 {
+		out = append(out, fmt.Sprintf(`kubectl patch mcp %s --type=merge -p '{"spec":{"maxUnavailable":1}}'`,
+			v.Object.Name))
+	}
+	return out
+}
+
+// stepActions are the commands for a step that does not end: an empty canary, or nodes that need a person.
+func stepActions(f *fleet.Fleet, v *fleet.Pool) []string {
+	s, steps := v.Decision.Stage, v.Facts.Care.Pace.Steps
+	if s.Want > 0 || s.Step >= len(steps) || steps[s.Step].Selector == nil {
+		return troubleActions(f, v)
+	}
+	var out []string
+	if do := label(steps[s.Step].Selector, v.Rows); do != "" {
+		out = append(out, do+"   # or another node of pool "+v.Object.Name)
+	}
+	for _, name := range v.Facts.Care.Pace.Policies {
+		do := editPolicy(f, name)
+		if len(out) > 0 {
+			do = fleet.Alternative("no node is to be the canary", do)
+		}
+		out = append(out, do)
+	}
+	return out
+}
+
+// label returns the command that labels the first of the given nodes so that a selector selects the node. label returns
+// "" if no label can make the selector select the node.
+func label(s labels.Selector, rows []fleet.NodeRow) string {
+	requirements, _ := s.Requirements()
+	var pairs []string
+	for _, r := range requirements {
+		values := r.Values().List()
+		if r.Operator() != selection.Equals && r.Operator() != selection.DoubleEquals && r.Operator() != selection.In ||
+			len(values) == 0 {
+			return ""
+		}
+		pairs = append(pairs, r.Key()+"="+values[0])
+	}
+	if len(pairs) == 0 || len(rows) == 0 {
+		return ""
+	}
+	return "kubectl label node " + rows[0].Name + " " + strings.Join(pairs, " ")
+}
+
+// secretActions are the commands for a pool whose config has secrets that the server has not resolved.
+func secretActions(_ *fleet.Fleet, v *fleet.Pool) []string {
+	if problems := v.Facts.Secrets.Problems; len(problems) > 0 {
+		return problemActions(problems, v.Object.Name)
+	}
+	return []string{"kubectl -n " + v1alpha1.ServerNamespace + " get pods,leases   # does a machine-config-server run?"}
+}
+
+// fetchActions are the commands for nodes that cannot download content. A node tries again by itself, so that there are
+// commands only for a server that the nodes do not trust.
+func fetchActions(f *fleet.Fleet, v *fleet.Pool) []string {
+	for _, row := range v.Rows {
+		if n := fleet.Node(f, row.Name); n != nil && distrusts(poolstate.ReadNode(n)) {
+			return []string{trustAction(v)}
 		}
 	}
-	if complete := Advices()[b.Cause]; complete != nil {
-		return complete(blocked{f, v, b, asked}, a)
+	return nil
+}
+
+// afterPoolAnswer adds the reasons of other pools to the answer of a pool that waits for those pools.
+func afterPoolAnswer(x blocked, a Answer) Answer {
+	f, v, asked := x.f, x.v, x.asked
+	for _, ahead := range v.Facts.Care.Around.Ahead {
+		other := f.PoolByName[ahead.Pool]
+		if ahead.Done || other == nil || slices.Contains(asked, ahead.Pool) {
+			continue
+		}
+		if first := PoolReason(f, other, asked)[0]; first.Outcome.NeedsUser() {
+			a.Outcome = Blocked // The pool waits for a blocked pool; its own nodes did not fail.
+			a.Do = append(a.Do, first.Do...)
+		}
+		a.Do = append(a.Do, "bunsen why pool/"+ahead.Pool)
 	}
-	return a // A controller of a newer version may know causes that this program does not know.
+	if v.Facts.Care.Around.Quorum != "" && f.PoolByName["arbiter"] != nil {
+		a.Do = append(a.Do, troubleActions(f, f.PoolByName["arbiter"])...)
+	}
+	if v.Facts.Care.Around.Quorum != "" && f.PoolByName["arbiter"] == nil {
+		a.Do = append(a.Do, "kubectl -n kube-system get pods -l component=etcd -o wide")
+	}
+	return a
 }
 
 // commands is the advice for a cause that alone determines the commands.
@@ -79,6 +171,28 @@ func endsByItself(_ blocked, a Answer) Answer { return a }
 
 func applyingAdvice(x blocked, _ Answer) Answer {
 	return applyingAnswer(x.b, x.v.Object, x.f.Sources, x.f.Now)
+}
+
+// applyingAnswer returns the answer for a pool that waits longer for a whole revision than an apply should take.
+func applyingAnswer(b poolstate.Block, pool *mcfgv1.MachineConfigPool, sources []v1alpha1.GitSource,
+	now time.Time,
+) Answer {
+	a := Answer{Outcome: Blocked, Cause: b.Cause, Reason: b.Reason}
+	for i := range sources {
+		src := &sources[i]
+		if text := fleet.ProgressText(src); text != "" && src.Status.Applying != nil && fleet.IsApplying(src, now) {
+			a.Outcome, a.Reason = Progressing, "GitSource "+src.Name+" is "+text
+			continue
+		}
+		switch {
+		case src.Spec.IsSuspended(now):
+			a.Do = append(a.Do, "bunsen resume gitsource/"+src.Name+"   # puts the commit's objects back; to keep "+
+				"what users changed, push it first")
+		case src.Status.Applying != nil || pool.Annotations[v1alpha1.SourceAnnotation] == src.Name:
+			a.Do = append(a.Do, "kubectl describe gitsource "+src.Name)
+		}
+	}
+	return a
 }
 
 func pausedAdvice(x blocked, a Answer) Answer {
@@ -105,6 +219,18 @@ func invalidAdvice(x blocked, a Answer) Answer {
 	return a
 }
 
+// invalidActions are the commands for a user's invalid object.
+func invalidActions(f *fleet.Fleet, v *fleet.Pool, policies []string) []string {
+	var out []string
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(policies))) {
+		out = append(out, editPolicy(f, name))
+	}
+	if len(out) == 0 {
+		out = append(out, "kubectl describe mcp "+v.Object.Name)
+	}
+	return out
+}
+
 func togetherAdvice(x blocked, a Answer) Answer {
 	if a.Do = sharedBudgetActions(x.f, x.v); len(a.Do) == 0 {
 		a.Outcome = Waiting
@@ -112,9 +238,71 @@ func togetherAdvice(x blocked, a Answer) Answer {
 	return a
 }
 
+// sharedBudgetActions are the commands for the unavailable nodes that use up a budget of several pools.
+func sharedBudgetActions(f *fleet.Fleet, v *fleet.Pool) []string {
+	out := troubleActions(f, v)
+	for _, t := range v.Facts.Care.Around.Together {
+		for _, name := range t.Pools {
+			if other := f.PoolByName[name]; other != nil {
+				out = append(out, troubleActions(f, other)...)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 func gateAdvice(x blocked, a Answer) Answer {
 	if !x.b.EndsByItself() {
 		a.Do = gateActions(x.f, x.v)
 	}
 	return a
+}
+
+// problemActions are the commands against problems of secrets, each once.
+func problemActions(problems []v1alpha1.SecretProblem, pool string) []string {
+	var out []string
+	for _, p := range problems {
+		if do := problemAction(p, pool); !slices.Contains(out, do) {
+			out = append(out, do)
+		}
+	}
+	return out
+}
+
+// problemAction is the command against one problem of a secret.
+func problemAction(p v1alpha1.SecretProblem, pool string) string {
+	kubectl := "kubectl -n " + v1alpha1.SecretsNamespace
+	kind, key := "secret", ""
+	r, err := machineconfig.ParseSecret(p.Reference)
+	if err == nil {
+		kind, key = string(r.Kind), fleet.ShellWord(r.Key)
+	}
+	explain := "bunsen explain " + fleet.ShellWord(p.Path) + " --pool " + fleet.ShellWord(pool)
+	switch {
+	case p.Reason == v1alpha1.SecretNotFound && err == nil:
+		create := map[machineconfig.SecretKind]string{
+			machineconfig.Secret:    "secret generic",
+			machineconfig.ConfigMap: "configmap",
+		}[r.Kind]
+		return fmt.Sprintf("%s create %s %s --from-file=%s=FILE   # if it exists, add the key with kubectl edit",
+			kubectl, create, fleet.ShellWord(r.Name), key)
+	case p.Reason == v1alpha1.SecretNotForPool && err == nil:
+		// The message has a command too, but with a value that the owner of the object chose.
+		return fmt.Sprintf("%s edit %s %s   # add pool %s to the annotation %s", kubectl, kind, fleet.ShellWord(r.Name),
+			pool, v1alpha1.SecretPoolsAnnotation)
+	case p.Reason == v1alpha1.SecretNoKey:
+		return fmt.Sprintf("kubectl -n %s create secret generic %s --from-file=FILE   # FILE is the age key; if the "+
+			"Secret exists, add the key with kubectl edit, or encrypt for a key of the server with `bunsen secret "+
+			"rotate` and push", v1alpha1.ServerNamespace, v1alpha1.AgeKeysSecret)
+	case p.Reason == v1alpha1.SecretKeyService:
+		return fmt.Sprintf("kubectl -n %s logs -l app.kubernetes.io/name=machine-config-server --all-containers  "+
+			" # the "+
+			"key service beside the server; the server asks it again by itself", v1alpha1.ServerNamespace)
+	case p.Reason == v1alpha1.SecretNotDecrypted:
+		return explain + "   # the encrypted file; restore it from git, or encrypt it again, and push"
+	case p.Reason == v1alpha1.SecretTooLarge:
+		return explain + "   # make the value smaller, or divide the file"
+	}
+	return "bunsen validate   # in the repository"
 }

@@ -3,16 +3,17 @@ package inspect
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
-
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/internal/membership"
-
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 )
 
 // PoolReason returns all reasons why a pool is not done, worst first. There is at least one answer, which may say that
@@ -70,6 +71,150 @@ func PoolReason(f *fleet.Fleet, v *fleet.Pool, asked []string) []Answer {
 	return out
 }
 
+// keptSecretsAnswers is the answer for a pool whose nodes keep the earlier values of their secrets, because the server
+// cannot resolve the present ones; none for any other pool.
+func keptSecretsAnswers(v *fleet.Pool) []Answer {
+	problems := v.Facts.Secrets.Problems
+	if len(problems) == 0 || v.Facts.Secrets.Unresolved != "" {
+		return nil
+	}
+	return []Answer{{
+		Outcome: Blocked, Cause: poolstate.CauseSecrets, Do: problemActions(problems, v.Object.Name),
+		Reason: "its nodes keep the earlier values of their secrets, because the " +
+			"machine-config-server cannot resolve " +
+			poolstate.ProblemsText(problems),
+	}}
+}
+
+// delayAnswers returns answers that say why the newest commit is not on the cluster.
+func delayAnswers(f *fleet.Fleet, v *fleet.Pool) []Answer {
+	var out []Answer
+	for i := range f.Sources {
+		src := &f.Sources[i]
+		if !feeds(src, v) {
+			continue
+		}
+		if a, is := SourceReason(f, v, src); is {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// feeds reports whether a pool may get documents from a source: the pool's config has MachineConfigs of it, or had some
+// before, or no source of the pool is known.
+func feeds(src *v1alpha1.GitSource, v *fleet.Pool) bool {
+	of := v.Object.Annotations[v1alpha1.SourceAnnotation]
+	if of == "" || of == src.Name {
+		return true
+	}
+	target, err := v1alpha1.ParsePoolTarget(v.Object.Annotations[v1alpha1.TargetAnnotation])
+	_, owns := target.Sources[src.Name]
+	return err == nil && owns
+}
+
+// blockAnswer converts a blocker of the rollout to an answer.
+func blockAnswer(f *fleet.Fleet, v *fleet.Pool, b poolstate.Block, asked []string) Answer {
+	a := Answer{Outcome: Blocked, Cause: b.Cause, Reason: b.Reason, Until: fleet.TimeOrNil(b.Until)}
+	switch b.Cause {
+	case poolstate.CauseHalted, poolstate.CauseReverted, poolstate.CauseFailed:
+		a.Outcome = Degraded
+	default:
+		if b.EndsByItself() {
+			a.Outcome = Waiting
+		}
+	}
+	if complete := Advices()[b.Cause]; complete != nil {
+		return complete(blocked{f, v, b, asked}, a)
+	}
+	return a // A controller of a newer version may know causes that this program does not know.
+}
+
+// addLivenessAnswers adds two answers for a pool: that no GitSource exists, and that nodes do not report.
+func addLivenessAnswers(f *fleet.Fleet, v *fleet.Pool, out []Answer) []Answer {
+	out = append(append(out, noSourceAnswers(f)...), goneSourcesAnswers(f, v)...)
+	if a, unwell := unhealthyAnswer(f, v); unwell {
+		if len(v.Waits) == 0 { // This answer has everything that the rollout's answer has, and also the other nodes.
+			out = slices.DeleteFunc(out, func(o Answer) bool { return o.Cause == poolstate.CauseNotReady })
+		}
+		// No other node waits for the places that these nodes take, and this answer has the same commands.
+		if a.Outcome.NeedsUser() && len(v.UnhealthyGroups()) == 1 && onlyUnhealthyWait(v) {
+			out = slices.DeleteFunc(out, func(o Answer) bool { return o.Cause == poolstate.CauseBudget })
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+// unhealthyAnswer summarizes the nodes of a pool whose state is unknown or that are not Ready; false if there are none.
+func unhealthyAnswer(f *fleet.Fleet, v *fleet.Pool) (Answer, bool) {
+	if len(v.Unhealthy) == 0 {
+		return Answer{}, false
+	}
+	groups := v.UnhealthyGroups()
+	a := Answer{Outcome: Progressing, Cause: groups[0].Cause}
+	var answers []Answer
+	for _, g := range groups {
+		if !g.MayRecover {
+			a.Outcome = a.Outcome.Worse(unhealthyOutcome(g.Cause))
+		}
+		do := []string{"bunsen why node/" + g.Nodes[0]}
+		if len(groups) == 1 || len(g.Nodes) > 1 {
+			do = unhealthyCommands(g, f)
+		}
+		answers = append(answers, Answer{Reason: g.Text, Do: do})
+	}
+	a, _ = summarize(a, answers)
+	if others := len(v.Rows) - len(v.Unhealthy); others > 0 && len(v.Waits) == 0 && v.Facts.Target != "" {
+		a.Reason += fmt.Sprintf("; the other %d of %d nodes run %s", others, len(v.Rows), v.Facts.Target)
+	}
+	return a, true
+}
+
+// unhealthyCommands help with nodes that are not healthy for the same reason.
+func unhealthyCommands(g fleet.UnhealthyGroup, f *fleet.Fleet) []string {
+	if g.Cause == poolstate.CauseNotReady {
+		return notReadyCommands(f, g.Nodes[0])
+	}
+	return daemonCommands(g.Nodes...)
+}
+
+// onlyUnhealthyWait reports whether each node that waits for the pool's config is itself a node that does not report.
+func onlyUnhealthyWait(v *fleet.Pool) bool {
+	for name := range v.Waits {
+		if !slices.ContainsFunc(v.Unhealthy, func(u fleet.UnhealthyNode) bool { return u.Name == name }) {
+			return false
+		}
+	}
+	return true
+}
+
+// goneSourcesAnswers returns an answer for each deleted GitSource whose MachineConfigs are still in the pool's config,
+// while another GitSource exists.
+func goneSourcesAnswers(f *fleet.Fleet, v *fleet.Pool) (out []Answer) {
+	target, err := v1alpha1.ParsePoolTarget(v.Object.Annotations[v1alpha1.TargetAnnotation])
+	if err != nil || len(f.Sources) == 0 {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(target.Gone)) {
+		exists := slices.ContainsFunc(f.Sources, func(s v1alpha1.GitSource) bool { return s.Name == name })
+		if exists || len(validation.IsDNS1123Subdomain(name)) > 0 { // Such a name would be unsafe in a command.
+			continue
+		}
+		label := fleet.ShellWord(v1alpha1.SourceLabel + "=" + name)
+		out = append(out, Answer{
+			Outcome: Fine, Cause: fleet.CauseSource,
+			Reason: "GitSource " + name + " was deleted, and its MachineConfigs stay in force: pushes to its " +
+				"repository have no effect",
+			Do: []string{
+				createSource(f, name),
+				fleet.Alternative("the pool is to do without them", "kubectl delete machineconfigs -l "+label),
+			},
+		})
+	}
+	return out
+}
+
 // releaseAction is the command that ends a hold. It names the commits whose configs the nodes then get, because a user
 // may hold the pool to keep it away from one of them.
 func releaseAction(f *fleet.Fleet, pool *mcfgv1.MachineConfigPool) string {
@@ -95,17 +240,6 @@ func isOfBlock(v *fleet.Pool, a Answer) bool {
 	return slices.ContainsFunc(v.Decision.Blocks, func(b poolstate.Block) bool { return b.Cause == a.Cause })
 }
 
-// fetchActions are the commands for nodes that cannot download content. A node tries again by itself, so that there are
-// commands only for a server that the nodes do not trust.
-func fetchActions(f *fleet.Fleet, v *fleet.Pool) []string {
-	for _, row := range v.Rows {
-		if n := fleet.Node(f, row.Name); n != nil && distrusts(poolstate.ReadNode(n)) {
-			return []string{trustAction(v)}
-		}
-	}
-	return nil
-}
-
 // distrusts reports whether a node does not trust the server from which it downloads content now.
 func distrusts(n poolstate.Node) bool {
 	return n.Fetched.Cause == v1alpha1.FetchUntrusted && n.Fetched.Problem != "" &&
@@ -116,29 +250,6 @@ func distrusts(n poolstate.Node) bool {
 func trustAction(v *fleet.Pool) string {
 	return "push a document for pool " + v.Object.Name + " with the server's authority in " +
 		"ignition.security.tls.certificate_authorities   # docs/remote-content.md"
-}
-
-// afterPoolAnswer adds the reasons of other pools to the answer of a pool that waits for those pools.
-func afterPoolAnswer(x blocked, a Answer) Answer {
-	f, v, asked := x.f, x.v, x.asked
-	for _, ahead := range v.Facts.Care.Around.Ahead {
-		other := f.PoolByName[ahead.Pool]
-		if ahead.Done || other == nil || slices.Contains(asked, ahead.Pool) {
-			continue
-		}
-		if first := PoolReason(f, other, asked)[0]; first.Outcome.NeedsUser() {
-			a.Outcome = Blocked // The pool waits for a blocked pool; its own nodes did not fail.
-			a.Do = append(a.Do, first.Do...)
-		}
-		a.Do = append(a.Do, "bunsen why pool/"+ahead.Pool)
-	}
-	if v.Facts.Care.Around.Quorum != "" && f.PoolByName["arbiter"] != nil {
-		a.Do = append(a.Do, troubleActions(f, f.PoolByName["arbiter"])...)
-	}
-	if v.Facts.Care.Around.Quorum != "" && f.PoolByName["arbiter"] == nil {
-		a.Do = append(a.Do, "kubectl -n kube-system get pods -l component=etcd -o wide")
-	}
-	return a
 }
 
 // renderActions are the commands for a pool that cannot be rendered.
@@ -181,75 +292,22 @@ func renderActions(f *fleet.Fleet, v *fleet.Pool) []string {
 	}
 }
 
+// adoptOrCreateSource are the commands for a pool that waits because a GitSource was deleted, possibly during the apply
+// of a commit.
+func adoptOrCreateSource(f *fleet.Fleet, v *fleet.Pool) []string {
+	return []string{
+		createSource(f, ""),
+		fleet.Alternative("the MachineConfigs are to stay as they are", "kubectl label machineconfigs -l '"+
+			inputSelector(v)+","+v1alpha1.SourceLabel+"' "+v1alpha1.SourceLabel+"-"),
+	}
+}
+
 // orGone is a command that removes a pool: the only one, or an alternative to those that keep it.
 func orGone(keep []string, remove string) string {
 	if len(keep) == 0 {
 		return remove
 	}
 	return fleet.Alternative("the pool is to go", remove)
-}
-
-// invalidActions are the commands for a user's invalid object.
-func invalidActions(f *fleet.Fleet, v *fleet.Pool, policies []string) []string {
-	var out []string
-	for _, name := range slices.Compact(slices.Sorted(slices.Values(policies))) {
-		out = append(out, editPolicy(f, name))
-	}
-	if len(out) == 0 {
-		out = append(out, "kubectl describe mcp "+v.Object.Name)
-	}
-	return out
-}
-
-// stepActions are the commands for a step that does not end: an empty canary, or nodes that need a person.
-func stepActions(f *fleet.Fleet, v *fleet.Pool) []string {
-	s, steps := v.Decision.Stage, v.Facts.Care.Pace.Steps
-	if s.Want > 0 || s.Step >= len(steps) || steps[s.Step].Selector == nil {
-		return troubleActions(f, v)
-	}
-	var out []string
-	if do := label(steps[s.Step].Selector, v.Rows); do != "" {
-		out = append(out, do+"   # or another node of pool "+v.Object.Name)
-	}
-	for _, name := range v.Facts.Care.Pace.Policies {
-		do := editPolicy(f, name)
-		if len(out) > 0 {
-			do = fleet.Alternative("no node is to be the canary", do)
-		}
-		out = append(out, do)
-	}
-	return out
-}
-
-// unavailableActions are the commands for a pool that has used up its budget. The commands fix the unavailable nodes or
-// change the budget.
-func unavailableActions(f *fleet.Fleet, v *fleet.Pool) []string {
-	out := troubleActions(f, v)
-	if len(out) > 0 {
-		return out
-	}
-	for _, name := range v.Facts.Care.Pace.Policies {
-		out = append(out, editPolicy(f, name)+"   # maxUnavailable")
-	}
-	if len(out) == 0 && v.Facts.MaxUnavailable < 1 {
-		out = append(out, fmt.Sprintf(`kubectl patch mcp %s --type=merge -p '{"spec":{"maxUnavailable":1}}'`,
-			v.Object.Name))
-	}
-	return out
-}
-
-// sharedBudgetActions are the commands for the unavailable nodes that use up a budget of several pools.
-func sharedBudgetActions(f *fleet.Fleet, v *fleet.Pool) []string {
-	out := troubleActions(f, v)
-	for _, t := range v.Facts.Care.Around.Together {
-		for _, name := range t.Pools {
-			if other := f.PoolByName[name]; other != nil {
-				out = append(out, troubleActions(f, other)...)
-			}
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
 }
 
 // summarize joins the answers for several nodes of a pool: the first three, and the number of the others. summarize
@@ -324,16 +382,6 @@ func heldDrainsAnswer(f *fleet.Fleet, v *fleet.Pool) (Answer, bool) {
 		}
 	}
 	return summarize(Answer{Outcome: Blocked, Cause: poolstate.CauseDrain}, drains)
-}
-
-// postponedText returns a text that says how often the drain of a node was postponed; "" for never.
-func postponedText(f *fleet.Fleet, row fleet.NodeRow) string {
-	n := fleet.Node(f, row.Name)
-	if n == nil {
-		return ""
-	}
-	facts := poolstate.ReadNode(n)
-	return facts.PostponedText()
 }
 
 // FailureText returns a text that says which config a node failed, and how.

@@ -31,25 +31,6 @@ type TrustNodes struct {
 	First string `json:"first,omitempty"`
 }
 
-// poolReports returns the pools with a problem, in their order.
-func poolReports(f *fleet.Fleet) []PoolReport {
-	var out []PoolReport
-	for i := range f.Pools {
-		v := f.PoolByName[f.Pools[i].Name]
-		r := PoolReport{Pool: v.Object.Name, Secrets: v.Facts.Secrets.Problems}
-		r.SecretsKept = len(r.Secrets) > 0 && v.Facts.Secrets.Unresolved == ""
-		for _, row := range v.Rows {
-			if n := fleet.Node(f, row.Name); n != nil {
-				r.Trust.add(row.Name, trustReport(n))
-			}
-		}
-		if r.Trust.First != "" || len(r.Secrets) > 0 {
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
 // add counts the report of a node.
 func (t *TrustNodes) add(node string, r *v1alpha1.TrustReport) {
 	if r == nil {

@@ -7,9 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
-
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
@@ -18,28 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
-
-// applyingAnswer returns the answer for a pool that waits longer for a whole revision than an apply should take.
-func applyingAnswer(b poolstate.Block, pool *mcfgv1.MachineConfigPool, sources []v1alpha1.GitSource,
-	now time.Time,
-) Answer {
-	a := Answer{Outcome: Blocked, Cause: b.Cause, Reason: b.Reason}
-	for i := range sources {
-		src := &sources[i]
-		if text := fleet.ProgressText(src); text != "" && src.Status.Applying != nil && fleet.IsApplying(src, now) {
-			a.Outcome, a.Reason = Progressing, "GitSource "+src.Name+" is "+text
-			continue
-		}
-		switch {
-		case src.Spec.IsSuspended(now):
-			a.Do = append(a.Do, "bunsen resume gitsource/"+src.Name+"   # puts the commit's objects back; to keep "+
-				"what users changed, push it first")
-		case src.Status.Applying != nil || pool.Annotations[v1alpha1.SourceAnnotation] == src.Name:
-			a.Do = append(a.Do, "kubectl describe gitsource "+src.Name)
-		}
-	}
-	return a
-}
 
 // createSource is the command that creates a deleted GitSource again from the pools' records. Without a wanted name, it
 // is the first GitSource that a pool names.
@@ -66,16 +41,6 @@ func createSource(f *fleet.Fleet, wanted string) string {
 		return "" // There is no error, because texts can always be encoded.
 	}
 	return "echo " + fleet.ShellWord(string(manifest)) + " | kubectl apply -f -" + comment
-}
-
-// adoptOrCreateSource are the commands for a pool that waits because a GitSource was deleted, possibly during the apply
-// of a commit.
-func adoptOrCreateSource(f *fleet.Fleet, v *fleet.Pool) []string {
-	return []string{
-		createSource(f, ""),
-		fleet.Alternative("the MachineConfigs are to stay as they are", "kubectl label machineconfigs -l '"+
-			inputSelector(v)+","+v1alpha1.SourceLabel+"' "+v1alpha1.SourceLabel+"-"),
-	}
 }
 
 // fixWithoutSource are the commands for a pool with a faulty config if no GitSource exists and no range of commits to
@@ -107,33 +72,6 @@ func inputSelector(v *fleet.Pool) string {
 
 // patientSource is how long a source may fail with an error that the controller retries, before a user has to check it.
 const patientSource = 10 * time.Minute
-
-// delayAnswers returns answers that say why the newest commit is not on the cluster.
-func delayAnswers(f *fleet.Fleet, v *fleet.Pool) []Answer {
-	var out []Answer
-	for i := range f.Sources {
-		src := &f.Sources[i]
-		if !feeds(src, v) {
-			continue
-		}
-		if a, is := SourceReason(f, v, src); is {
-			out = append(out, a)
-		}
-	}
-	return out
-}
-
-// feeds reports whether a pool may get documents from a source: the pool's config has MachineConfigs of it, or had some
-// before, or no source of the pool is known.
-func feeds(src *v1alpha1.GitSource, v *fleet.Pool) bool {
-	of := v.Object.Annotations[v1alpha1.SourceAnnotation]
-	if of == "" || of == src.Name {
-		return true
-	}
-	target, err := v1alpha1.ParsePoolTarget(v.Object.Annotations[v1alpha1.TargetAnnotation])
-	_, owns := target.Sources[src.Name]
-	return err == nil && owns
-}
 
 // SourceReason returns the answer that says why the newest commit of a source is not on the cluster; false if nothing
 // prevents that. The commands in the answer are for a pool.

@@ -195,6 +195,48 @@ func StatusOf(f *fleet.Fleet) Status {
 	return s
 }
 
+// poolReports returns the pools with a problem, in their order.
+func poolReports(f *fleet.Fleet) []PoolReport {
+	var out []PoolReport
+	for i := range f.Pools {
+		v := f.PoolByName[f.Pools[i].Name]
+		r := PoolReport{Pool: v.Object.Name, Secrets: v.Facts.Secrets.Problems}
+		r.SecretsKept = len(r.Secrets) > 0 && v.Facts.Secrets.Unresolved == ""
+		for _, row := range v.Rows {
+			if n := fleet.Node(f, row.Name); n != nil {
+				r.Trust.add(row.Name, trustReport(n))
+			}
+		}
+		if r.Trust.First != "" || len(r.Secrets) > 0 {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// configAccess returns nil if no node reports that it can read every config.
+func configAccess(f *fleet.Fleet) *ConfigAccess {
+	a := new(ConfigAccess)
+	for i := range f.Nodes {
+		name := f.Nodes[i].Name
+		if _, unmanaged := f.Unmanaged[name]; unmanaged {
+			continue
+		}
+		a.Nodes++
+		report := f.Daemons[name]
+		if report.ReadsAllConfigs {
+			a.ReadAll++
+		}
+		if report.ConfigsFrom != v1alpha1.ConfigsFromServer {
+			a.NeededBy = append(a.NeededBy, name)
+		}
+	}
+	if a.ReadAll == 0 {
+		return nil
+	}
+	return a
+}
+
 func sourceRow(src *v1alpha1.GitSource, c *fleet.Controllers, now time.Time) SourceRow {
 	row := SourceRow{Name: src.Name, Revision: src.Status.AppliedRevision, Ready: fleet.StateUnknown}
 	if src.Status.AppliedCommit != nil {
@@ -338,4 +380,30 @@ func stoppedState(v *fleet.Pool, row PoolRow) string {
 		return "Held" + fleet.HeldBy(v.Object)
 	}
 	return ""
+}
+
+// ConfigAccess reports a risk: nodes that can read the configs of every pool, with their secrets, through the API
+// server.
+type ConfigAccess struct {
+	// ReadAll is how many Nodes of pools can read every config.
+	ReadAll int `json:"readAll"`
+	Nodes   int `json:"nodes"`
+	// NeededBy are the nodes that might get no config without the access to every config: the machine-config-server
+	// does not serve them their configs, or their daemon does not report from where it reads configs.
+	NeededBy []string `json:"neededBy,omitempty"`
+}
+
+// text describes the risk and the fix in one line; empty for nil.
+func (a *ConfigAccess) text() string {
+	const most = 3
+	if a == nil {
+		return ""
+	}
+	risk := fmt.Sprintf("%d of %s report that they may read the configs of every pool through the API server",
+		a.ReadAll, fleet.Count(a.Nodes, "node"))
+	if len(a.NeededBy) == 0 {
+		return risk + ", and none needs to: remove the component nodes-read-configs (docs/security.md)"
+	}
+	return risk + "; needed by " + fleet.Names(a.NeededBy, most) + ", which do not read theirs from a " +
+		"machine-config-server"
 }

@@ -5,10 +5,140 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/terminal"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+	"github.com/bunsen-os/bunsen/source"
+	corev1 "k8s.io/api/core/v1"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 )
+
+// WhySource returns the answer that says why the newest commit of a GitSource is not on the cluster. If the commit is
+// on the cluster, the answer says which pools do not run it yet.
+func WhySource(c fleet.Cluster, name string, now time.Time) (Why, error) {
+	f := fleet.New(c, now)
+	at := slices.IndexFunc(f.Sources, func(s v1alpha1.GitSource) bool { return s.Name == name })
+	if at < 0 {
+		return Why{}, fmt.Errorf("there is no GitSource %q; `bunsen get sources` lists them", name)
+	}
+	src := &f.Sources[at]
+	fed := poolsOf(f, src)
+	var pools []Answer
+	for _, v := range fed {
+		if first := PoolReason(f, v, nil)[0]; first.Outcome != Fine && first.Cause != fleet.CauseController &&
+			first.Cause != fleet.CauseSource {
+			pools = append(pools, Answer{Outcome: first.Outcome, Cause: first.Cause, Reason: "pool " +
+				v.Object.Name + ": " + first.Reason, Do: []string{"bunsen why pool/" + v.Object.Name}})
+		}
+	}
+	return whySource(f, src, fed, pools), nil
+}
+
+// whySource returns the answer about a GitSource. The parameter fed has the pools that get a config from it, and
+// ofPools has answers about them.
+func whySource(f *fleet.Fleet, src *v1alpha1.GitSource, fed []*fleet.Pool, ofPools []Answer) Why {
+	row := sourceRow(src, fleet.ReadControllers(f), f.Now)
+	why := Why{About: "gitsource/" + src.Name, Subjects: Subjects{Source: &row}}
+	answers := sourceAnswers(f, src, fed)
+	row.Outcome = answers[0].Outcome
+	why.setAnswers(slices.Concat(answers, ofPools, sourceWarnings(src)))
+	return why
+}
+
+// sourceAnswers returns the answers about a source itself, worst first; at least one. The parameter fed has the pools
+// that get a config from it.
+func sourceAnswers(f *fleet.Fleet, src *v1alpha1.GitSource, fed []*fleet.Pool) []Answer {
+	// This pool is a placeholder for a source from which no pool gets a config.
+	v := &fleet.Pool{Object: &mcfgv1.MachineConfigPool{}}
+	if len(fed) > 0 {
+		v = fed[0]
+	}
+	answers := Controllers(f, []v1alpha1.GitSource{*src})
+	if a, is := SourceReason(f, v, src); is {
+		answers = append(answers, a)
+	}
+	if len(answers) == 0 {
+		return []Answer{sourceCourse(src)}
+	}
+	return WorstFirst(answers)
+}
+
+// sourceWarnings are the applied commit's warnings, limited to the first ones.
+func sourceWarnings(src *v1alpha1.GitSource) []Answer {
+	const most = 5
+	var out []Answer
+	for i, w := range src.Status.Warnings {
+		if i == most {
+			out = append(out, Answer{
+				Outcome: Fine, Cause: fleet.CauseSource,
+				Reason: fmt.Sprintf("and %s: kubectl describe gitsource %s", fleet.Count(len(src.Status.Warnings)-most,
+					"more warning"), src.Name),
+			})
+			break
+		}
+		out = append(out, Answer{Outcome: Fine, Cause: fleet.CauseSource, Reason: w})
+	}
+	return out
+}
+
+// poolsOf returns the pools that get their config from a source, by name.
+func poolsOf(f *fleet.Fleet, src *v1alpha1.GitSource) []*fleet.Pool {
+	var out []*fleet.Pool
+	for _, name := range slices.Sorted(maps.Keys(f.PoolByName)) {
+		if v := f.PoolByName[name]; v.Object.Annotations[v1alpha1.SourceAnnotation] == src.Name ||
+			fleet.GavePool(src, name) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// sourceCourse returns the answer for a source without a problem.
+func sourceCourse(src *v1alpha1.GitSource) Answer {
+	applied := src.Status.AppliedRevision
+	switch {
+	case src.Status.Progress != nil:
+		return Answer{
+			Outcome: Progressing, Cause: fleet.CauseSource, Reason: fleet.ProgressText(src),
+		}
+	case src.Status.Applying != nil:
+		return Answer{
+			Outcome: Progressing, Cause: fleet.CauseSource,
+			Reason: fleet.ShortRevision(src.Status.Applying.Revision) + " is being applied",
+		}
+	case applied == "":
+		return Answer{
+			Outcome: Progressing, Cause: fleet.CauseSource,
+			Reason: "no commit of it is applied yet",
+		}
+	case src.Status.ObservedRevision != applied && src.Status.ObservedRevision != "":
+		return Answer{
+			Outcome: Progressing, Cause: fleet.CauseSource,
+			Reason: fleet.ShortRevision(src.Status.ObservedRevision) + " is next; " + fleet.ShortRevision(applied) +
+				" is applied",
+		}
+	}
+	return Answer{Outcome: Fine, Reason: fleet.ShortRevision(applied) + " is applied"}
+}
+
+// line returns the source on one line.
+func (r SourceRow) line(now time.Time) string {
+	text := r.Name + "   " + terminal.Dash(fleet.ShortRevision(r.Revision))
+	if r.Subject != "" {
+		text += " " + source.Quote(r.Subject)
+	}
+	if r.SignedBy != "" {
+		text += "   signed by " + r.SignedBy
+	}
+	if r.LastLook != nil {
+		text += "   looked " + r.looked(now)
+	}
+	return text
+}
 
 // Verdicts returns the outcome and the main reason of each GitSource, of each pool, and of each node that several pools
 // select, so that none has it: the first line of what `bunsen why` says about it.
@@ -68,4 +198,80 @@ func (s Status) Sentence() string {
 		}
 	}
 	return strings.ToUpper(text[:1]) + text[1:] + "."
+}
+
+// noSourceAnswers returns an answer if no GitSource exists.
+func noSourceAnswers(f *fleet.Fleet) []Answer {
+	text := fleet.WithoutSource(f)
+	if text == "" || fleet.ReadControllers(f) == nil {
+		return nil
+	}
+	return []Answer{{Outcome: Fine, Cause: fleet.CauseSource, Reason: text, Do: []string{createSource(f, "")}}}
+}
+
+// Controllers returns answers if no controller runs, or if the controller no longer reads the repository of one of the
+// given sources.
+func Controllers(f *fleet.Fleet, sources []v1alpha1.GitSource) []Answer {
+	c := fleet.ReadControllers(f)
+	if text := c.WarningText(fleet.WhenIn(f)); text != "" {
+		return []Answer{{Outcome: Blocked, Cause: fleet.CauseController, Reason: text, Do: c.Do}}
+	}
+	var out []Answer
+	if text := c.LateText(fleet.WhenIn(f)); text != "" {
+		out = append(out, Answer{Outcome: Progressing, Cause: fleet.CauseController, Reason: text, Do: c.Do})
+	}
+	for i := range sources {
+		if at, ok := c.LastCheck(&sources[i]); ok && c.IsOverdue(&sources[i]) {
+			out = append(out, Answer{
+				Outcome: Blocked, Cause: fleet.CauseSource,
+				Reason: fleet.OverdueText(sources[i].Name, fleet.WhenIn(f)(at)), Do: c.Leader().RestartCommands(),
+			})
+		}
+	}
+	return out
+}
+
+// unhealthyOutcome is the outcome for a node that does not recover by itself. Of a node whose daemon does not report,
+// only the last report is known.
+func unhealthyOutcome(cause poolstate.Cause) Outcome {
+	if cause == poolstate.CauseNotReady {
+		return Blocked
+	}
+	return Unknown
+}
+
+// notReadyCommands help if a node is not Ready.
+func notReadyCommands(f *fleet.Fleet, node string) []string {
+	if fleet.HealthOf(f, node).Silence != "" {
+		return deadNodeCommands(node)
+	}
+	describe := "kubectl describe node " + node
+	if n := fleet.Node(f, node); n != nil && slices.ContainsFunc(n.Status.Conditions,
+		func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeDiskPressure && c.Status == corev1.ConditionTrue
+		}) {
+		return []string{describe, "free disk space on " + node + "; its kubelet then reports it by itself"}
+	}
+	return []string{describe, "journalctl -u kubelet   # on " + node + ": why it is not Ready"}
+}
+
+// daemonCommands help if the daemons of nodes do not report. The commands are for the first node.
+func daemonCommands(nodes ...string) []string {
+	on := "on " + nodes[0]
+	if len(nodes) > 1 {
+		on += ", and in the same way on " + fleet.Names(nodes[1:], mostAdvised-1)
+	}
+	return []string{
+		"kubectl get pods -A -o wide --field-selector spec.nodeName=" + nodes[0],
+		"journalctl -u machine-config-daemon   # " + on + "; to install the daemon: docs/daemon.md",
+	}
+}
+
+// deadNodeCommands help if a kubelet does not report.
+func deadNodeCommands(node string) []string {
+	return []string{
+		"kubectl describe node " + node,
+		"systemctl restart kubelet   # on " + node + "; start the machine first, if it is off",
+		fleet.Alternative("the machine is gone permanently", "kubectl delete node "+node),
+	}
 }

@@ -2,13 +2,14 @@ package inspect
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 	"time"
 
-	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
-
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -168,4 +169,13 @@ func wentBackTo(f *fleet.Fleet, v *fleet.Pool) *fleet.RenderedRow {
 		return nil
 	}
 	return f.Config(v.Decision.Record.ReturnsTo())
+}
+
+// trustReport reads what a node reports about the files beside its config; nil if it has none.
+func trustReport(n *corev1.Node) *v1alpha1.TrustReport {
+	r := new(v1alpha1.TrustReport)
+	if text := n.Annotations[v1alpha1.TrustReportAnnotation]; text == "" || json.Unmarshal([]byte(text), r) != nil {
+		return nil
+	}
+	return r
 }

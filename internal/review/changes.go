@@ -1,10 +1,19 @@
 package review
 
 import (
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/transpile"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 )
 
 // ClusterState is the content of a side's cluster/ directory.
@@ -41,3 +50,98 @@ func CompareCluster(base, head ClusterState) ClusterChanges {
 	out.MachineConfigPools, out.MovesNodes = comparePools(base.Pools, head.Pools)
 	return out
 }
+
+// comparePools names the changes of MachineConfigPools that are in no rendered config: the nodes that a pool selects,
+// and its maxUnavailable. A node that changes its pool gets another config. comparePools also reports whether nodes may
+// change pools.
+func comparePools(base, head []mcfgv1.MachineConfigPool) (out []string, movesNodes bool) {
+	was, is := declared(base), declared(head)
+	names := maps.Clone(was)
+	maps.Copy(names, is)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		_, had := was[name]
+		_, has := is[name]
+		if had != has && !IsStandard(name) {
+			continue // The comparison reports a new or removed pool elsewhere.
+		}
+		if a, b := cmp.Or(was[name].takes, undeclared), cmp.Or(is[name].takes, undeclared); a != b {
+			movesNodes = true
+			out = append(out, fmt.Sprintf("%s: the nodes that it takes: %s → %s; a node that it gains or loses takes "+
+				"another config, which may reboot it", name, a, b))
+		}
+		if a, b := cmp.Or(was[name].away, "1"), cmp.Or(is[name].away, "1"); a != b {
+			out = append(out, fmt.Sprintf("%s: nodes away at once: %s → %s", name, a, b))
+		}
+	}
+	return out, movesNodes
+}
+
+func declared(pools []mcfgv1.MachineConfigPool) map[string]declaration {
+	out := map[string]declaration{}
+	for i := range pools {
+		var d declaration
+		if s := pools[i].Spec.NodeSelector; s != nil {
+			d.takes = metav1.FormatLabelSelector(s)
+		}
+		if most := pools[i].Spec.MaxUnavailable; most != nil {
+			d.away = most.String()
+		}
+		out[pools[i].Name] = d
+	}
+	return out
+}
+
+// comparePolicies names each rule that differs, in lexical order of paths and units.
+func comparePolicies(base, head disruption.Policy) []string {
+	was, is := rules(base), rules(head)
+	names := maps.Clone(was)
+	maps.Copy(names, is)
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if was[name] != is[name] {
+			out = append(out, fmt.Sprintf("%s: %s → %s", name, cmp.Or(was[name], "no rule, so reboot"),
+				cmp.Or(is[name], "no rule, so reboot")))
+		}
+	}
+	return out
+}
+
+// rules returns the actions of each rule by the rule's name.
+func rules(p disruption.Policy) map[string]string {
+	words := func(actions []disruption.Action) string {
+		text := make([]string, len(actions))
+		for i, a := range actions {
+			text[i] = a.String()
+		}
+		return strings.Join(text, ", ")
+	}
+	out := map[string]string{"SSH keys": words(p.SSHKey)}
+	for _, list := range [][]disruption.Rule{p.Files, p.Units} {
+		for _, r := range list {
+			out[r.Name] = words(r.Actions)
+		}
+	}
+	return out
+}
+
+// PoolsOf reads the MachineConfigPools that a repository's cluster/ declares.
+func PoolsOf(res transpile.Result) (out []mcfgv1.MachineConfigPool, err error) {
+	for _, o := range res.Cluster {
+		if o.Object.GetKind() != PoolKind {
+			continue
+		}
+		var p mcfgv1.MachineConfigPool
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object.Object, &p); err != nil {
+			return nil, fmt.Errorf("%s:%d: reading MachineConfigPool: %w", o.File, o.Line, err)
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// undeclared is the text for a pool without an object in the repository. The standard pools have default selectors.
+const undeclared = "not declared here"
+
+// declaration says which nodes a pool selects, and how many of these nodes may be out of service at once. A field is ""
+// if the repository does not declare its value.
+type declaration struct{ takes, away string }

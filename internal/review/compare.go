@@ -1,15 +1,18 @@
 package review
 
 import (
+	"encoding/json"
+	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/internal/disruption"
-	"github.com/bunsen-os/bunsen/internal/secretmask"
-
 	"github.com/bunsen-os/bunsen/internal/review/lineage"
+	"github.com/bunsen-os/bunsen/internal/secretmask"
+	"github.com/bunsen-os/bunsen/reconcile/render"
 )
 
 // Side is one of the two states that Compare compares.
@@ -109,6 +112,200 @@ func Compare(base, head Side, p disruption.Policy) Comparison {
 	return out
 }
 
+// ownNodes returns the nodes that have a config of their own on one of two sides.
+func ownNodes(from, to Pool) map[string]bool {
+	names := map[string]bool{}
+	for _, side := range []*NodeSide{from.Nodes, to.Nodes} {
+		for node := range side.table().Nodes {
+			names[node] = true
+		}
+		if side != nil {
+			maps.Copy(names, side.Others)
+		}
+	}
+	return names
+}
+
+// overviewOf counts the items of all pools.
+func overviewOf(c Comparison) Overview {
+	out := Overview{Warnings: c.Warnings}
+	for _, sec := range c.Sections() {
+		for _, it := range sec.Items {
+			switch disruption.Verb(it.Change) {
+			case disruption.Added:
+				out.Counts.Add++
+			case disruption.Removed:
+				out.Counts.Remove++
+			default:
+				out.Counts.Change++
+			}
+			if it.Hidden {
+				out.Hidden++
+			}
+		}
+	}
+	return out
+}
+
+// nodeChanges returns what a change does to the nodes of a pool that have configs of their own. Nodes whose changes are
+// equal have one entry, such as the nodes with facts after a change of a document that all of them share.
+func nodeChanges(name string, base, head Side, t terms) []PoolChange {
+	from, to := base.Pools[name], head.Pools[name]
+	if from.live || to.live || from.Nodes == nil && to.Nodes == nil || from.Rendered == "" || to.Rendered == "" {
+		return nil
+	}
+	t.marks = trustedMarks(base, name)
+	of := func(node string) PoolChange { return comparePool("", ofNode(from, node), ofNode(to, node), t) }
+	var out []PoolChange
+	at := map[string]int{}
+	for _, same := range similarNodes(from, to) {
+		change := PoolChange{}
+		if first := same.nodes[0]; same.references {
+			change = comparePool("", withReferences(from, first), withReferences(to, first), t)
+		} else {
+			change = of(first)
+		}
+		if change.Notices = nil; len(change.Items) == 0 && len(change.Refused) == 0 {
+			continue
+		}
+		key := contentOf(change)
+		if n, known := at[key]; known {
+			out[n].Nodes = append(out[n].Nodes, same.nodes...)
+			continue
+		}
+		at[key], change.Nodes = len(out), same.nodes
+		out = append(out, change)
+	}
+	for i, change := range out {
+		if len(change.Nodes) == 1 { // A reader sees the values of this node.
+			out[i] = of(change.Nodes[0])
+			out[i].Notices, out[i].Nodes = nil, change.Nodes
+		}
+		slices.Sort(out[i].Nodes)
+		out[i].Pool = nodesText(name, out[i].Nodes)
+	}
+	return out
+}
+
+// withReferences returns the config of one node with references in place of its facts.
+func withReferences(p Pool, node string) Pool {
+	return withConfig(p, node, func() (render.Rendered, error) { return p.Nodes.References(node) })
+}
+
+// similarNodes returns the nodes whose configs differ, in groups.
+func similarNodes(from, to Pool) []similar {
+	was, is := from.Nodes.table(), to.Nodes.table()
+	names := map[string]bool{}
+	for _, table := range []machineconfig.NodeTable{was, is} {
+		for node := range table.Nodes {
+			names[node] = true
+		}
+	}
+	isSame := from.Rendered == to.Rendered && reflect.DeepEqual(was.Shared, is.Shared) && !from.Nodes.isOpaque()
+	var out []similar
+	at := map[string]int{}
+	for _, node := range slices.Sorted(maps.Keys(names)) {
+		a, b := was.Nodes[node], is.Nodes[node]
+		if isSame && reflect.DeepEqual(a, b) {
+			continue
+		}
+		if from.Nodes == nil || to.Nodes == nil || from.Nodes.isOpaque() || !reflect.DeepEqual(a.Facts, b.Facts) {
+			out = append(out, similar{nodes: []string{node}})
+			continue
+		}
+		key, err := json.Marshal([]any{a.Documents, b.Documents, a.Facts != nil})
+		if n, known := at[string(key)]; known && err == nil {
+			out[n].nodes = append(out[n].nodes, node)
+			continue
+		}
+		at[string(key)] = len(out)
+		out = append(out, similar{nodes: []string{node}, references: true})
+	}
+	return out
+}
+
+// ofNode returns the config of one node as a pool of one node.
+func ofNode(p Pool, node string) Pool {
+	if p.Nodes == nil {
+		return p
+	}
+	return withConfig(p, node, func() (render.Rendered, error) { return p.Nodes.Node(node) })
+}
+
+// nodesText names nodes of a pool in place of the pool alone.
+func nodesText(pool string, nodes []string) string {
+	const few = 3
+	switch {
+	case len(nodes) == 1:
+		return fmt.Sprintf("%s (node %s)", pool, nodes[0])
+	case len(nodes) <= few:
+		return fmt.Sprintf("%s (nodes %s)", pool, strings.Join(nodes, ", "))
+	}
+	return fmt.Sprintf("%s (%d nodes)", pool, len(nodes))
+}
+
+// contentOf returns a text that is equal for equal changes of different nodes.
+func contentOf(c PoolChange) string {
+	c.From, c.To = "", ""
+	text, err := json.Marshal(c)
+	if err != nil {
+		return fmt.Sprintf("%+v", c) // There is no error, because a review is printed as JSON.
+	}
+	return string(text)
+}
+
+// avoidRebootsOf joins the rules of all items without duplicates: a rule of a directory can apply to several items.
+// avoidRebootsOf returns nil if there are no rules.
+func avoidRebootsOf(c Comparison, file string) *AvoidReboots {
+	lists := map[string]string{}
+	var known []string
+	for _, p := range c.Pools {
+		for _, it := range p.Items {
+			r := it.AvoidReboot
+			if r == nil || slices.Contains(known, r.Name()) {
+				continue
+			}
+			known = append(known, r.Name())
+			list := "files"
+			if r.Unit != "" {
+				list = "units"
+			}
+			lists[list] += r.yaml()
+		}
+	}
+	if len(known) == 0 {
+		return nil
+	}
+	out := &AvoidReboots{File: file, StillReboot: stillReboot(c, known)}
+	for _, list := range []string{"files", "units"} {
+		if lists[list] != "" {
+			out.YAML += list + ":\n" + lists[list]
+		}
+	}
+	if file == "" {
+		out.YAML = "apiVersion: operator.openshift.io/v1\nkind: MachineConfiguration\nmetadata:\n  name: cluster\n" +
+			"spec:\n  managementState: Managed\n  nodeDisruptionPolicy:\n" + Indented(out.YAML, "    ")
+	}
+	return out
+}
+
+// stillReboot names the pools with an item that reboots nodes and that no rule covers. A rule of a directory also
+// covers a removed file, although avoidance does not suggest such a rule for a removed file.
+func stillReboot(c Comparison, rules []string) (pools []string) {
+	for _, p := range c.Pools {
+		hasNodes := p.From != "" && (p.To != "" || p.MovesTo != "")
+		if hasNodes && slices.ContainsFunc(p.Items, func(it Item) bool {
+			covers := func(rule string) bool {
+				return strings.HasSuffix(rule, "/") && strings.HasPrefix(it.Path+"/", rule)
+			}
+			return it.reboots() && it.AvoidReboot == nil && !slices.ContainsFunc(rules, covers)
+		}) {
+			pools = append(pools, p.Pool)
+		}
+	}
+	return pools
+}
+
 // terms are the parameters that the comparisons of all pools share.
 type terms struct {
 	differ    Differ
@@ -140,6 +337,52 @@ func comparePoolOrNext(name string, base, head Side, t terms) PoolChange {
 	out := comparePool(name, from, next, t)
 	out.To, out.MovesTo = "", nextPool
 	return out
+}
+
+// nodeWrites returns the configs that only head has; nil if they are small.
+func nodeWrites(from, to Pool) *NodeWrites {
+	if to.Nodes == nil || to.Nodes.Sizes == nil {
+		return nil
+	}
+	var was map[string]int
+	if from.Nodes != nil && from.Nodes.Sizes != nil {
+		was = from.Nodes.Sizes()
+	}
+	var out NodeWrites
+	for name, bytes := range to.Nodes.Sizes() {
+		if _, has := was[name]; !has {
+			out.Configs, out.Bytes = out.Configs+1, out.Bytes+bytes
+		}
+	}
+	if out.Bytes < minNodeWrites {
+		return nil
+	}
+	return &out
+}
+
+// newlyUnreviewed returns the patterns that only head has, and what of the pool's configs base does not allow: the
+// change itself allows what its reviewer cannot read. Rendering reports patterns that cannot match.
+func newlyUnreviewed(pool string, base, head Side) (patterns, refused []string) {
+	allowed := base.Allowed.of(pool)
+	was, _ := secretmask.ParsePaths(allowed)
+	is, _ := secretmask.ParsePaths(head.Allowed.of(pool))
+	patterns = without(is, was)
+	if to := head.Pools[pool]; len(patterns) > 0 && to.NotAllowed != nil {
+		refused = to.NotAllowed(allowed)
+	}
+	return patterns, refused
+}
+
+// changedMarks returns the marks that only the new side has, and those that only the old side has. A new pool has only
+// new marks; a removed one says nothing, because its contents go too.
+func changedMarks(from, to Pool, trusted secretmask.Paths) (added, removed []string) {
+	if to.Rendered != "" {
+		added = without(to.Secrets, trusted)
+	}
+	if from.Rendered != "" && to.Rendered != "" {
+		removed = without(from.Secrets, to.Secrets)
+	}
+	return added, removed
 }
 
 // comparePool compares the configs of a pool.
@@ -192,6 +435,25 @@ func comparePool(name string, from, to Pool, t terms) PoolChange {
 	for _, r := range disruption.NewNodesOnly(from.Config, to.Config) {
 		out.NewNodesOnly = append(out.NewNodesOnly,
 			r.Field+": "+strings.TrimPrefix(r.Why, disruption.NewNodesOnlyPrefix))
+	}
+	return out
+}
+
+// avoidance returns the rule that avoids the reboot of a change. The rule is nil if the change reboots no node, or if
+// no rule can avoid the reboot.
+func avoidance(c disruption.Costed, from, to Pool, p disruption.Policy) *DisruptionRule {
+	reboots := slices.ContainsFunc(c.Actions,
+		func(a disruption.Action) bool { return a.Type == disruption.ActionReboot })
+	if !reboots || from.Rendered == "" || to.Rendered == "" {
+		return nil // A new or removed pool has no running nodes of its own.
+	}
+	rule, ok := disruption.AvoidReboot(c.Change, from.Config, to.Config, p)
+	if !ok {
+		return nil
+	}
+	out := &DisruptionRule{Path: rule.Name, Actions: actions(rule.Actions), Note: rule.Note}
+	if c.Kind == disruption.KindUnit {
+		out.Path, out.Unit = "", rule.Name
 	}
 	return out
 }

@@ -1,10 +1,15 @@
 package review
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"unicode"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 )
 
 // Comparison says what a change does to nodes. The JSON form of a Comparison is an interface for tools;
@@ -255,3 +260,124 @@ func (c Comparison) Refused() error {
 
 // Changed reports whether the pool has changed items or another rendered config, or is new or removed.
 func (p PoolChange) Changed() bool { return len(p.Items) > 0 || p.From != p.To }
+
+// WithReaders adds the changes of who can read the secrets.
+func (c Comparison) WithReaders(changes Readers) Comparison {
+	c.Readers = changes
+	return c
+}
+
+// runningCluster is the name of a base that is read from a cluster.
+const runningCluster = "the cluster"
+
+// undo returns the command that reverts the change: `git revert` for one commit on top of base. For several commits, or
+// for a base on another branch, the command restores the files of base, because the commits may include merges. If a
+// side is not a commit, undo returns a text.
+func undo(c Comparison) string {
+	switch base, head := c.BaseCommit, c.HeadCommit; {
+	case !c.Changed():
+		return ""
+	case base == nil && c.Base == runningCluster:
+		return "revert the commit after it is pushed; every pool then returns to its earlier rendered config"
+	case c.Base == runningCluster && (head == nil || head.Hash == ""):
+		return "revert the commit after it is pushed; every pool then returns to its earlier rendered config"
+	case head == nil || head.Hash == "" || base == nil || base.Hash == "":
+		return fmt.Sprintf("restore the files of %s; every pool then returns to its earlier rendered config", c.Base)
+	case slices.Equal(head.Parents, []string{base.Hash}):
+		return "git revert " + ShortHash(head.Hash)
+	case len(head.Parents) > 0 && head.Parents[0] == base.Hash:
+		return "git revert -m 1 " + ShortHash(head.Hash)
+	default:
+		return "git restore --source=" + ShortHash(base.Hash) + " --staged --worktree " + pathspec(c.folder)
+	}
+}
+
+// pathspec returns the git pathspec of a folder from the repository's root, quoted for a shell.
+func pathspec(folder string) string {
+	spec := ":/" + folder
+	if strings.ContainsFunc(folder, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-", r)
+	}) {
+		spec = "'" + strings.ReplaceAll(spec, "'", `'\''`) + "'"
+	}
+	return spec
+}
+
+// ShortHash shortens a hash to eight digits. ShortHash returns any other name unchanged.
+func ShortHash(name string) string {
+	if len(name) != 40 && len(name) != 64 {
+		return name
+	}
+	for _, r := range name {
+		if (r < '0' || r > '9') && (r < 'a' || r > 'f') {
+			return name
+		}
+	}
+	return name[:8]
+}
+
+// DisruptionRule is a rule of the disruption policy that would avoid a reboot for an item. In a DisruptionRule either
+// Path or Unit is set.
+type DisruptionRule struct {
+	Path    string   `json:"path,omitempty"`
+	Unit    string   `json:"unit,omitempty"`
+	Actions []Action `json:"actions"`
+	// Note names the effects of the item that the rule's actions do not cover. Note may be "".
+	Note string `json:"note,omitempty"`
+}
+
+// AvoidReboots are rules that a user can paste, so that items do not reboot nodes.
+type AvoidReboots struct {
+	// File is the file of head's MachineConfiguration, or "". Side.PolicyFile explains it.
+	File string `json:"file,omitempty"`
+	// YAML is a whole MachineConfiguration. If File is set, YAML is only an addition to spec.nodeDisruptionPolicy of
+	// that file.
+	YAML string `json:"yaml"`
+	// StillReboot are the pools that reboot even with these rules, because no rule is known for all of their items.
+	StillReboot []string `json:"stillReboot,omitempty"`
+}
+
+// NewPolicyFile is the file for a new MachineConfiguration, if a repository has none.
+const NewPolicyFile = "cluster/machine-configuration.yaml"
+
+// reboots reports whether the item alone reboots nodes.
+func (it Item) reboots() bool {
+	return slices.ContainsFunc(it.Actions, func(a Action) bool { return a.Type == string(disruption.ActionReboot) })
+}
+
+// Name is the path or the unit of the rule; a nil rule has the name "".
+func (r *DisruptionRule) Name() string {
+	if r == nil {
+		return ""
+	}
+	return cmp.Or(r.Path, r.Unit)
+}
+
+// yaml writes the rule as an entry of a list, with the rule's note as a comment below it.
+func (r DisruptionRule) yaml() string {
+	var b strings.Builder
+	if r.Unit != "" {
+		fmt.Fprintf(&b, "  - name: %s\n    actions:\n", r.Unit)
+	} else {
+		fmt.Fprintf(&b, "  - path: %s\n    actions:\n", r.Path)
+	}
+	for _, a := range r.Actions {
+		fmt.Fprintf(&b, "      - type: %s\n", a.Type)
+		if a.Service != "" {
+			fmt.Fprintf(&b, "        %s:\n          serviceName: %s\n", strings.ToLower(a.Type), a.Service)
+		}
+	}
+	if r.Note != "" {
+		fmt.Fprintf(&b, "    # %s\n", r.Note)
+	}
+	return b.String()
+}
+
+// Indented puts a prefix before each line.
+func Indented(text, prefix string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString(prefix + line)
+	}
+	return b.String()
+}

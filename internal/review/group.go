@@ -72,6 +72,21 @@ func (c Comparison) Sections() []Section {
 	return sections
 }
 
+// firstHints removes the rule of an item if an item above has the same rule, so that a directory of 40 files has one
+// hint.
+func firstHints(sections []Section) {
+	known := map[string]bool{}
+	for _, sec := range sections {
+		for i := range sec.Items {
+			name := sec.Items[i].AvoidReboot.Name()
+			if known[name] {
+				sec.Items[i].AvoidReboot = nil
+			}
+			known[name] = true
+		}
+	}
+}
+
 // joinPlaces lists each position once. If there are several positions, each has the names of its pools.
 func joinPlaces(pools, places []string) string {
 	of := map[string][]string{}

@@ -1,17 +1,239 @@
 package review
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
-	"strings"
+	"sync"
+
+	"github.com/bunsen-os/bunsen/internal/disruption"
+	"github.com/bunsen-os/bunsen/internal/review/lineage"
+	"github.com/bunsen-os/bunsen/internal/secretmask"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/disruption"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/render"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 )
+
+// WithLiveNodes adds the configs of single nodes to a pool of LivePool. The parameter live has the MachineConfigs of
+// the cluster by name. If the table of nodes on the cluster gives exactly the configs that the nodes run, a review
+// knows what nodes have in common. Otherwise it compares the config of each node.
+func WithLiveNodes(p Pool, target *mcfgv1.MachineConfig, live map[string]*mcfgv1.MachineConfig) (Pool, error) {
+	p.live = false
+	nodes, err := v1alpha1.ParseNodeConfigs(target.Annotations[v1alpha1.NodeConfigsAnnotation])
+	if err != nil {
+		return Pool{}, fmt.Errorf("reading MachineConfig %s: %w", target.Name, err)
+	}
+	if nodes.IsZero() {
+		return p, nil
+	}
+	pool := v1alpha1.RenderedPool(target.Name)
+	if table := live[machineconfig.FactName(pool)]; table != nil {
+		r, err := render.WithTable(render.Rendered{Pool: pool, Name: nodes.Base, Config: p.Config, Spec: target.Spec},
+			table)
+		if err == nil && r.Nodes.String() == nodes.String() {
+			p.Nodes = &NodeSide{Table: r.Table(), References: r.References, Node: r.Node, Sizes: r.NodeSizes}
+			return p, nil
+		}
+	}
+	own := make([]string, 0, len(nodes.Nodes))
+	for node := range nodes.Nodes {
+		own = append(own, node)
+	}
+	return withConfigsOf(p, target, nodes, live, own)
+}
+
+// withConfigsOf adds the configs of single nodes from a cluster.
+func withConfigsOf(p Pool, target *mcfgv1.MachineConfig, nodes v1alpha1.NodeConfigs,
+	live map[string]*mcfgv1.MachineConfig, read []string,
+) (Pool, error) {
+	pool := v1alpha1.RenderedPool(target.Name)
+	side := &NodeSide{
+		Table: machineconfig.NodeTable{Pool: pool, Nodes: map[string]machineconfig.NodeFacts{}},
+		Sizes: namesOf(nodes),
+	}
+	for _, node := range read {
+		own := nodes.Of(node)
+		if live[own] == nil && own != nodes.Base {
+			return Pool{}, fmt.Errorf("reading MachineConfigPool %s: the config %s of node %s is not on the cluster",
+				pool, own, node)
+		}
+		side.Table.Nodes[node] = machineconfig.NodeFacts{}
+	}
+	side.Node = func(name string) (render.Rendered, error) {
+		mc := target
+		if own := live[nodes.Of(name)]; own != nil {
+			mc = own
+		}
+		config, err := machineconfig.Parse(mc.Spec)
+		return render.Rendered{Pool: pool, Name: nodes.Of(name), Config: config, Spec: mc.Spec}, err
+	}
+	p.Nodes = side
+	return p, nil
+}
+
+// namesOf returns the names of the configs of single nodes, without their sizes.
+func namesOf(nodes v1alpha1.NodeConfigs) func() map[string]int {
+	return func() map[string]int {
+		out := map[string]int{}
+		for _, name := range nodes.All() {
+			if name != nodes.Base {
+				out[name] = 0
+			}
+		}
+		return out
+	}
+}
+
+// LiveChange is the change from one config of a pool to another one, both of a cluster.
+type LiveChange struct {
+	pools   [2]Pool
+	targets [2]*mcfgv1.MachineConfig
+	nodes   [2]v1alpha1.NodeConfigs
+}
+
+// NewLiveChange reads both configs.
+func NewLiveChange(pools [2]string, targets [2]*mcfgv1.MachineConfig) (LiveChange, error) {
+	c := LiveChange{targets: targets}
+	var err error
+	for i, mc := range targets {
+		if c.pools[i], err = LivePool(pools[i], mc); err != nil {
+			return c, err
+		}
+		c.pools[i].live = false
+		if c.nodes[i], err = v1alpha1.ParseNodeConfigs(mc.Annotations[v1alpha1.NodeConfigsAnnotation]); err != nil {
+			return c, fmt.Errorf("reading MachineConfig %s: %w", mc.Name, err)
+		}
+	}
+	return c, nil
+}
+
+// configOf returns the name of the config of a node on one side.
+func (c LiveChange) configOf(side int, node string) string {
+	if c.nodes[side].IsZero() {
+		return c.targets[side].Name
+	}
+	return c.nodes[side].Of(node)
+}
+
+// ChangedNodes returns the nodes with configs of their own whose configs differ, sorted.
+func (c LiveChange) ChangedNodes() (changed []string) {
+	for node := range c.own() {
+		if c.configOf(0, node) != c.configOf(1, node) {
+			changed = append(changed, node)
+		}
+	}
+	slices.Sort(changed)
+	return changed
+}
+
+// own returns the nodes that have a config of their own on one side.
+func (c LiveChange) own() map[string]bool {
+	own := map[string]bool{}
+	for _, nodes := range c.nodes {
+		for node := range nodes.Nodes {
+			own[node] = true
+		}
+	}
+	return own
+}
+
+// ConfigsOf returns the names of the configs of nodes on both sides, each once.
+func (c LiveChange) ConfigsOf(nodes []string) (out []string) {
+	had := map[string]bool{c.targets[0].Name: true, c.targets[1].Name: true}
+	for _, node := range nodes {
+		for side := range c.nodes {
+			if name := c.configOf(side, node); !had[name] && name != c.nodes[side].Base {
+				had[name] = true
+				out = append(out, name)
+			}
+		}
+	}
+	return out
+}
+
+// With returns both sides with the configs of some of the changed nodes. The parameter live has the MachineConfigs of
+// ConfigsOf by name. Of the other nodes, the sides know only that they have configs of their own.
+func (c LiveChange) With(read []string, live map[string]*mcfgv1.MachineConfig) (from, to Pool, err error) {
+	pools := c.pools
+	for i := range pools {
+		if c.nodes[i].IsZero() {
+			continue
+		}
+		if pools[i], err = withConfigsOf(pools[i], c.targets[i], c.nodes[i], live, read); err != nil {
+			return from, to, err
+		}
+		pools[i].Nodes.Others = c.own()
+	}
+	return pools[0], pools[1], nil
+}
+
+// WithTable returns both sides with the table of nodes on the cluster, if both configs were rendered from it. No config
+// of a single node is read then: nodes with equal documents change alike.
+func (c LiveChange) WithTable(table *mcfgv1.MachineConfig) (from, to Pool, ok bool) {
+	pools := c.pools
+	for i, mc := range c.targets {
+		inputs := map[string]string{}
+		if c.nodes[i].IsZero() || json.Unmarshal([]byte(mc.Annotations[v1alpha1.InputsAnnotation]), &inputs) != nil ||
+			inputs[table.Name] == "" || inputs[table.Name] != table.Annotations[v1alpha1.DigestAnnotation] {
+			return from, to, false
+		}
+		r, err := render.WithNodes(render.Rendered{
+			Pool: v1alpha1.RenderedPool(mc.Name), Name: c.nodes[i].Base, Config: pools[i].Config, Spec: mc.Spec,
+		}, table, c.nodes[i])
+		if err != nil {
+			return from, to, false
+		}
+		// A user may have edited the table, so one node is checked.
+		node := slices.Min(slices.Collect(maps.Keys(c.nodes[i].Nodes)))
+		if own, err := r.Node(node); err != nil || own.Name != c.nodes[i].Of(node) {
+			return from, to, false
+		}
+		pools[i].Nodes = &NodeSide{
+			Table: r.Table(), References: r.References, Node: r.Node, Sizes: namesOf(c.nodes[i]),
+		}
+	}
+	return pools[0], pools[1], true
+}
+
+// LivePool returns a Pool from a rendered config on a cluster. The lineage of this Pool has values, but no positions in
+// a repository. LivePool returns an error if it cannot read the config or an annotation of the config.
+func LivePool(pool string, mc *mcfgv1.MachineConfig) (Pool, error) {
+	config, err := machineconfig.Parse(mc.Spec)
+	if err != nil {
+		return Pool{}, fmt.Errorf("reading MachineConfig %s: %w", mc.Name, err)
+	}
+	marked, err := secretmask.ParsePaths(mc.Annotations[v1alpha1.SecretPathsAnnotation])
+	if err != nil {
+		return Pool{}, fmt.Errorf("reading annotation %s of MachineConfig %s: %w", v1alpha1.SecretPathsAnnotation,
+			mc.Name, err)
+	}
+	values := sync.OnceValue(func() *lineage.Lineage {
+		layers, err := lineage.LayersOf([]*mcfgv1.MachineConfig{mc}, nil)
+		if err != nil {
+			return nil // This line is unreachable, because the config was parsed above.
+		}
+		return lineage.New(layers, lineage.Options{Pool: pool})
+	})
+	nodes, err := v1alpha1.ParseNodeConfigs(mc.Annotations[v1alpha1.NodeConfigsAnnotation])
+	if err != nil {
+		return Pool{}, fmt.Errorf("reading MachineConfig %s: %w", mc.Name, err)
+	}
+	return Pool{
+		Rendered: cmp.Or(nodes.Base, mc.Name), live: true, Config: config, Secrets: marked,
+		Lineage: func(kind disruption.ChangeKind, name string) (lineage.Item, bool) {
+			if values() == nil {
+				return lineage.Item{}, false
+			}
+			// In a cluster's config the line that set an item is unknown, and only its value is known.
+			item, err := values().Explain(kind, name)
+			return item, err == nil
+		},
+	}, nil
+}
 
 // NodeSide has the configs of the nodes of a pool that have configs of their own.
 type NodeSide struct {
@@ -38,27 +260,6 @@ type NodeWrites struct {
 // minNodeWrites is from how many bytes a review names them. Rows cost the cluster memory also for nodes that it does
 // not have.
 const minNodeWrites = 1 << 20
-
-// nodeWrites returns the configs that only head has; nil if they are small.
-func nodeWrites(from, to Pool) *NodeWrites {
-	if to.Nodes == nil || to.Nodes.Sizes == nil {
-		return nil
-	}
-	var was map[string]int
-	if from.Nodes != nil && from.Nodes.Sizes != nil {
-		was = from.Nodes.Sizes()
-	}
-	var out NodeWrites
-	for name, bytes := range to.Nodes.Sizes() {
-		if _, has := was[name]; !has {
-			out.Configs, out.Bytes = out.Configs+1, out.Bytes+bytes
-		}
-	}
-	if out.Bytes < minNodeWrites {
-		return nil
-	}
-	return &out
-}
 
 // nodes returns the configs of the pool's nodes; nil if all nodes run the config of the pool.
 func (p PoolRendering) nodes() *NodeSide {
@@ -99,132 +300,11 @@ func (s *NodeSide) table() machineconfig.NodeTable {
 	return s.Table
 }
 
-// nodeChanges returns what a change does to the nodes of a pool that have configs of their own. Nodes whose changes are
-// equal have one entry, such as the nodes with facts after a change of a document that all of them share.
-func nodeChanges(name string, base, head Side, t terms) []PoolChange {
-	from, to := base.Pools[name], head.Pools[name]
-	if from.live || to.live || from.Nodes == nil && to.Nodes == nil || from.Rendered == "" || to.Rendered == "" {
-		return nil
-	}
-	t.marks = trustedMarks(base, name)
-	of := func(node string) PoolChange { return comparePool("", ofNode(from, node), ofNode(to, node), t) }
-	var out []PoolChange
-	at := map[string]int{}
-	for _, same := range similarNodes(from, to) {
-		change := PoolChange{}
-		if first := same.nodes[0]; same.references {
-			change = comparePool("", withReferences(from, first), withReferences(to, first), t)
-		} else {
-			change = of(first)
-		}
-		if change.Notices = nil; len(change.Items) == 0 && len(change.Refused) == 0 {
-			continue
-		}
-		key := contentOf(change)
-		if n, known := at[key]; known {
-			out[n].Nodes = append(out[n].Nodes, same.nodes...)
-			continue
-		}
-		at[key], change.Nodes = len(out), same.nodes
-		out = append(out, change)
-	}
-	for i, change := range out {
-		if len(change.Nodes) == 1 { // A reader sees the values of this node.
-			out[i] = of(change.Nodes[0])
-			out[i].Notices, out[i].Nodes = nil, change.Nodes
-		}
-		slices.Sort(out[i].Nodes)
-		out[i].Pool = nodesText(name, out[i].Nodes)
-	}
-	return out
-}
-
-// contentOf returns a text that is equal for equal changes of different nodes.
-func contentOf(c PoolChange) string {
-	c.From, c.To = "", ""
-	text, err := json.Marshal(c)
-	if err != nil {
-		return fmt.Sprintf("%+v", c) // There is no error, because a review is printed as JSON.
-	}
-	return string(text)
-}
-
 // similar are nodes with the same documents on each side. If references is true, their facts do not change, so that
 // their changes are equal with references in place of the facts.
 type similar struct {
 	nodes      []string
 	references bool
-}
-
-// ownNodes returns the nodes that have a config of their own on one of two sides.
-func ownNodes(from, to Pool) map[string]bool {
-	names := map[string]bool{}
-	for _, side := range []*NodeSide{from.Nodes, to.Nodes} {
-		for node := range side.table().Nodes {
-			names[node] = true
-		}
-		if side != nil {
-			maps.Copy(names, side.Others)
-		}
-	}
-	return names
-}
-
-// similarNodes returns the nodes whose configs differ, in groups.
-func similarNodes(from, to Pool) []similar {
-	was, is := from.Nodes.table(), to.Nodes.table()
-	names := map[string]bool{}
-	for _, table := range []machineconfig.NodeTable{was, is} {
-		for node := range table.Nodes {
-			names[node] = true
-		}
-	}
-	isSame := from.Rendered == to.Rendered && reflect.DeepEqual(was.Shared, is.Shared) && !from.Nodes.isOpaque()
-	var out []similar
-	at := map[string]int{}
-	for _, node := range slices.Sorted(maps.Keys(names)) {
-		a, b := was.Nodes[node], is.Nodes[node]
-		if isSame && reflect.DeepEqual(a, b) {
-			continue
-		}
-		if from.Nodes == nil || to.Nodes == nil || from.Nodes.isOpaque() || !reflect.DeepEqual(a.Facts, b.Facts) {
-			out = append(out, similar{nodes: []string{node}})
-			continue
-		}
-		key, err := json.Marshal([]any{a.Documents, b.Documents, a.Facts != nil})
-		if n, known := at[string(key)]; known && err == nil {
-			out[n].nodes = append(out[n].nodes, node)
-			continue
-		}
-		at[string(key)] = len(out)
-		out = append(out, similar{nodes: []string{node}, references: true})
-	}
-	return out
-}
-
-// nodesText names nodes of a pool in place of the pool alone.
-func nodesText(pool string, nodes []string) string {
-	const few = 3
-	switch {
-	case len(nodes) == 1:
-		return fmt.Sprintf("%s (node %s)", pool, nodes[0])
-	case len(nodes) <= few:
-		return fmt.Sprintf("%s (nodes %s)", pool, strings.Join(nodes, ", "))
-	}
-	return fmt.Sprintf("%s (%d nodes)", pool, len(nodes))
-}
-
-// ofNode returns the config of one node as a pool of one node.
-func ofNode(p Pool, node string) Pool {
-	if p.Nodes == nil {
-		return p
-	}
-	return withConfig(p, node, func() (render.Rendered, error) { return p.Nodes.Node(node) })
-}
-
-// withReferences returns the config of one node with references in place of its facts.
-func withReferences(p Pool, node string) Pool {
-	return withConfig(p, node, func() (render.Rendered, error) { return p.Nodes.References(node) })
 }
 
 // withConfig replaces the config of a pool. There is no error, because the same config was merged for its name before.

@@ -7,10 +7,15 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/transpile"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // shownElsewhere are the fields of specs that comparePolicies and comparePools show.
@@ -84,6 +89,212 @@ func specChanges(kind string, was, is *unstructured.Unstructured) (out []string)
 		out = append(out, lines...)
 	}
 	return out
+}
+
+// meanings explain the new values of an object's fields, by the field's name. A field without an entry needs no
+// explanation. Each of the two objects may be nil.
+func meanings(kind string, was, is *unstructured.Unstructured) map[string]string {
+	switch kind {
+	case "RolloutPolicy":
+		return rolloutMeanings(specOf[v1alpha1.RolloutPolicy](is).Spec)
+	case "DriftPolicy":
+		return driftMeanings(specOf[v1alpha1.DriftPolicy](was).Spec, specOf[v1alpha1.DriftPolicy](is).Spec)
+	case "PinnedImageSet":
+		return map[string]string{
+			"pinnedImages": imagesMeaning(specOf[mcfgv1.PinnedImageSet](was).Spec,
+				specOf[mcfgv1.PinnedImageSet](is).Spec),
+			"labels": "they select the pools of the set",
+		}
+	case PoolKind:
+		return map[string]string{
+			"machineConfigSelector": "the pool takes the documents that it selects now",
+			"pinnedImageSets":       "nodes of the pool pull and keep the images of these sets",
+			"labels":                "policies may select pools by these labels",
+		}
+	}
+	return nil
+}
+
+// specOf converts the spec of an object to its type. A field of another type stays zero, because other code checks
+// whether the object is valid.
+func specOf[T any](o *unstructured.Unstructured) T {
+	var out T
+	if o != nil && runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &out) != nil {
+		return *new(T)
+	}
+	return out
+}
+
+// rolloutMeanings explain the fields of a RolloutPolicy.
+func rolloutMeanings(s v1alpha1.RolloutPolicySpec) map[string]string {
+	const otherwise = "unless another policy says otherwise, "
+	out := map[string]string{
+		"pools":                     selectionText(s.Pools, s.MachineConfigPoolSelector),
+		"machineConfigPoolSelector": selectionText(s.Pools, s.MachineConfigPoolSelector),
+		"maxUnavailable":            otherwise + "each pool's own maxUnavailable counts",
+		"maxUnavailablePerZone":     otherwise + "zones have no limit of their own",
+		"maxUnavailableTogether":    otherwise + "its pools have no limit together",
+		"canary":                    otherwise + "no node gets a new config before the others",
+		"batches":                   otherwise + "all nodes after the canary are one step",
+		"gates":                     otherwise + "a rollout continues without a health gate",
+		"failures":                  otherwise + "a rollout halts after the first node that fails",
+		"after":                     otherwise + "its pools wait for no other pool",
+		"windows":                   otherwise + "nodes are updated at any time",
+		"drain":                     otherwise + "a drain waits for its pods without a limit",
+	}
+	if n := s.MaxUnavailable; n != nil {
+		out["maxUnavailable"] = "at most " + n.String() + " of a pool's nodes are away at once"
+	}
+	if n := s.MaxUnavailablePerZone; n != nil {
+		out["maxUnavailablePerZone"] = "at most " + n.String() + " of a pool's nodes in a zone are away at once"
+	}
+	if n := s.MaxUnavailableTogether; n != nil {
+		out["maxUnavailableTogether"] = "at most " + n.String() + " of the nodes of all its pools are away at once"
+	}
+	if c := s.Canary; c != nil {
+		first := "the nodes that it selects"
+		if c.Nodes != nil {
+			first = c.Nodes.String() + " of a pool's nodes"
+		}
+		out["canary"] = first + " get a new config first" + soakText(c.Soak.Duration)
+	}
+	if len(s.Batches) > 0 {
+		var steps []string
+		for _, b := range s.Batches {
+			steps = append(steps, b.UpTo.String()+soakText(b.Soak.Duration))
+		}
+		out["batches"] = "the steps are up to " + strings.Join(steps, ", then up to ")
+	}
+	if len(s.Gates) > 0 {
+		var names []string
+		for _, g := range s.Gates {
+			names = append(names, g.Name)
+		}
+		out["gates"] = "a rollout continues when these gates are open: " + strings.Join(names, ", ")
+	}
+	if len(s.After) > 0 {
+		out["after"] = "its pools wait for: " + strings.Join(s.After, ", ")
+	}
+	if len(s.Windows) > 0 {
+		out["windows"] = windowsText(s.Windows)
+	}
+	if f := s.Failures; f != nil {
+		out["failures"] = failuresText(*f)
+	}
+	if d := s.Drain; d != nil {
+		out["drain"] = drainText(*d)
+	}
+	return out
+}
+
+// windowsText returns a text that says when the controller assigns configs.
+func windowsText(windows []v1alpha1.MaintenanceWindow) string {
+	allowed := slices.ContainsFunc(windows, func(w v1alpha1.MaintenanceWindow) bool {
+		return w.Kind != v1alpha1.WindowDeny
+	})
+	denied := slices.ContainsFunc(windows, func(w v1alpha1.MaintenanceWindow) bool {
+		return w.Kind == v1alpha1.WindowDeny
+	})
+	switch {
+	case allowed && denied:
+		return "nodes are updated while an Allow window is open and no Deny window is"
+	case allowed:
+		return "nodes are updated while a window is open"
+	}
+	return "nodes are updated at any time but in the Deny windows"
+}
+
+// soakText returns a text that says how long nodes must be healthy before a rollout continues. soakText returns "" for
+// a policy without a soak.
+func soakText(soak time.Duration) string {
+	if soak == 0 {
+		return ""
+	}
+	return ", and must be healthy for " + shortDuration(soak)
+}
+
+// failuresText returns a text that says how many failed nodes end a rollout, and which action follows.
+func failuresText(f v1alpha1.FailureBudget) string {
+	text := "a rollout halts"
+	if f.Action == v1alpha1.FailureRevert {
+		text = "the nodes go back to their last good config"
+	}
+	if after := max(f.After, 1); after == 1 {
+		text += " after 1 failed node"
+	} else {
+		text += fmt.Sprintf(" after %d failed nodes", after)
+	}
+	if f.NodeDeadline != nil {
+		text += "; a node that is not Ready for " + shortDuration(f.NodeDeadline.Duration) +
+			" after its update counts as failed"
+	}
+	return text
+}
+
+// drainText returns a text that says what happens to a drain that is delayed.
+func drainText(d v1alpha1.DrainPolicy) string {
+	after := time.Hour // An hour is the default.
+	if d.After.Duration > 0 {
+		after = d.After.Duration
+	}
+	switch d.WhenBlocked {
+	case v1alpha1.DrainDelete:
+		return "drains delete pods after " + shortDuration(after) + ", past their PodDisruptionBudgets"
+	case v1alpha1.DrainMoveOn:
+		return "a drain that pods block for " + shortDuration(after) + " is postponed, and other nodes are " +
+			"updated first"
+	}
+	return "a drain waits for its pods without a limit"
+}
+
+// imagesMeaning says what nodes do with the images of a PinnedImageSet.
+func imagesMeaning(was, is mcfgv1.PinnedImageSetSpec) string {
+	for _, image := range is.PinnedImages {
+		if !slices.Contains(was.PinnedImages, image) {
+			return "nodes of its pools pull added images before they are drained for a config, and keep them. Sizes " +
+				"are not known. The change itself drains no node"
+		}
+	}
+	return "nodes may remove the images when the disk is full. The change drains no node"
+}
+
+// driftMeanings explains the fields of a DriftPolicy. Of the rules of a DriftPolicy, driftMeanings explains only new
+// rules.
+func driftMeanings(was, is v1alpha1.DriftPolicySpec) map[string]string {
+	out := map[string]string{
+		"pools":                     selectionText(is.Pools, is.MachineConfigPoolSelector),
+		"machineConfigPoolSelector": selectionText(is.Pools, is.MachineConfigPoolSelector),
+	}
+	var texts []string
+	for _, r := range is.Rules {
+		if !slices.Contains(was.Rules, r) {
+			texts = append(texts, "drift of "+r.Path+" "+driftText(r.Action))
+		}
+	}
+	switch {
+	case len(texts) > 0:
+		out["rules"] = strings.Join(texts, "; ")
+	case len(is.Rules) == 0:
+		out["rules"] = "drift degrades the node, unless another policy has a rule"
+	case len(was.Rules) > len(is.Rules):
+		out["rules"] = "drift of what no rule matches any more degrades the node"
+	default:
+		out["rules"] = "the first rule that matches decides, so the order counts"
+	}
+	return out
+}
+
+// driftText returns a text that says what the daemon does about drift.
+func driftText(a v1alpha1.DriftAction) string {
+	switch a {
+	case v1alpha1.DriftRepair:
+		return "is repaired"
+	case v1alpha1.DriftReport:
+		return "is reported, and the node stays in service"
+	case v1alpha1.DriftIgnore:
+		return "is ignored"
+	}
+	return "degrades the node"
 }
 
 // IsStandard reports whether the pool is one of the pools that every cluster has.
@@ -191,4 +402,23 @@ func valueText(v any) string {
 	default:
 		return fmt.Sprint(v)
 	}
+}
+
+// selectionText returns a text that says to which pools a policy applies.
+func selectionText(pools []string, selector *metav1.LabelSelector) string {
+	if len(pools) == 0 && selector == nil {
+		return "it counts for every pool"
+	}
+	return "it counts for the pools that it selects now"
+}
+
+// shortDuration writes a duration without zero parts at its end, such as 1h or 1m30s.
+func shortDuration(d time.Duration) string {
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = strings.TrimSuffix(text, zero[1:])
+		}
+	}
+	return text
 }

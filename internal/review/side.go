@@ -7,18 +7,20 @@ import (
 	"slices"
 	"strings"
 
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/internal/secretmask"
-
 	"github.com/bunsen-os/bunsen/reconcile/render"
-
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile"
 	"github.com/bunsen-os/bunsen/transpile/origin"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 // Renderings renders trees, and all of them share its caches, so that the second side of a comparison costs only its
@@ -134,6 +136,28 @@ func (j job) run() Rendering {
 	return out
 }
 
+// marksOf reads the marks of all objects in a repository's cluster/. marksOf ignores annotations that cannot be read;
+// secretsOf reports them.
+func marksOf(res transpile.Result) Marks {
+	m := Marks{}
+	for _, o := range res.Cluster {
+		// secretsOf reports an invalid annotation with its line.
+		_ = m.Add(o.Object.GetKind(), o.Object.GetName(), o.Object.GetAnnotations())
+	}
+	return m
+}
+
+// allowancesOf reads the MachineConfigPools in a repository's cluster/.
+func allowancesOf(res transpile.Result) Allowances {
+	out := Allowances{}
+	for _, o := range res.Cluster {
+		if o.Object.GetKind() == PoolKind {
+			out.Add(o.Object.GetName(), o.Object.GetAnnotations())
+		}
+	}
+	return out
+}
+
 // pool renders one pool. A pool with a MachineConfigPool and without documents is left out without an error, because
 // the controller accepts it too.
 func (j job) pool(pool string) (PoolRendering, error) {
@@ -160,6 +184,41 @@ func (j job) pool(pool string) (PoolRendering, error) {
 	return PoolRendering{
 		Rendered: rendered, Secrets: secrets, places: newPlaces(selected, rendered),
 	}, nil
+}
+
+// secretsOf reads the annotations that concern a pool. These annotations are on its MachineConfigPool, on the
+// MachineConfiguration, and on those MachineConfigs from the API that the pool selects.
+func secretsOf(res transpile.Result, pool string, inputs []*mcfgv1.MachineConfig) (out secretmask.Paths, err error) {
+	var bad []error
+	m := Marks{}
+	for _, o := range res.Cluster {
+		if o.Object.GetKind() != PolicyKind && o.Object.GetName() != pool {
+			continue
+		}
+		if err := m.Add(o.Object.GetKind(), o.Object.GetName(), o.Object.GetAnnotations()); err != nil {
+			bad = append(bad, fmt.Errorf("%s:%d: %w", o.File, o.Line, err))
+		}
+	}
+	out = m.of(pool)
+	for _, mc := range inputs {
+		marked, err := secretmask.ParsePaths(mc.Annotations[v1alpha1.SecretPathsAnnotation])
+		if err != nil {
+			bad = append(bad, fmt.Errorf("reading annotation %s of MachineConfig %q: %w",
+				v1alpha1.SecretPathsAnnotation, mc.Name, err))
+		}
+		out = append(out, marked...)
+	}
+	return out, errors.Join(bad...)
+}
+
+// poolAnnotations returns the annotations of a pool's MachineConfigPool in cluster/.
+func poolAnnotations(res transpile.Result, pool string) map[string]string {
+	for _, o := range res.Cluster {
+		if o.Object.GetKind() == PoolKind && o.Object.GetName() == pool {
+			return o.Object.GetAnnotations()
+		}
+	}
+	return nil
 }
 
 // chosen returns the layers that a pool's selector selects and no fragment replaces.
@@ -245,4 +304,112 @@ func Explain(of *mcfgv1.MachineConfig, pool string, inputs []*mcfgv1.MachineConf
 		places = append(places, Place{"facts of node " + node, p.places.rowOf(node)})
 	}
 	return places, true, nil
+}
+
+// Allowances are the values of v1alpha1.UnreviewedPathsAnnotation by MachineConfigPool: at which paths the pool may
+// have contents that no reviewer can read. A MachineConfigPool that allows none has an empty value.
+type Allowances map[string]string
+
+// Add adds the allowance of a MachineConfigPool.
+func (a Allowances) Add(pool string, annotations map[string]string) {
+	a[pool] = annotations[v1alpha1.UnreviewedPathsAnnotation]
+}
+
+// of returns what a pool may have. A pool that this side does not have may have what worker may, because a custom pool
+// gets the documents of worker: otherwise no change could add a pool beside a worker with such contents.
+func (a Allowances) of(pool string) string {
+	if own, known := a[pool]; known || IsStandard(pool) {
+		return own
+	}
+	return a[nextPool]
+}
+
+// PolicyOf returns the disruption policy of a repository's cluster/ with its defaults. If cluster/ has no such policy,
+// PolicyOf returns the defaults.
+func PolicyOf(res transpile.Result) (disruption.Policy, error) {
+	mc, at, err := Configuration(res)
+	if err != nil || mc == nil {
+		return disruption.Default(), err
+	}
+	p, err := disruption.FromSpec(mc.Spec.NodeDisruptionPolicy)
+	if err != nil {
+		return disruption.Policy{}, fmt.Errorf("%s: %w", at, err)
+	}
+	return p, nil
+}
+
+// PolicyKind is the kind of the object with the disruption policy.
+const PolicyKind = "MachineConfiguration"
+
+// Configuration returns the repository's MachineConfiguration and its position, or nil.
+func Configuration(res transpile.Result) (mc *operatorv1.MachineConfiguration, at string, err error) {
+	for _, o := range res.Cluster {
+		if o.Object.GetKind() != PolicyKind {
+			continue
+		}
+		at := fmt.Sprintf("%s:%d", o.File, o.Line)
+		mc := &operatorv1.MachineConfiguration{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object.Object, mc); err != nil {
+			return nil, at, fmt.Errorf("%s: reading MachineConfiguration: %w", at, err)
+		}
+		return mc, at, nil
+	}
+	return nil, "", nil
+}
+
+// Marks are the paths and units that the objects of a repository or a cluster mark as secret.
+type Marks map[string]secretmask.Paths
+
+// Add adds the marks of an object. The marks of the MachineConfiguration apply to all pools, and the marks of a
+// MachineConfigPool apply to that pool. Objects of other kinds have no marks.
+func (m Marks) Add(kind, name string, annotations map[string]string) error {
+	pool := name
+	switch kind {
+	case PolicyKind:
+		pool = allPools
+	case PoolKind:
+	default:
+		return nil
+	}
+	marked, err := secretmask.ParsePaths(annotations[v1alpha1.SecretPathsAnnotation])
+	m[pool] = append(m[pool], marked...)
+	if err != nil {
+		return fmt.Errorf("reading annotation %s of %s %q: %w", v1alpha1.SecretPathsAnnotation, kind, name, err)
+	}
+	return nil
+}
+
+// allPools is the key of marks that apply to all pools. No pool has this name.
+const allPools = ""
+
+// of returns the marks that apply to a pool.
+func (m Marks) of(pool string) secretmask.Paths { return slices.Concat(m[allPools], m[pool]) }
+
+// SecretPaths returns the marks of each pool.
+func (r Rendering) SecretPaths() map[string]secretmask.Paths {
+	out := map[string]secretmask.Paths{}
+	for _, p := range r.Pools {
+		out[p.Rendered.Pool] = p.Secrets
+	}
+	return out
+}
+
+// trustedMarks returns base's marks, which hide contents in a review. With the marks of head, a change could hide its
+// own contents.
+func trustedMarks(base Side, pools ...string) (out secretmask.Paths) {
+	for _, pool := range pools {
+		out = append(out, base.Pools[pool].Secrets...)
+		out = append(out, base.Marks.of(pool)...)
+	}
+	return out
+}
+
+// without returns the patterns that another list lacks, each once.
+func without(patterns, other secretmask.Paths) (out []string) {
+	for _, p := range patterns {
+		if !slices.Contains(other, p) && !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	return out
 }

@@ -1,13 +1,19 @@
 package schedule
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
-
-	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
 // Pace has the settings with which the controller rolls out one pool. With the zero Pace, only maxUnavailable limits
@@ -94,4 +100,260 @@ type Drain struct {
 	WhenBlocked v1alpha1.DrainAction
 	// After is how long the controller tries a drain before it takes the action WhenBlocked.
 	After time.Duration
+}
+
+// masterPool is the pool of the control plane. Only a policy that names this pool sets its maxUnavailable.
+const masterPool = "master"
+
+// defaultDrainAfter is how long the controller tries a drain by default.
+const defaultDrainAfter = time.Hour
+
+// PaceFor returns the pace of a pool under all policies. The error names all problems of an invalid policy that selects
+// the pool. An invalid policy with an invalid selector counts too, because it may select the pool. The controller does
+// not roll out such a pool, because the pace is unknown.
+func PaceFor(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy) (Pace, error) {
+	speak, err := speaking(pool, policies)
+	if err != nil || len(speak) == 0 {
+		return Pace{}, err
+	}
+	p := Pace{Failures: failures(nil), Drain: drain(nil)}
+	var ws []Window
+	for _, s := range slices.Backward(speak) { // The closest policy overrides the other policies.
+		spec := s.policy.Spec
+		if pool.Name == masterPool && s.closeness < byName {
+			spec.MaxUnavailable = nil // A larger value could cost the cluster its quorum.
+		}
+		p.override(spec)
+	}
+	for _, s := range speak {
+		spec := s.policy.Spec
+		p.Policies = append(p.Policies, s.policy.Name)
+		if spec.MaxUnavailableTogether != nil {
+			p.Together = append(p.Together, Together{
+				Policy: s.policy.Name, Max: *spec.MaxUnavailableTogether,
+				pools: s.selection,
+			})
+		}
+		p.gates(s.policy.Name, spec.Gates)
+		p.After = append(p.After, spec.After...)
+		ws = append(ws, windows(spec.Windows)...)
+	}
+	p.Steps = steps(speak)
+	slices.Sort(p.After)
+	p.After = slices.DeleteFunc(slices.Compact(p.After), func(name string) bool { return name == pool.Name })
+	p.Windows, err = ParseWindow(ws)
+	return p, err
+}
+
+// override replaces the fields of the pace with the fields that a policy sets.
+func (p *Pace) override(s v1alpha1.RolloutPolicySpec) {
+	if s.MaxUnavailable != nil {
+		p.MaxUnavailable = s.MaxUnavailable
+	}
+	if s.MaxUnavailablePerZone != nil {
+		p.PerZone = s.MaxUnavailablePerZone
+	}
+	if s.Failures != nil {
+		p.Failures = failures(s.Failures)
+	}
+	if s.Drain != nil {
+		p.Drain = drain(s.Drain)
+	}
+}
+
+// gates adds the gates of a policy. Results are stored by the name of a gate, so a second gate with the same name also
+// gets the name of its policy. The controller checks equal gates only once.
+func (p *Pace) gates(policy string, gates []v1alpha1.HealthGate) {
+	for _, g := range gates {
+		at := slices.IndexFunc(p.Gates, func(other v1alpha1.HealthGate) bool { return other.Name == g.Name })
+		if at >= 0 && equality.Semantic.DeepEqual(p.Gates[at], g) {
+			continue
+		}
+		if at >= 0 {
+			g.Name += " (" + policy + ")"
+		}
+		p.Gates = append(p.Gates, g)
+	}
+}
+
+// steps returns the canary of the closest policy that has a canary, and the batches of the closest policy that has
+// batches.
+func steps(speak []speaker) []Step {
+	var out []Step
+	for _, s := range speak {
+		if c := s.policy.Spec.Canary; c != nil {
+			step := Step{Canary: true, Soak: c.Soak.Duration}
+			if c.Nodes != nil {
+				step.UpTo = *c.Nodes
+			} else {
+				// No error is possible, because Check has parsed the selector.
+				step.Selector, _ = metav1.LabelSelectorAsSelector(c.NodeSelector)
+			}
+			out = append(out, step)
+			break
+		}
+	}
+	for _, s := range speak {
+		if len(s.policy.Spec.Batches) == 0 {
+			continue
+		}
+		for _, b := range s.policy.Spec.Batches {
+			out = append(out, Step{UpTo: b.UpTo, Soak: b.Soak.Duration})
+		}
+		break
+	}
+	return out
+}
+
+// failures returns the limit of failures of a policy, with the defaults of its schema.
+func failures(f *v1alpha1.FailureBudget) Failures {
+	if f == nil {
+		f = &v1alpha1.FailureBudget{}
+	}
+	out := Failures{After: int(cmp.Or(f.After, 1)), Action: cmp.Or(f.Action, v1alpha1.FailureHalt)}
+	if f.NodeDeadline != nil {
+		out.NodeDeadline = f.NodeDeadline.Duration
+	}
+	return out
+}
+
+func drain(d *v1alpha1.DrainPolicy) Drain {
+	if d == nil {
+		d = &v1alpha1.DrainPolicy{}
+	}
+	return Drain{
+		WhenBlocked: cmp.Or(d.WhenBlocked, v1alpha1.DrainWait),
+		After:       cmp.Or(d.After.Duration, defaultDrainAfter),
+	}
+}
+
+func windows(ws []v1alpha1.MaintenanceWindow) []Window {
+	out := make([]Window, len(ws))
+	for i, w := range ws {
+		out[i] = Window{
+			Name: w.Name, Deny: w.Kind == v1alpha1.WindowDeny, Schedule: w.Schedule,
+			Duration: w.Duration.Duration, Zone: w.TimeZone,
+		}
+		if w.From != nil {
+			out[i].From = w.From.Time
+		}
+		if w.Until != nil {
+			out[i].Until = w.Until.Time
+		}
+	}
+	return out
+}
+
+// speaker is a policy that selects a pool.
+type speaker struct {
+	policy    *v1alpha1.RolloutPolicy
+	selection selection
+	closeness closeness
+}
+
+// speaking returns the policies that select a pool, the most specific first.
+func speaking(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy) ([]speaker, error) {
+	var out []speaker
+	var errs []error
+	for i := range policies {
+		s := speaker{policy: &policies[i]}
+		var err error
+		if s.selection, err = selectionOf(s.policy.Spec.RolloutPools); err == nil {
+			if s.closeness = s.selection.closeness(pool); s.closeness == notAtAll {
+				continue
+			}
+		}
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(a, b speaker) int {
+		return cmp.Or(cmp.Compare(b.closeness, a.closeness), cmp.Compare(a.policy.Name, b.policy.Name))
+	})
+	for _, s := range out {
+		for _, problem := range CheckPolicy(s.policy) {
+			errs = append(errs, &PolicyError{s.policy.Name, fmt.Errorf("RolloutPolicy %s: %s: %s", s.policy.Name,
+				problem.Path, problem.Text)})
+		}
+	}
+	return out, errors.Join(errs...)
+}
+
+// PolicyError is an error in one RolloutPolicy.
+type PolicyError struct {
+	// Policy is the name of the policy.
+	Policy string
+	// Err is the problem, and names the policy.
+	Err error
+}
+
+// Error returns the problem.
+func (e *PolicyError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the problem.
+func (e *PolicyError) Unwrap() error { return e.Err }
+
+// InvalidPolicies returns the names of the invalid RolloutPolicies of an error, in the error's order.
+func InvalidPolicies(err error) []string {
+	var names []string
+	var policy *PolicyError
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, one := range joined.Unwrap() {
+			names = append(names, InvalidPolicies(one)...)
+		}
+	} else if errors.As(err, &policy) {
+		names = []string{policy.Policy}
+	}
+	return names
+}
+
+// closeness says how specifically a policy selects a pool.
+type closeness int
+
+const (
+	notAtAll closeness = iota
+	asAll
+	byLabels
+	byName
+)
+
+// selection describes which pools a policy selects; the zero value selects all pools.
+type selection struct {
+	names []string
+	// labels is nil if the policy has no selector.
+	labels labels.Selector
+}
+
+func selectionOf(p v1alpha1.RolloutPools) (selection, error) {
+	s := selection{names: p.Pools}
+	if p.MachineConfigPoolSelector == nil {
+		return s, nil
+	}
+	var err error
+	s.labels, err = metav1.LabelSelectorAsSelector(p.MachineConfigPoolSelector)
+	return s, err
+}
+
+func (s selection) closeness(pool *mcfgv1.MachineConfigPool) closeness {
+	switch {
+	case slices.Contains(s.names, pool.Name):
+		return byName
+	case s.labels != nil && s.labels.Matches(labels.Set(pool.Labels)):
+		return byLabels
+	case s.labels == nil && len(s.names) == 0:
+		return asAll
+	default:
+		return notAtAll
+	}
+}
+
+// percent parses a number or a percentage, or returns what is wrong.
+func percent(v intstr.IntOrString) (n int, isPercent bool, wrong string) {
+	if v.Type == intstr.Int {
+		return v.IntValue(), false, ""
+	}
+	n, err := intstr.GetScaledValueFromIntOrPercent(&v, 100, true)
+	if err != nil {
+		return 0, false, fmt.Sprintf("%q is neither a number nor a percentage; write a number such as 2, or a "+
+			"percentage such as \"10%%\"", v.StrVal)
+	}
+	return n, true, ""
 }

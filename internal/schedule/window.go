@@ -4,7 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/robfig/cron/v3"
 )
 
 // Window is a recurring time.
@@ -153,6 +157,78 @@ func compileOne(w Window) (compiled, []WindowProblem) {
 			w.Until.UTC().Format(time.RFC3339))
 	}
 	return c, problems
+}
+
+// parseSchedule parses a schedule, or returns what is wrong with it.
+func parseSchedule(text string) (schedule, []string) {
+	words := strings.Fields(text)
+	switch {
+	case len(words) == 0:
+		return schedule{},
+			[]string{`there is no schedule; write five fields of cron, such as "0 1 * * 6" for Saturdays at 01:00`}
+	case strings.HasPrefix(words[0], "TZ=") || strings.HasPrefix(words[0], "CRON_TZ="):
+		return schedule{}, []string{fmt.Sprintf("schedule %q names a time zone; write it in timeZone", text)}
+	case words[0] == "@every":
+		return schedule{},
+			[]string{fmt.Sprintf("schedule %q counts from no particular time; write when it opens, such as \"0 */6 "+
+				"* * *\"", text)}
+	case strings.HasPrefix(words[0], "@"):
+		if len(words) > 1 || !slices.Contains(descriptors, words[0]) {
+			return schedule{}, []string{fmt.Sprintf("schedule %q is not known; there are %s", text,
+				strings.Join(descriptors, ", "))}
+		}
+	case len(words) == 6:
+		return schedule{},
+			[]string{fmt.Sprintf("schedule %q has six fields; there are no seconds: write minute, hour, day of "+
+				"month, month, day of week", text)}
+	case len(words) != 5:
+		return schedule{},
+			[]string{fmt.Sprintf(
+				"schedule %q has %d fields; write five: minute, hour, day of month, month, day of week", text,
+				len(words))}
+	default:
+		if wrong := wrongFields(words); len(wrong) > 0 {
+			return schedule{}, wrong
+		}
+	}
+	spec, err := parser().Parse(strings.Join(words, " "))
+	dates, ok := spec.(*cron.SpecSchedule)
+	if err != nil || !ok {
+		return schedule{}, []string{fmt.Sprintf("schedule %q cannot be read: %v", text, err)}
+	}
+	s := newSchedule(dates)
+	if s.never() {
+		return schedule{}, []string{fmt.Sprintf("schedule %q never opens: no such day comes in those months", text)}
+	}
+	return s, nil
+}
+
+// wrongFields parses each field separately, to report every invalid field.
+func wrongFields(words []string) []string {
+	var wrong []string
+	for i, f := range fields {
+		if err := f.read(i, words[i]); err != nil {
+			wrong = append(wrong, fmt.Sprintf("%s %q: %v; write %s, ranges such as 1-5, steps such as */2, or lists "+
+				"of these with commas", f.name, words[i], err, f.want))
+		}
+	}
+	return wrong
+}
+
+func newSchedule(dates *cron.SpecSchedule) schedule {
+	s := schedule{dates: dates, everyHour: true}
+	for hour := range 24 {
+		if dates.Hour&(1<<hour) == 0 {
+			s.everyHour = false
+			continue
+		}
+		for minute := range 60 {
+			if dates.Minute&(1<<minute) != 0 {
+				s.minutes = append(s.minutes, hour*60+minute)
+			}
+		}
+	}
+	return s
 }
 
 // neverWithinBounds reports whether the window has no time between From and Until.

@@ -3,21 +3,44 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"time"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/disruption"
+	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/fetch"
-
-	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/plan"
 	"github.com/bunsen-os/bunsen/mcd/report"
+	"github.com/bunsen-os/bunsen/mcd/secrets"
 	"github.com/bunsen-os/bunsen/mcd/state"
 	"github.com/bunsen-os/bunsen/mcd/trust"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 )
+
+// Cluster gives the agent its own Node, configs by name, and the cluster's policies. Errors wrap report.ErrUnreachable
+// if the API server did not answer.
+type Cluster interface {
+	// Node reads the Node's annotations that the protocol uses.
+	Node(ctx context.Context) (report.Node, error)
+	// SetAnnotations sets annotations on the Node and does not change other annotations.
+	SetAnnotations(ctx context.Context, annotations map[string]string) error
+	secrets.Source
+	// Config fetches a MachineConfig.
+	Config(ctx context.Context, name string) (mcfgv1.MachineConfig, error)
+	// Rules reads the disruption policy and the overrides. Rules returns the defaults if the cluster has neither.
+	Rules(ctx context.Context) (plan.Rules, error)
+	// DriftRules reads the drift policy for the nodes of a pool. DriftRules returns the zero Policy if the cluster has
+	// no drift policy.
+	DriftRules(ctx context.Context, pool string) (drift.Policy, error)
+}
 
 // The intervals and limits of the agent.
 const (
@@ -204,6 +227,26 @@ func (a *Agent) Run(ctx context.Context, changed <-chan struct{}) error {
 	}
 }
 
+// syncTrust writes the files that the machine gets beside its config. It returns false if an update is under way.
+func syncTrust(ctx context.Context, a *Agent) (done bool) {
+	if a.Trust == nil {
+		return true
+	}
+	defer a.Fetch.Lock()()
+	turn := trust.Turn{Rules: a.Cluster.Rules, OnStep: a.runner.OnStep, Now: time.Now()}
+	if a.node != nil && a.node.Current == "" && a.node.Desired == "" {
+		seed, err := readInitialAnnotations(a.Host.Files)
+		turn.Unconfigured = err == nil && seed[v1alpha1.CurrentConfigAnnotation] == ""
+	}
+	return a.Trust.Sync(ctx, turn)
+}
+
+// stopFetching ends the downloads in the background.
+func stopFetching(a *Agent) {
+	defer a.Fetch.Lock()()
+	a.Fetch.Stop()
+}
+
 // untilResync returns how long the agent waits for a change. Nothing tells it when something that refuses a config is
 // gone from the machine, such as a mask.
 func (a *Agent) untilResync() time.Duration {
@@ -228,4 +271,128 @@ func (a *Agent) waitFailed(ctx context.Context, s *Signals, failed string, pause
 		}
 	}
 	return false
+}
+
+// resolved names the remote files of a config as the machine names their contents. It passes an error on.
+func (c Config) resolved(at plan.Config, err error) (plan.Config, error) {
+	at.Config = c.Fetch.Resolve(at.Config)
+	return at, err
+}
+
+// reportWaiting reports why the node is not drained yet.
+func reportWaiting(ctx context.Context, a *Agent, text string) error {
+	a.outage.MarkReachable(a.Log)
+	setStatus(a, v1alpha1.StateWorking, text)
+	publishStatus(a)
+	return a.reportState(ctx, v1alpha1.StateWorking, text)
+}
+
+// Events writes Kubernetes events about the Node. Events returns at once; events that cannot be written are lost.
+type Events interface {
+	// Event reports one event. The message contains no secrets.
+	Event(reason report.EventReason, message string)
+}
+
+// Metrics has the daemon's metrics.
+type Metrics interface {
+	// State records the state and the reason that the agent reported on the Node.
+	State(state, reason string)
+	// Update records how the last update ended; nil is success.
+	Update(config string, err error)
+	// Drift records when the drift began; the zero time means that there is no drift.
+	Drift(at time.Time)
+	// Reboot records a request to reboot the machine. An error means that the machine did not accept the request.
+	Reboot(err error)
+	// Pivot records why a part of the OS could not be staged.
+	Pivot(err error)
+	// Boot records which OS runs.
+	Boot(os, version string)
+}
+
+// event emits an event if Events is set.
+func (c Config) event(reason report.EventReason, format string, args ...any) {
+	if c.Events != nil {
+		c.Events.Event(reason, fmt.Sprintf(format, args...))
+	}
+}
+
+// The files that a first boot leaves.
+const (
+	encapsulatedPath = "/etc/ignition-machine-config-encapsulated.json"
+	// ignitionPresetPath is the preset file with the units that the first config enables and disables. The file must
+	// not stay, because it would override later presets. With it, an updated machine would enable other units than a
+	// machine that first booted with the same config.
+	ignitionPresetPath = "/etc/systemd/system-preset/20-ignition.preset"
+)
+
+// start runs once after the daemon starts. start moves the files of the first boot away and reports which OS runs.
+// Units stay enabled by their links.
+func (a *Agent) start(ctx context.Context) error {
+	text, err := a.Host.Files.Read(encapsulatedPath)
+	if err == nil {
+		err = a.Host.Files.Write(encapsulatedPath+".bak", host.Entry{Kind: host.File, Mode: 0o600}, text)
+		if err == nil {
+			err = a.files.Host.Disk.Flush(ctx)
+		}
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("moving %s aside: %w", encapsulatedPath, err)
+	}
+	if err := a.files.Remove(ctx, encapsulatedPath, ignitionPresetPath); err != nil {
+		return err
+	}
+	a.started = true
+	if a.Metrics != nil {
+		release := apply.Release(a.Host.Files)
+		a.Metrics.Boot(release["ID"], release["VERSION_ID"])
+	}
+	return nil
+}
+
+// SyncRequest is a request to the controller that the agent waits for.
+type SyncRequest struct {
+	// what is the requested action. since is the start of the request.
+	what  string
+	since time.Time
+}
+
+// Elapsed returns how long the agent has waited for a request. For a different request than before, the time starts at
+// zero. The parameter began is when the controller started to act on the request; zero if unknown.
+func (w *SyncRequest) Elapsed(what string, began time.Time) time.Duration {
+	if w.what != what {
+		*w = SyncRequest{what, time.Now()}
+	}
+	if !began.IsZero() && began.Before(w.since) {
+		w.since = began
+	}
+	return time.Since(w.since)
+}
+
+// Outage is an outage of the API server, or of a part of it.
+type Outage struct {
+	// Since is the start of the outage; zero while the API server answers.
+	Since time.Time
+	// logged is the last message of the outage.
+	logged string
+}
+
+// MarkUnreachable records a missing answer and returns how long the outage has lasted. MarkUnreachable logs the start
+// of the outage, and another message. An empty message is not logged after the start.
+func (s *Outage) MarkUnreachable(log *slog.Logger, message string, args ...any) time.Duration {
+	if s.Since.IsZero() {
+		s.Since, s.logged = time.Now(), ""
+	}
+	if message != "" && message != s.logged {
+		log.Warn(message, args...)
+		s.logged = message
+	}
+	return time.Since(s.Since)
+}
+
+// MarkReachable records that the API server answered and logs how long the outage lasted.
+func (s *Outage) MarkReachable(log *slog.Logger) {
+	if !s.Since.IsZero() {
+		log.Info("the API server answers again", "after", time.Since(s.Since).Round(time.Second))
+	}
+	s.Since = time.Time{}
 }

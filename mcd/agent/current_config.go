@@ -14,6 +14,10 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/plan"
 	"github.com/bunsen-os/bunsen/mcd/report"
 	"github.com/bunsen-os/bunsen/mcd/secrets"
+	"github.com/bunsen-os/bunsen/mcd/state"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 )
 
 // currentConfig returns the config in force. The config in force is the config of the record on disk. Without a record,
@@ -34,6 +38,47 @@ func (a Config) currentConfig(ctx context.Context, node report.Node) (plan.Confi
 		return plan.Config{}, nil
 	}
 	return a.resolved(configAtFirstBoot(ctx, a, node.Current))
+}
+
+// configAtFirstBoot returns the config of a machine without a record, without the secrets that the server withheld.
+func configAtFirstBoot(ctx context.Context, c Config, name string) (plan.Config, error) {
+	mc, err := fetchConfig(ctx, c, name)
+	if err != nil {
+		return plan.Config{}, fmt.Errorf("fetching the current config %s: %w", name, err)
+	}
+	whole, err := plan.ParseConfig(mc)
+	if err == nil {
+		whole, err = c.secrets().InForce(ctx, whole)
+	}
+	if err != nil {
+		return plan.Config{}, err
+	}
+	if lacks, err := hasWithheldSecrets(c, name); err != nil || !lacks {
+		return whole, err
+	}
+	accounts, err := apply.Accounts(ctx, c.Host)
+	if err != nil {
+		return plan.Config{}, err
+	}
+	seen, err := apply.Observe(ctx, c.Host, plan.ScopeOf(plan.DesiredOf(whole.Config, accounts)))
+	if err != nil {
+		return plan.Config{}, err
+	}
+	whole.Config = plan.AtFirstBoot(whole, accounts, seen)
+	return whole, nil
+}
+
+// fetchConfig reads a config from the cluster. While the API server does not answer, fetchConfig reads the config from
+// the task on disk.
+func fetchConfig(ctx context.Context, c Config, name string) (mcfgv1.MachineConfig, error) {
+	mc, err := readConfig(ctx, c, name)
+	if !errors.Is(err, report.ErrUnreachable) {
+		return mc, err
+	}
+	if t, lost := (state.Files{Host: c.Host}).Task(name); lost == nil && t != nil {
+		return t.Config, nil
+	}
+	return mc, err
 }
 
 // secrets returns the secrets of the machine's configs.
@@ -114,4 +159,32 @@ func readInitialAnnotations(files host.Files) (map[string]string, error) {
 	}
 	maps.DeleteFunc(seed, func(_, value string) bool { return value == "" })
 	return seed, nil
+}
+
+// A server may withhold the secrets of a machine's first config; the machine's initial annotations then name that
+// config. Until there is a record of a config in force, the machine is in that config without the secrets (plan.Born).
+// The machine gets the complete config, or any other config, by a normal update. As soon as there is a record, the
+// annotation has no effect any more, even if it is restored.
+
+// hasWithheldSecrets reports whether the machine first booted with this config without its secrets and has not been
+// updated since.
+func hasWithheldSecrets(c Config, config string) (bool, error) {
+	if config == "" {
+		return false, nil
+	}
+	if mc, err := apply.LoadRecord(c.Host.Files); err != nil || mc != nil {
+		return false, err
+	}
+	seed, err := readInitialAnnotations(c.Host.Files)
+	return seed[v1alpha1.WithheldAnnotation] == v1alpha1.ConfigName(config), err
+}
+
+// readConfig reads a config from the cluster. The parameter at is a result of v1alpha1.ConfigAt, and the result has the
+// revision.
+func readConfig(ctx context.Context, c Config, at string) (mcfgv1.MachineConfig, error) {
+	name, revision := v1alpha1.SplitConfigAt(at)
+	mc, err := c.Cluster.Config(ctx, name)
+	mc.Annotations = maps.Clone(mc.Annotations)
+	metav1.SetMetaDataAnnotation(&mc.ObjectMeta, v1alpha1.CurrentSecretsAnnotation, revision)
+	return mc, err
 }

@@ -11,8 +11,6 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 
-	"github.com/bunsen-os/bunsen/mcd/host"
-
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
@@ -98,24 +96,4 @@ func (a *Agent) reportLogin(ctx context.Context, node report.Node) error {
 	}
 	a.Log.Info("a user is or was logged in over SSH")
 	return a.Cluster.SetAnnotations(ctx, map[string]string{v1alpha1.SSHAnnotation: v1alpha1.SSHAccessed})
-}
-
-// checkDriftBeforeUpdate handles drift at the start of an update. checkDriftBeforeUpdate returns the plan without the
-// steps that would undo drift that the policy ignores. The error is the reason not to start the update. After a repair,
-// the error is errResync.
-func checkDriftBeforeUpdate(ctx context.Context, a *Agent, way plan.Transition, observed host.State,
-	p plan.Plan,
-) (plan.Plan, error) {
-	if way.From == "" || len(drift.Items(observed, way.Old, way.New)) == 0 {
-		return p, nil
-	}
-	at, err := a.currentConfig(ctx, report.Node{Current: way.From})
-	if err != nil {
-		return p, err
-	}
-	p, repaired, err := scanner(a).BeforeUpdate(ctx, at, way, p)
-	if repaired {
-		return p, errResync
-	}
-	return p, err
 }

@@ -7,13 +7,18 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/drift"
+	"github.com/bunsen-os/bunsen/mcd/fetch"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 	"github.com/bunsen-os/bunsen/mcd/report"
+	"github.com/bunsen-os/bunsen/mcd/secrets"
 	"github.com/bunsen-os/bunsen/mcd/state"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // update brings the node as close to the desired config as is possible now. If a report does not reach the API server,
@@ -73,6 +78,193 @@ func (a *Agent) update(ctx context.Context, node report.Node) error {
 	return a.apply(ctx, t, p, contents)
 }
 
+// readConfigs reads the current config, the desired config and the cluster's rules. If the API server stops answering
+// during an update, readConfigs returns the results of the last read.
+func readConfigs(ctx context.Context, a *Agent, node report.Node) (plan.Transition, state.Task, error) {
+	t, err := readTask(ctx, a, node)
+	if err != nil {
+		return plan.Transition{}, t, err
+	}
+	to, err := a.resolved(plan.ParseConfig(t.Config))
+	if err == nil {
+		err = errors.Join(machineconfig.Check(to.Config)...)
+	}
+	if err == nil {
+		_, err = secrets.PathsOf(to)
+	}
+	if err != nil {
+		return plan.Transition{}, t, &refusedError{t.ConfigText(), disruption.Unreadable(err)}
+	}
+	from, err := a.currentConfig(ctx, node)
+	if err == nil {
+		to, err = a.secrets().Desired(ctx, to, from.Name)
+	}
+	if err != nil {
+		return plan.Transition{}, t, err
+	}
+	accounts, err := apply.Accounts(ctx, a.Host)
+	if err != nil {
+		return plan.Transition{}, t, err
+	}
+	way, err := apply.Place(a.Host, plan.NewTransition(from, to, t.Rules, accounts))
+	return way, t, err
+}
+
+// readTask reads everything that the update needs from the cluster.
+func readTask(ctx context.Context, a *Agent, node report.Node) (state.Task, error) {
+	kept, err := a.files.Task(node.Desired)
+	if err != nil {
+		return state.Task{}, err
+	}
+	t := state.Task{Node: node.Watched()}
+	if t.Requester = v1alpha1.ParseConfigRequest(node.Request, v1alpha1.ConfigName(node.Desired)); kept != nil {
+		if node.Request == "" { // A Node that was read from disk does not name the requester.
+			t.Requester = kept.Requester
+		}
+		t.Before, t.Attempt, t.Drain = kept.Before, kept.Attempt, kept.Drain
+	}
+	if t.Config, err = readConfig(ctx, a.Config, node.Desired); errors.Is(err, report.ErrUnreachable) && kept != nil {
+		t.Config, err = kept.Config, nil
+	}
+	if apierrors.IsNotFound(err) {
+		return t, &missingConfigError{node.Desired, err}
+	}
+	if errors.Is(err, report.ErrUnreachable) {
+		return t, &unreadConfigError{node.Desired, err}
+	}
+	if err != nil {
+		return t, fmt.Errorf("fetching the desired config %s: %w; see kubectl get machineconfig %s", node.Desired, err,
+			v1alpha1.ConfigName(node.Desired))
+	}
+	t.Config.ManagedFields = nil
+	if t.Rules, err = a.Cluster.Rules(ctx); errors.Is(err, report.ErrUnreachable) && kept != nil {
+		t.Rules, err = kept.Rules, nil
+	}
+	if err != nil {
+		return t, fmt.Errorf("reading the disruption policy: %w; see kubectl get machineconfiguration cluster -o yaml",
+			err)
+	}
+	return t, nil
+}
+
+// planUpdate returns the steps from the present state to the desired config. The error lists every reason not to apply
+// the steps.
+func planUpdate(ctx context.Context, a *Agent, way plan.Transition,
+	t state.Task,
+) (plan.Plan, map[host.Digest][]byte, error) {
+	text, err := plan.RecordOf(t.Config)
+	if err != nil {
+		return plan.Plan{}, nil, err
+	}
+	observed, err := apply.Observe(ctx, a.Host, way.Scope())
+	if err != nil {
+		return plan.Plan{}, nil, err
+	}
+	force, forced, err := a.files.ForceFile()
+	if err != nil {
+		return plan.Plan{}, nil, err
+	}
+	p, contents := way.Plan(observed, text)
+	if forced || p.Stages() && !p.Reboots() {
+		// A forced update may repair anything, and a staged OS runs only after a reboot. If the machine has lost a
+		// part of its OS, the update restores that part, even if both configs have the same OS.
+		p, contents = way.WithReboot().Plan(observed, text)
+	}
+	if len(p.Refusals) > 0 {
+		return p, nil, &refusedError{t.ConfigText(), p.Refusals}
+	}
+	if err := restrictKubeconfig(a, &p, way); err != nil {
+		return p, nil, err
+	}
+	if forced { // The plan removes the force file, so that it works only once. A rollback restores it like other files.
+		p.Steps = slices.Insert(p.Steps, 0, plan.Step{
+			Verb: host.Remove, Target: host.ForcePath,
+			Before: host.Value{Entry: force},
+		})
+		return p, contents, nil
+	}
+	p, err = checkDriftBeforeUpdate(ctx, a, way, observed, p)
+	return p, contents, err
+}
+
+// restrictKubeconfig makes the kubelet's bootstrap kubeconfig readable by root only, as the machine-config-operator
+// does with every update. restrictKubeconfig changes nothing if the node does not have the file, or if the config sets
+// its mode.
+func restrictKubeconfig(a *Agent, p *plan.Plan, way plan.Transition) error {
+	is, err := a.Host.Files.Stat(kubeconfigPath)
+	if err != nil {
+		return fmt.Errorf("looking at %s: %w", kubeconfigPath, err)
+	}
+	if _, said := way.New.Paths[kubeconfigPath]; said || is.Kind != host.File || is.Mode == 0o600 || len(p.Steps) == 0 {
+		return nil
+	}
+	after := is
+	after.Mode = 0o600
+	at := slices.IndexFunc(p.Steps, func(s plan.Step) bool { return s.IsAction() || s.Verb == host.WriteRecord })
+	if at < 0 {
+		at = len(p.Steps)
+	}
+	p.Steps = slices.Insert(p.Steps, at, plan.Step{
+		Verb: host.Write, Target: kubeconfigPath,
+		Before: host.Value{Entry: is}, After: host.Value{Entry: after},
+	})
+	return nil
+}
+
+// checkDriftBeforeUpdate handles drift at the start of an update. checkDriftBeforeUpdate returns the plan without the
+// steps that would undo drift that the policy ignores. The error is the reason not to start the update. After a repair,
+// the error is errResync.
+func checkDriftBeforeUpdate(ctx context.Context, a *Agent, way plan.Transition, observed host.State,
+	p plan.Plan,
+) (plan.Plan, error) {
+	if way.From == "" || len(drift.Items(observed, way.Old, way.New)) == 0 {
+		return p, nil
+	}
+	at, err := a.currentConfig(ctx, report.Node{Current: way.From})
+	if err != nil {
+		return p, err
+	}
+	p, repaired, err := scanner(a).BeforeUpdate(ctx, at, way, p)
+	if repaired {
+		return p, errResync
+	}
+	return p, err
+}
+
+// fetchContents downloads the remote files that the desired config needs and the machine lacks. It returns errResync
+// after it stored any. If another config is desired meanwhile, the download ends.
+func fetchContents(ctx context.Context, a *Agent, node report.Node, t state.Task) error {
+	from, err := a.currentConfig(ctx, node)
+	if err != nil {
+		return err
+	}
+	to, err := plan.ParseConfig(t.Config)
+	if err != nil {
+		return err
+	}
+	a.Fetch.Stop()
+	changed, err := fetch.Fetch(ctx, a.Fetch.Fetcher(), fetch.Way{From: from, To: to},
+		func(text string) error {
+			if now, err := a.Cluster.Node(ctx); err == nil && now.Desired != node.Desired {
+				return fetch.ErrStopSync
+			}
+			if a.Reported != nil {
+				a.Reported()
+			}
+			return a.postpone(reportWaiting(ctx, a, text))
+		})
+	if errors.Is(err, fetch.ErrStopSync) || err == nil && changed {
+		return errResync
+	}
+	if err == nil {
+		err = a.Fetch.FetchImage(ctx, fetch.Way{From: from, To: to})
+	}
+	if err == nil && node.Fetched != "" { // An earlier report is outdated.
+		err = a.postpone(a.reportChanges(ctx, map[string]string{v1alpha1.FetchedAnnotation: ""}))
+	}
+	return err
+}
+
 // blockers returns what would stop the update half-way, or undo it at its reboot.
 func blockers(ctx context.Context, a *Agent, p plan.Plan, contents map[host.Digest][]byte) ([]host.Blocker, error) {
 	var rules drift.Policy
@@ -106,6 +298,20 @@ func reportWorking(ctx context.Context, a *Agent, node report.Node, t state.Task
 	}
 	setStatus(a, v1alpha1.StateWorking, reason)
 	return a.postpone(a.reportState(ctx, v1alpha1.StateWorking, reason))
+}
+
+// workingReason returns why a node is Working although it seems to have its desired config. workingReason returns "" if
+// the node updates to another config.
+func workingReason(c Config, node report.Node, t state.Task) (string, error) {
+	if node.Current != node.Desired {
+		return "", nil
+	}
+	lacks, err := hasWithheldSecrets(c, node.Current)
+	if err != nil || !lacks {
+		return "", err
+	}
+	return fmt.Sprintf("adding the secrets of %s, which the server withheld when this machine first booted",
+		t.ConfigText()), nil
 }
 
 // awaitDrain stores the task, so that an outage does not end the update, and requests the drain. awaitDrain returns nil

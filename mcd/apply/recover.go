@@ -58,6 +58,26 @@ func (r Runner) Recover(ctx context.Context) (Applied, error) {
 	return rollBack(ctx, r, *rec, ErrInterrupted), nil
 }
 
+// continueRollback requests the reboot again if the machine has not rebooted. After the reboot the machine is in the
+// old config, unless its old OS did not boot.
+func continueRollback(ctx context.Context, r Runner, rec host.Record, booted bool) (Applied, error) {
+	why := recalled(rec)
+	if !booted {
+		return afterRollbackReboot(rec, why, r.rebootAgain(ctx, rec, rollbackText(rec))), nil
+	}
+	mismatch, err := r.confirm(ctx, (plan.Plan{Steps: rec.Steps}).Inverse().Steps)
+	switch {
+	case err != nil:
+		return Applied{}, err
+	case mismatch != nil && rec.Returns < mostReturns:
+		rec.Booted = true
+		return rollBack(ctx, r, rec, why), nil
+	case mismatch != nil:
+		why = fmt.Errorf("%w; rolling back: %s", why, mismatch.Error())
+	}
+	return finishRollback(r, rec, why), nil
+}
+
 func reboots(steps []host.Step) bool {
 	return slices.ContainsFunc(steps, func(s host.Step) bool { return s.Verb == host.Reboot })
 }

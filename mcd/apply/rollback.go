@@ -129,26 +129,6 @@ func afterRollbackReboot(rec host.Record, why, err error) Applied {
 // the staged OS. The limit prevents endless reboots.
 const mostReturns = 3
 
-// continueRollback requests the reboot again if the machine has not rebooted. After the reboot the machine is in the
-// old config, unless its old OS did not boot.
-func continueRollback(ctx context.Context, r Runner, rec host.Record, booted bool) (Applied, error) {
-	why := recalled(rec)
-	if !booted {
-		return afterRollbackReboot(rec, why, r.rebootAgain(ctx, rec, rollbackText(rec))), nil
-	}
-	mismatch, err := r.confirm(ctx, (plan.Plan{Steps: rec.Steps}).Inverse().Steps)
-	switch {
-	case err != nil:
-		return Applied{}, err
-	case mismatch != nil && rec.Returns < mostReturns:
-		rec.Booted = true
-		return rollBack(ctx, r, rec, why), nil
-	case mismatch != nil:
-		why = fmt.Errorf("%w; rolling back: %s", why, mismatch.Error())
-	}
-	return finishRollback(r, rec, why), nil
-}
-
 // finishRollback removes the journal of an update that was rolled back.
 func finishRollback(r Runner, rec host.Record, why error) Applied {
 	end := Applied{End: Old, From: rec.From, To: rec.To, Why: why}

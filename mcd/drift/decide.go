@@ -1,16 +1,23 @@
 package drift
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
+	"github.com/bunsen-os/bunsen/api/textdiff"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/disruption"
+	"github.com/bunsen-os/bunsen/internal/secretmask"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Facts are the input of Decide.
@@ -170,4 +177,130 @@ func wantSame(it Item, from, next plan.Desired) bool {
 		return from.OS.Kargs == next.OS.Kargs
 	}
 	return false
+}
+
+// maxText is the largest size of each side, in bytes, for a comparison line by line.
+const maxText = 64 << 10
+
+// IsSecret reports whether even the digests of a path must not be reported: an owner marked the path as secret, its
+// contents come from a secret, or one side is a file that only its owner can read.
+func IsSecret(it Item, marked secretmask.Paths) bool {
+	for _, e := range []host.Entry{it.Step.Before.Entry, it.Step.After.Entry} {
+		if e.Kind == host.File && e.Mode&0o077 == 0 {
+			return true
+		}
+	}
+	return marked.Match(it.Name)
+}
+
+// Diff returns the difference of a path for users who may read root's files on the node: a header with the differing
+// mode and owner, then a unified diff. The diff hides a file that is secret, and shows only the sizes of binary or
+// large files.
+func Diff(v Result, config string, expected, actual []byte) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n", v.String())
+	is, shall := v.Step.Before.Entry, v.Step.After.Entry
+	if is.Mode != shall.Mode {
+		fmt.Fprintf(&b, "# mode: expected %04o; received %04o\n", shall.Mode, is.Mode)
+	}
+	if is.Owner != shall.Owner {
+		fmt.Fprintf(&b, "# owner: expected %s; received %s\n", owner(shall), owner(is))
+	}
+	if is.Digest == shall.Digest {
+		return b.String()
+	}
+	fmt.Fprintf(&b, "--- %s (%s)\n+++ %s (this node)\n", v.Name, config, v.Name)
+	switch {
+	case v.Secret:
+		b.WriteString("(hidden: the contents are secret)\n")
+	case !readable(expected) || !readable(actual):
+		fmt.Fprintf(&b, "(not shown: %d bytes expected, %d bytes received, which are no text or too long)\n",
+			len(expected), len(actual))
+	default:
+		b.WriteString(textdiff.Unified(expected, actual))
+	}
+	return b.String()
+}
+
+// readable reports whether a text can be compared line by line.
+func readable(text []byte) bool {
+	return len(text) <= maxText && utf8.Valid(text) && !bytes.ContainsRune(text, 0)
+}
+
+// Report returns the drift report of the Node: every item except those with the action Ignore. ok is false for an empty
+// report.
+func (d Decision) Report(config string) (r v1alpha1.Drift, ok bool) {
+	r = v1alpha1.Drift{Config: config, Items: []v1alpha1.DriftItem{}}
+	for _, v := range d.Results {
+		if v.Action != v1alpha1.DriftIgnore {
+			r.Items = append(r.Items, v.report())
+		}
+	}
+	return r, len(r.Items) > 0
+}
+
+func (v Result) report() v1alpha1.DriftItem {
+	it := v1alpha1.DriftItem{
+		Name: v.Name, Kind: v.Kind, Action: v.Action,
+		Since: metav1.NewTime(v.Since.UTC().Truncate(time.Second)), Why: v.Why, Secret: v.Secret,
+	}
+	if !v.isPath() {
+		it.Why = strings.TrimSuffix(v.what()+"; "+v.Why, "; ")
+		if v.Kind == v1alpha1.DriftEnablement {
+			it.Expected, it.Actual = &v1alpha1.DriftEntry{Type: v.Step.After.Word},
+				&v1alpha1.DriftEntry{Type: v.Step.Before.Word}
+		}
+		return it
+	}
+	it.Expected, it.Actual = v.side(v.Step.After.Entry), v.side(v.Step.Before.Entry)
+	if !v.Modified.IsZero() {
+		it.Modified = &metav1.Time{Time: v.Modified.UTC().Truncate(time.Second)}
+	}
+	return it
+}
+
+func (v Result) side(e host.Entry) *v1alpha1.DriftEntry {
+	out := &v1alpha1.DriftEntry{Type: string(e.Kind), Target: e.Target}
+	if e.Kind == host.Absent || e.Kind == host.Unsafe {
+		return out
+	}
+	out.Owner = owner(e)
+	if e.Kind != host.Link {
+		out.Mode = fmt.Sprintf("%04o", e.Mode)
+	}
+	if !v.Secret {
+		out.Digest = string(e.Digest)
+	}
+	return out
+}
+
+// Encode returns a report as JSON of at most v1alpha1.MaxDrift bytes. If the report is too long, Encode omits items,
+// beginning with those that do not degrade the node. More is the number of omitted items.
+func Encode(r v1alpha1.Drift) (string, error) {
+	text, err := json.Marshal(r)
+	if err != nil || len(text) <= v1alpha1.MaxDrift {
+		return string(text), err
+	}
+	room := v1alpha1.MaxDrift - len(`{"config":"","items":[],"more":1000000}`) - len(r.Config)
+	keep := map[int]bool{}
+	for _, first := range []bool{true, false} {
+		for i, it := range r.Items {
+			one, err := json.Marshal(it)
+			if err != nil {
+				return "", err
+			}
+			if (it.Action == v1alpha1.DriftDegrade) == first && len(one)+1 <= room {
+				keep[i] = true
+				room -= len(one) + 1
+			}
+		}
+	}
+	cut := v1alpha1.Drift{Config: r.Config, Items: []v1alpha1.DriftItem{}, More: r.More + len(r.Items) - len(keep)}
+	for i, it := range r.Items {
+		if keep[i] {
+			cut.Items = append(cut.Items, it)
+		}
+	}
+	text, err = json.Marshal(cut)
+	return string(text), err
 }

@@ -3,14 +3,28 @@ package kube
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
+	"github.com/bunsen-os/bunsen/mcd/drift"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/disruption"
+	"github.com/bunsen-os/bunsen/mcd/plan"
+	"github.com/bunsen-os/bunsen/mcd/report"
 	operatorv1 "github.com/openshift/api/operator/v1"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -18,11 +32,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
-
-	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/disruption"
-	"github.com/bunsen-os/bunsen/mcd/plan"
-	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
 var (
@@ -152,4 +161,247 @@ func (k *Client) get(ctx context.Context, gvr schema.GroupVersionResource, name 
 		return err
 	}
 	return json.Unmarshal(text, into)
+}
+
+var (
+	driftPolicies = v1alpha1.GroupVersion.WithResource("driftpolicies")
+	configPools   = mcfgv1.GroupVersion.WithResource("machineconfigpools")
+)
+
+// DriftRules implements agent.Cluster. A cluster without the kind DriftPolicy has no policy. DriftRules skips a policy
+// that it cannot read and reports it in the error. DriftRules uses the policies that it can read.
+func (k *Client) DriftRules(ctx context.Context, pool string) (drift.Policy, error) {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	list, err := k.objects.Resource(driftPolicies).List(ctx, metav1.ListOptions{})
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return drift.Policy{}, nil
+	}
+	if err != nil {
+		return drift.Policy{}, markUnreachable(err)
+	}
+	var all []v1alpha1.DriftPolicy
+	var bad []error
+	needsLabels := false
+	for i := range list.Items {
+		var p v1alpha1.DriftPolicy
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, &p); err != nil {
+			bad = append(bad, fmt.Errorf("reading DriftPolicy %s: %w", list.Items[i].GetName(), err))
+			continue
+		}
+		all = append(all, p)
+		needsLabels = needsLabels || p.Spec.MachineConfigPoolSelector != nil
+	}
+	labels := map[string]string{}
+	if needsLabels && pool != "" {
+		o, err := k.objects.Resource(configPools).Get(ctx, pool, metav1.GetOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return drift.Policy{}, markUnreachable(err)
+		}
+		if err == nil {
+			labels = o.GetLabels()
+		}
+	}
+	p, err := drift.Select(all, pool, labels)
+	return p, errors.Join(append(bad, err)...)
+}
+
+// stableWatch is how long a watch must have lasted to reset the pauses.
+const stableWatch = 10 * time.Second
+
+// watchLimit is how long a watch may last. There is a limit because a broken connection looks like a watch without
+// changes.
+const watchLimit = 30 * time.Minute
+
+// Watch returns a channel with a signal when another program has changed the Node, and after each reconnection. The
+// channel contains at most one signal. While the API server does not answer, Watch retries with pauses that grow to a
+// minute.
+func (k *Client) Watch(ctx context.Context, log *slog.Logger) <-chan struct{} {
+	return watch(ctx, log, func(ctx context.Context, changed chan<- struct{}) error {
+		return k.watchOnce(ctx, changed)
+	})
+}
+
+// watch starts a watch again whenever it ends.
+func watch(ctx context.Context, log *slog.Logger, once func(context.Context, chan<- struct{}) error) <-chan struct{} {
+	changed := make(chan struct{}, 1)
+	go func() {
+		for next := newBackoff(); ctx.Err() == nil; {
+			began := time.Now()
+			err := once(ctx, changed)
+			if time.Since(began) >= stableWatch {
+				next = newBackoff()
+			}
+			pause := next.Step()
+			if ctx.Err() == nil {
+				log.Debug("watching the Node again", "in", pause, "err", err)
+			}
+			sleep(ctx, pause)
+		}
+	}()
+	return changed
+}
+
+func (k *Client) watchOnce(ctx context.Context, changed chan<- struct{}) error {
+	ctx, cancel := context.WithTimeout(ctx, watchLimit)
+	defer cancel()
+	w, err := k.nodes.Watch(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField,
+		k.node).String()})
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	var last *report.Node
+	for event := range w.ResultChan() {
+		n, ok := event.Object.(*metav1.PartialObjectMetadata)
+		if !ok {
+			return errors.New("the watch ended with a status")
+		}
+		now := assignmentOf(n).Watched()
+		if last != nil && *last == now {
+			continue // The change is only a heartbeat of the kubelet.
+		}
+		last = &now
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	}
+	return nil
+}
+
+// accessInterval is the interval between two checks of the daemon's read permissions.
+const accessInterval = time.Hour
+
+// access has the read permissions of the daemon's identity at the API server.
+type access struct {
+	readsAll bool
+	// checked is when the API server last answered; zero if it never did.
+	checked time.Time
+}
+
+// update checks the rights again, about once an hour. A node that may read every config also reads from the servers, so
+// that its report shows where it would read its config without that right. While the API server does not answer, access
+// uses the last answer.
+func (a *access) update(ctx context.Context, cluster *Connection) {
+	if !a.checked.IsZero() && time.Since(a.checked) < accessInterval {
+		return
+	}
+	readsAll, err := withClient(cluster, func(k *Client) (bool, error) { return k.readsAllConfigs(ctx) })
+	if err != nil {
+		cluster.configs.servers.logger().Debug("cannot check what the node may read", "err", err)
+		return
+	}
+	a.readsAll, a.checked = readsAll, time.Now()
+	if readsAll {
+		cluster.configs.probeServers(ctx)
+	}
+}
+
+// probeServers reads the config in force from the servers, to check that they serve it. probeServers stores no config.
+func (c *configs) probeServers(ctx context.Context) {
+	node, err := c.cluster.Node(ctx)
+	if err != nil || node.Current == "" {
+		return
+	}
+	if _, err := c.fromServers(ctx, v1alpha1.ConfigName(node.Current)); err == nil || apierrors.IsNotFound(err) {
+		c.recordSource(v1alpha1.ConfigsFromServer, nil)
+	} else {
+		c.recordSource(v1alpha1.ConfigsFromAPIServer, err)
+	}
+}
+
+// readsAllConfigs reports whether the node may read every MachineConfig.
+func (k *Client) readsAllConfigs(ctx context.Context) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	review := authorizationv1.SelfSubjectAccessReview{
+		TypeMeta: metav1.TypeMeta{
+			APIVersion: authorizationv1.SchemeGroupVersion.String(),
+			Kind:       "SelfSubjectAccessReview",
+		},
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Verb: "get", Group: machineConfigs.Group, Resource: machineConfigs.Resource,
+		}},
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&review)
+	if err != nil {
+		return false, fmt.Errorf("checking what the node may read: %w", err)
+	}
+	answer, err := k.objects.Resource(authorizationv1.SchemeGroupVersion.WithResource("selfsubjectaccessreviews")).
+		Create(ctx, &unstructured.Unstructured{Object: fields}, metav1.CreateOptions{})
+	if err != nil {
+		return false, fmt.Errorf("checking what the node may read: %w", markUnreachable(err))
+	}
+	allowed, _, err := unstructured.NestedBool(answer.Object, "status", "allowed")
+	return allowed, err
+}
+
+var pinnedImageSets = mcfgv1.GroupVersion.WithResource("pinnedimagesets")
+
+// imagesManager is the field manager of the report about images. It differs from statusManager for the same reason as
+// heartbeatManager does.
+const imagesManager = "machine-config-daemon-images"
+
+// PinnedImageSets reads sets by their names. It leaves out those that do not exist.
+func PinnedImageSets(ctx context.Context, cluster *Connection,
+	names []string,
+) (sets []*mcfgv1.PinnedImageSet, _ error) {
+	return withClient(cluster, func(k *Client) ([]*mcfgv1.PinnedImageSet, error) {
+		for _, name := range names {
+			set := new(mcfgv1.PinnedImageSet)
+			switch err := k.get(ctx, pinnedImageSets, name, set); {
+			case apierrors.IsNotFound(err): // The controller names the sets again.
+			case err != nil:
+				return nil, fmt.Errorf("reading PinnedImageSet %s: %w", name, err)
+			default:
+				sets = append(sets, set)
+			}
+		}
+		return sets, nil
+	})
+}
+
+// ReportImages writes the conditions and the sets to the status of the MachineConfigNode, unless
+// it has them. A set that was deleted and created again has a lower generation, which the API accepts only for a new
+// entry of the list. So ReportImages first removes the entries in this case.
+func ReportImages(ctx context.Context, cluster *Connection, at report.Images) error {
+	_, err := withClient(cluster, func(k *Client) (struct{}, error) {
+		err := k.reportImages(ctx, at)
+		if apierrors.IsInvalid(err) {
+			if err = k.reportImages(ctx, report.Images{Problem: at.Problem}); err == nil {
+				err = k.reportImages(ctx, at)
+			}
+		}
+		return struct{}{}, err
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("writing the status of MachineConfigNode %s: %w", cluster.lastName(), err)
+	}
+	return err
+}
+
+func (k *Client) reportImages(ctx context.Context, at report.Images) error {
+	var is mcfgv1.MachineConfigNode
+	if err := k.get(ctx, machineConfigNodes, k.node, &is); err != nil {
+		return err
+	}
+	conditions, sets := at.Status(is.Status.Conditions, metav1.Now())
+	text, err := json.Marshal(map[string]any{
+		"apiVersion": mcfgv1.GroupVersion.String(), "kind": "MachineConfigNode",
+		"metadata": map[string]any{"name": k.node},
+		"status":   map[string]any{"conditions": conditions, "pinnedImageSets": sets},
+	})
+	if err != nil {
+		return err
+	}
+	object := &unstructured.Unstructured{}
+	if err := object.UnmarshalJSON(text); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	_, err = k.objects.Resource(machineConfigNodes).ApplyStatus(ctx, k.node, object,
+		metav1.ApplyOptions{FieldManager: imagesManager, Force: true})
+	return markUnreachable(err)
 }

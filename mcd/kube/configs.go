@@ -2,20 +2,27 @@ package kube
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"k8s.io/client-go/rest"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/report"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 const (
@@ -76,6 +83,41 @@ func (c *configs) fromServers(ctx context.Context, name string) (mcfgv1.MachineC
 	})
 }
 
+// fetchConfig requests a config from one server. It returns a *serverError, or a NotFound error if the server reports
+// that the config does not exist.
+func fetchConfig(ctx context.Context, client *http.Client, server, agent, name string) (mcfgv1.MachineConfig, error) {
+	got, err := send(ctx, client, server, agent, request{
+		path: v1alpha1.NodeConfigPath + url.PathEscape(name),
+		most: largestConfig,
+	})
+	if errors.Is(err, errNoSuchConfig) {
+		err = apierrors.NewNotFound(machineConfigs.GroupResource(), name)
+	}
+	if err != nil {
+		return mcfgv1.MachineConfig{}, err
+	}
+	fail := func(why string) (mcfgv1.MachineConfig, error) {
+		return mcfgv1.MachineConfig{}, &serverError{url: server, code: got.code, why: oneLine(why)}
+	}
+	var mc mcfgv1.MachineConfig
+	if err := json.Unmarshal(got.body, &mc); err != nil {
+		return fail("it is not a MachineConfig in JSON")
+	}
+	if mc.Name != name {
+		return fail(fmt.Sprintf("it is the config %q, not %q", mc.Name, name))
+	}
+	// The API server gave the name of the config, which is a hash of the content, so no server can serve other content
+	// under this name. The daemon applies the form of the content that was hashed, because JSON decoders differ for
+	// repeated keys.
+	if mc.Spec, err = machineconfig.KeysOnce(mc.Spec); err != nil {
+		return fail("its Ignition config is not JSON")
+	}
+	if is, err := machineconfig.RenderedName(v1alpha1.RenderedPool(name), mc.Spec); err != nil || is != name {
+		return fail("its content does not match the name " + name)
+	}
+	return mc, nil
+}
+
 // ask calls a function for each server in turn. It continues with the next server only after a *serverError after which
 // another server may answer. If ask cannot reach or trust any server, it reads the servers' addresses again.
 func ask[T any](ctx context.Context, c *configs, call func(client *http.Client, server,
@@ -121,6 +163,30 @@ func ask[T any](ctx context.Context, c *configs, call func(client *http.Client, 
 		}
 	}
 	return none, joinFirst(failures)
+}
+
+// serverClient returns a client that trusts only one CA and has the client certificate of a kubeconfig. The servers are
+// in the cluster's network, so the client follows no redirects and uses no proxy. The client reads the certificate
+// files again when the kubelet renews them.
+func serverClient(config *rest.Config, ca *x509.CertPool) (*http.Client, error) {
+	kubelet, err := rest.TLSConfigFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("reading the client certificate of the kubeconfig: %w", err)
+	}
+	if kubelet == nil || kubelet.GetClientCertificate == nil {
+		return nil, errNoCertificate
+	}
+	return &http.Client{
+		Transport: &http.Transport{
+			DialContext:         (&net.Dialer{Timeout: connectLimit}).DialContext,
+			TLSHandshakeTimeout: connectLimit, ResponseHeaderTimeout: fetchLimit,
+			TLSClientConfig: &tls.Config{
+				MinVersion: tls.VersionTLS12, RootCAs: ca, GetClientCertificate: kubelet.GetClientCertificate,
+			},
+			DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, nil
 }
 
 // joinFirst joins the failures of the first servers and counts the failures of the others.

@@ -2,26 +2,21 @@ package kube
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/rest"
-
-	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/safetext"
+	"github.com/bunsen-os/bunsen/api/trustfile"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcd/fetch"
+	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
 const (
@@ -65,30 +60,6 @@ func (e *serverError) Unwrap() error { return e.cause }
 // isRetryable reports whether another server, or the same server later, may serve the config. For example, a server
 // that has not read a new CA yet answers 401.
 func (e *serverError) isRetryable() bool { return e.code != http.StatusForbidden }
-
-// serverClient returns a client that trusts only one CA and has the client certificate of a kubeconfig. The servers are
-// in the cluster's network, so the client follows no redirects and uses no proxy. The client reads the certificate
-// files again when the kubelet renews them.
-func serverClient(config *rest.Config, ca *x509.CertPool) (*http.Client, error) {
-	kubelet, err := rest.TLSConfigFor(config)
-	if err != nil {
-		return nil, fmt.Errorf("reading the client certificate of the kubeconfig: %w", err)
-	}
-	if kubelet == nil || kubelet.GetClientCertificate == nil {
-		return nil, errNoCertificate
-	}
-	return &http.Client{
-		Transport: &http.Transport{
-			DialContext:         (&net.Dialer{Timeout: connectLimit}).DialContext,
-			TLSHandshakeTimeout: connectLimit, ResponseHeaderTimeout: fetchLimit,
-			TLSClientConfig: &tls.Config{
-				MinVersion: tls.VersionTLS12, RootCAs: ca, GetClientCertificate: kubelet.GetClientCertificate,
-			},
-			DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10,
-		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}, nil
-}
 
 // answer is a server's answer with a status of success.
 type answer struct {
@@ -149,41 +120,6 @@ func send(ctx context.Context, client *http.Client, server, agent string, ask re
 	return answer{got.StatusCode, got.Header, text}, nil
 }
 
-// fetchConfig requests a config from one server. It returns a *serverError, or a NotFound error if the server reports
-// that the config does not exist.
-func fetchConfig(ctx context.Context, client *http.Client, server, agent, name string) (mcfgv1.MachineConfig, error) {
-	got, err := send(ctx, client, server, agent, request{
-		path: v1alpha1.NodeConfigPath + url.PathEscape(name),
-		most: largestConfig,
-	})
-	if errors.Is(err, errNoSuchConfig) {
-		err = apierrors.NewNotFound(machineConfigs.GroupResource(), name)
-	}
-	if err != nil {
-		return mcfgv1.MachineConfig{}, err
-	}
-	fail := func(why string) (mcfgv1.MachineConfig, error) {
-		return mcfgv1.MachineConfig{}, &serverError{url: server, code: got.code, why: oneLine(why)}
-	}
-	var mc mcfgv1.MachineConfig
-	if err := json.Unmarshal(got.body, &mc); err != nil {
-		return fail("it is not a MachineConfig in JSON")
-	}
-	if mc.Name != name {
-		return fail(fmt.Sprintf("it is the config %q, not %q", mc.Name, name))
-	}
-	// The API server gave the name of the config, which is a hash of the content, so no server can serve other content
-	// under this name. The daemon applies the form of the content that was hashed, because JSON decoders differ for
-	// repeated keys.
-	if mc.Spec, err = machineconfig.KeysOnce(mc.Spec); err != nil {
-		return fail("its Ignition config is not JSON")
-	}
-	if is, err := machineconfig.RenderedName(v1alpha1.RenderedPool(name), mc.Spec); err != nil || is != name {
-		return fail("its content does not match the name " + name)
-	}
-	return mc, nil
-}
-
 // responseError returns the error for a response without content.
 func responseError(answer *http.Response, server, text string) error {
 	if answer.StatusCode == http.StatusNotFound {
@@ -209,4 +145,89 @@ func withoutURL(err error) error {
 		return failed.Err
 	}
 	return err
+}
+
+// largestTrust is the maximum size of an answer: JSON escapes every line end of a certificate.
+const largestTrust = 2 * trustfile.MaxTotalBytes
+
+// Trust implements trust.Source. It requests from the machine-config-servers what the node gets beside its config.
+// The content is not checked.
+func (l *Connection) Trust(ctx context.Context, known string) (*v1alpha1.NodeTrust, error) {
+	return ask(ctx, l.configs, func(client *http.Client, server, agent string) (*v1alpha1.NodeTrust, error) {
+		got, err := send(ctx, client, server, agent, request{
+			path: v1alpha1.NodeTrustPath, known: known,
+			most: largestTrust,
+		})
+		if err != nil || got.code == http.StatusNotModified {
+			return nil, err
+		}
+		is := new(v1alpha1.NodeTrust)
+		if json.Unmarshal(got.body, is) != nil {
+			return nil, &serverError{url: server, code: got.code, why: "it is not a NodeTrust in JSON"}
+		}
+		return is, nil
+	})
+}
+
+// largestSecrets is the maximum size of an answer: JSON has the contents in base64.
+const largestSecrets = 2 * v1alpha1.MaxSecretBytes
+
+// Secrets implements secrets.Source. It requests the secrets of a rendered config from the machine-config-servers.
+// The API server never has them.
+func (l *Connection) Secrets(ctx context.Context, config string) (v1alpha1.NodeSecrets, error) {
+	got, err := ask(ctx, l.configs, func(client *http.Client, server, agent string) (v1alpha1.NodeSecrets, error) {
+		var is v1alpha1.NodeSecrets
+		got, err := send(ctx, client, server, agent, request{
+			path: v1alpha1.NodeSecretsPath + url.PathEscape(config),
+			most: largestSecrets,
+		})
+		if err == nil && json.Unmarshal(got.body, &is) != nil { // The decoder's error may have contents.
+			err = &serverError{url: server, code: got.code, why: "it is not a NodeSecrets in JSON"}
+		}
+		return is, err
+	})
+	l.configs.servers.savePublished(ctx)
+	var failed *serverError
+	if errors.Is(err, errNoSuchConfig) || errors.As(err, &failed) && !failed.isRetryable() {
+		err = fmt.Errorf("%w: %w", report.ErrNoSecrets, err)
+	}
+	return got, err
+}
+
+// download is a server's answer with a file of the content store, or a part of it.
+type download struct {
+	head fetch.Answer
+	body io.ReadCloser
+}
+
+// Content requests a file of the content store from the machine-config-servers, one after the other, until one of them
+// sends it. The function over returns what sends a request with a client. Content returns the answer of the server; the
+// caller closes the body. If no server sends the file, the error has the reason of each.
+func (l *Connection) Content(ctx context.Context, hash string, headers map[string]string,
+	over func(*http.Client) fetch.Web,
+) (fetch.Answer, io.ReadCloser, error) {
+	got, err := ask(ctx, l.configs, func(client *http.Client, server, _ string) (download, error) {
+		address := strings.TrimSuffix(server, "/") + v1alpha1.NodeContentPath + hash
+		head, body, err := over(client).Get(ctx, address, headers)
+		if err != nil {
+			return download{}, &serverError{url: server, why: oneLine(err.Error()), cause: err}
+		}
+		if isDownload(head.Status) {
+			return download{head, body}, nil
+		}
+		defer body.Close() //nolint:errcheck // only read
+		text, err := io.ReadAll(io.LimitReader(body, 4*longestRefusal))
+		if err != nil {
+			return download{}, &serverError{url: server, why: oneLine(err.Error()), cause: err}
+		}
+		return download{}, responseError(&http.Response{StatusCode: head.Status}, server, string(text))
+	})
+	l.configs.servers.savePublished(ctx)
+	return got.head, got.body, err
+}
+
+// isDownload reports whether an answer is about the bytes of a file.
+func isDownload(status int) bool {
+	return status == http.StatusOK || status == http.StatusPartialContent ||
+		status == http.StatusRequestedRangeNotSatisfiable
 }

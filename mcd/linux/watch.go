@@ -1,6 +1,7 @@
 package linux
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,11 +14,17 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/linux/files"
+	"golang.org/x/sys/unix"
 )
+
+// event is one inotify event: about a name in a directory, or about the directory itself.
+type event struct {
+	wd   int32
+	mask uint32
+	name string
+}
 
 // watchedEvents are the watched inotify events. Writes count when the file is closed, so that a program that writes a
 // log line by line causes no signals. The periodic scan finds changes by a program that never closes its file.
@@ -224,6 +231,25 @@ func (w *Watcher) listen() {
 			w.announce()
 		}
 	}
+}
+
+// eventsIn parses the result of one read: whole events, each a fixed header and a name that is padded with zeros.
+func eventsIn(buf []byte) (events []event) {
+	for len(buf) >= unix.SizeofInotifyEvent {
+		e := event{
+			wd:   int32(binary.NativeEndian.Uint32(buf)), //nolint:gosec // the kernel's own type
+			mask: binary.NativeEndian.Uint32(buf[4:]),
+		}
+		length := int(binary.NativeEndian.Uint32(buf[12:]))
+		buf = buf[unix.SizeofInotifyEvent:]
+		if length > len(buf) {
+			return events
+		}
+		e.name = strings.TrimRight(string(buf[:length]), "\x00")
+		buf = buf[length:]
+		events = append(events, e)
+	}
+	return events
 }
 
 // announce schedules one signal for all changes until the timer fires.

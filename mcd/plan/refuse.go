@@ -4,15 +4,68 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 
 	"github.com/bunsen-os/bunsen/api/nodepath"
 	"github.com/bunsen-os/bunsen/internal/disruption"
-
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
+
+// Beside returns the steps from one set of files beside a config to another. The sets have paths only. As with a
+// config, the machine's own files are stored and restored. The Field of each refusal is a path. The plan has no
+// actions.
+func Beside(observed host.State, name string, old, want Desired) (Plan, map[host.Digest][]byte) {
+	old.OS, want.OS = observed.OS, observed.OS
+	w := Transition{From: name, To: name, Old: old, New: want}
+	target := Target(observed, old, want)
+	for p := range want.Paths {
+		k, is := recordOfOriginal(observed, p), observed.Paths[p]
+		_, had := old.Paths[p]
+		// also a file with the same contents, which Target would not store
+		if !had && !k.isKnown() && is.Kind == host.File && !isDefault(observed, p, is) {
+			target.Paths[k.origAt] = is
+			for dir := range disruption.Parents(k.origAt) {
+				if target.Paths[dir].Kind == host.Absent {
+					target.Paths[dir] = directory(dir, nil)
+				}
+			}
+		}
+	}
+	maps.Copy(target.Contents, want.Contents)
+	refusals := slices.Concat(refuseUnsafe(observed, w), refuseReplacedByDirs(observed, target, w),
+		refuseSamePaths(target, want), refuseUsedDirs(target, w))
+	return Diff(observed, target, DiffOptions{From: name, To: name, Problems: refusals}), target.Contents
+}
+
+// refuseSamePaths refuses two paths that links on the machine lead to the same file: the second one would overwrite the
+// first.
+func refuseSamePaths(target host.State, to Desired) (refusals []disruption.Refusal) {
+	links := map[string]string{}
+	for p, e := range target.Paths {
+		if e.Kind == host.Link {
+			links[p] = e.Target
+		}
+	}
+	places := map[string]string{} // places has only paths that a link leads to another place.
+	for p := range to.Paths {
+		if at := disruption.ResolveLinks(links, p); at != p {
+			places[p] = at
+		}
+	}
+	if len(places) == 0 {
+		return nil
+	}
+	named := map[string]string{}
+	for _, p := range slices.Sorted(maps.Keys(to.Paths)) {
+		at := cmp.Or(places[p], p)
+		if other, twice := named[at]; twice {
+			refusals = append(refusals, refuseSecondName(p, other))
+		}
+		named[at] = p
+	}
+	return refusals
+}
 
 // refuseReplacedByDirs refuses to create a directory in place of a file that no config wrote. The file would be lost,
 // because the daemon stores the originals only of paths that a config names.
@@ -67,42 +120,6 @@ func (p Plan) Counting(found []host.Blocker) []host.Blocker {
 	})
 }
 
-// refuseNewIDs refuses to change the number of an existing account, because the account's files have the old number.
-func refuseNewIDs(observed, target host.State) (refusals []disruption.Refusal) {
-	refuse := func(field, what string, is, shall int) {
-		refusals = append(refusals, disruption.OnNode(disruption.CheckAccounts, field,
-			fmt.Sprintf("it has the %s %d on this "+
-				"node, and the owner of its files would not exist with %d: give %d, or leave it "+
-				"out", what, is, shall, is)))
-	}
-	for _, name := range slices.Sorted(maps.Keys(target.Users)) {
-		if is, shall := observed.Users[name], target.Users[name]; is.There && shall.There && is.UID != shall.UID {
-			refuse("passwd.users "+name, "uid", is.UID, shall.UID)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(target.Groups)) {
-		if is, shall := observed.Groups[name], target.Groups[name]; is.There && shall.There && is.GID != shall.GID {
-			refuse("passwd.groups "+name, "gid", is.GID, shall.GID)
-		}
-	}
-	return refusals
-}
-
-// refuseRemovedAccounts refuses a config that names an account which only the current config creates.
-func refuseRemovedAccounts(target host.State, named []disruption.Account) (refusals []disruption.Refusal) {
-	for _, a := range named {
-		user, isUser := target.Users[a.Name]
-		group, isGroup := target.Groups[a.Name]
-		if a.Kind == disruption.KindUser && isUser && !user.There || a.Kind == disruption.KindGroup && isGroup &&
-			!group.There {
-			refusals = append(refusals, disruption.OnNode(disruption.CheckAccounts, a.Field,
-				fmt.Sprintf("it names %s %q, which goes because the config does not make it any more: keep it in "+
-					"passwd, or name another one", a.Kind, a.Name)))
-		}
-	}
-	return refusals
-}
-
 // refuseUsedDirs refuses a file or link in place of a directory that is not empty.
 func refuseUsedDirs(target host.State, w Transition) (refusals []disruption.Refusal) {
 	if len(w.Refusals) > 0 {
@@ -119,88 +136,8 @@ func refuseUsedDirs(target host.State, w Transition) (refusals []disruption.Refu
 	return sortRefusals(refusals)
 }
 
-// refuseOverwrites refuses to replace a file that existed before any config, unless the config sets overwrite: a new
-// machine with that file would not boot. refuseOverwrites does not refuse a path of the current config.
-func refuseOverwrites(target host.State, w Transition) (refusals []disruption.Refusal) {
-	for p, yields := range w.New.NoOverwrite {
-		want, was := w.New.Paths[p], target.Paths[origPath(p)]
-		if !yields || was.Kind == host.Absent || w.Old.NoOverwrite[p] && w.Old.Paths[p].Kind == want.Kind {
-			continue
-		}
-		_, takes := w.New.Appends[p]
-		if was.Kind == want.Kind &&
-			(was.Kind == host.Dir || takes || path.Clean(was.Target) == path.Clean(want.Target) &&
-				was.Kind == host.Link) {
-			continue
-		}
-		refusals = append(refusals, disruption.OnNode(disruption.CheckPaths, p,
-			fmt.Sprintf("this node has a %s at this path "+
-				"that no config created, and the config does not set overwrite: true, so a new node would not boot. "+
-				"Set "+
-				"overwrite: true, or choose another path", was.Kind)))
-	}
-	return sortRefusals(refusals)
-}
-
-// refuseHardLinks refuses hard links to files that do not exist after the update.
-func refuseHardLinks(target host.State, to Desired) (refusals []disruption.Refusal) {
-	for p, e := range to.Paths {
-		if e.Kind == host.Hard && !slices.Contains([]host.Kind{host.File, host.Link}, target.Paths[e.Target].Kind) {
-			refusals = append(refusals, disruption.OnNode(disruption.CheckPaths, "storage.links "+p,
-				fmt.Sprintf("the target %s of this hard link is neither a file nor a link, on this node or in this "+
-					"config: correct the target", e.Target)))
-		}
-	}
-	return sortRefusals(refusals)
-}
-
-// refuseSamePaths refuses two paths that links on the machine lead to the same file: the second one would overwrite the
-// first.
-func refuseSamePaths(target host.State, to Desired) (refusals []disruption.Refusal) {
-	links := map[string]string{}
-	for p, e := range target.Paths {
-		if e.Kind == host.Link {
-			links[p] = e.Target
-		}
-	}
-	places := map[string]string{} // places has only paths that a link leads to another place.
-	for p := range to.Paths {
-		if at := disruption.ResolveLinks(links, p); at != p {
-			places[p] = at
-		}
-	}
-	if len(places) == 0 {
-		return nil
-	}
-	named := map[string]string{}
-	for _, p := range slices.Sorted(maps.Keys(to.Paths)) {
-		at := cmp.Or(places[p], p)
-		if other, twice := named[at]; twice {
-			refusals = append(refusals, refuseSecondName(p, other))
-		}
-		named[at] = p
-	}
-	return refusals
-}
-
 func refuseSecondName(p, other string) disruption.Refusal {
 	return disruption.OnNode(disruption.CheckPaths, p,
 		fmt.Sprintf("a link on this node makes it the same place as %s, which "+
 			"the config names too: keep one of them", other))
-}
-
-// refuseAppends refuses to append to a path that is not a file.
-func refuseAppends(observed, target host.State, to Desired) (refusals []disruption.Refusal) {
-	for _, p := range slices.Sorted(maps.Keys(to.Appends)) {
-		was := observed.Paths[p]
-		if orig := target.Paths[origPath(p)]; orig.Kind != host.Absent {
-			was = orig
-		}
-		if was.Kind != host.Absent && was.Kind != host.File {
-			refusals = append(refusals, disruption.OnNode(disruption.CheckPaths, "storage.files "+p,
-				fmt.Sprintf("this node has a %s at this path, and the config appends to a file or keeps its "+
-					"contents. Give the whole contents, or correct the path", was.Kind)))
-		}
-	}
-	return refusals
 }

@@ -2,12 +2,13 @@ package plan
 
 import (
 	"bytes"
+	"encoding/json"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
 	"github.com/bunsen-os/bunsen/internal/disruption"
-
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
@@ -38,6 +39,122 @@ func Target(observed host.State, from, to Desired) host.State {
 	removeMade(t)
 	t.makeParents()
 	return t.State
+}
+
+// unmask removes a mask if the new config says mask: false.
+func unmask(t *target, name string, w Unit) {
+	at := UnitPath(name)
+	if w.Unmask && !w.HasContents && host.IsMask(at, t.seen.Paths[at]) {
+		t.Paths[at] = host.Entry{}
+	}
+}
+
+// setUnits decides which units are enabled, and records how the units were before.
+func setUnits(t *target) {
+	t.earlier = unitRecords(t.seen)
+	for name := range t.from.Units {
+		if _, kept := t.to.Units[name]; !kept {
+			t.restoreUnit(name)
+		}
+	}
+	for name, u := range t.to.Units {
+		t.setUnit(name, u)
+	}
+	enableAlso(t)
+	writeUnitRecords(t)
+}
+
+// writeUnitRecords writes the records if they changed, and removes the file if they are empty.
+func writeUnitRecords(t *target) {
+	text, err := json.Marshal(t.earlier)
+	switch {
+	case err != nil || maps.Equal(t.earlier, unitRecords(t.seen)):
+	case len(t.earlier) == 0:
+		t.Paths[host.UnitsPath] = host.Entry{}
+	default:
+		d := host.DigestOf(text)
+		t.Paths[host.UnitsPath] = host.Entry{Kind: host.File, Mode: 0o600, Digest: d}
+		t.Contents[d] = text
+	}
+}
+
+// enableAlso enables or disables the units of Also= together with the unit that names them, unless the config names
+// them itself.
+func enableAlso(t *target) {
+	done := map[string]bool{}
+	names := slices.Sorted(maps.Keys(t.Units))
+	for len(names) > 0 {
+		name := names[0]
+		names = names[1:]
+		was, is := t.seen.Units[name], t.Units[name]
+		if done[name] || was.Enabled == is.Enabled {
+			continue
+		}
+		done[name] = true
+		install := is.Install
+		if !is.Enabled {
+			install = was.Install
+		}
+		for _, other := range host.AlsoOf(install) {
+			if enableWith(t, other, is.Enabled, decides(t.to.Units[name])) {
+				names = append(names, other)
+			}
+		}
+	}
+}
+
+// enableWith enables or disables a unit of Also=, and reports whether it has changed the unit. If the new config does
+// not decide about the unit that names this unit in Also=, this unit returns to its earlier state too.
+func enableWith(t *target, name string, enabled, decided bool) bool {
+	said := t.to.Units[name]
+	_, seen := t.Units[name]
+	u := t.unitAfter(name)
+	if !seen || said.Enabled != nil || said.Masked || enabled && u.Obstacle.Why != "" {
+		return false
+	}
+	was, known := t.earlier[name]
+	if u.Enabled = enabled; decided {
+		t.recordUnit(name)
+	} else if known && !decides(said) {
+		u.Enabled = was && u.Install != ""
+		delete(t.earlier, name)
+	}
+	t.Units[name] = u
+	return true
+}
+
+// setKeyOwners sets the owner of SSH keys to the users after the update, whose primary group may change.
+func setKeyOwners(t *target) {
+	if t.seen.Accounts.Unprivileged {
+		return
+	}
+	for _, w := range t.to.Users {
+		p := t.to.At(t.to.Keys[w.Name].Path)
+		u, e := t.Users[w.Name], t.to.Paths[p]
+		if _, keys := t.to.Parents[path.Dir(p)]; keys && u.There && e.Kind == host.File &&
+			e.Owner == w.Account.Owner() {
+			e.Owner = u.Owner()
+			t.Paths[p] = e
+		}
+	}
+}
+
+// removeMade removes the directories that the daemon created for the current config below a path at which the new
+// config has a file or a link. The host does not remove a directory with entries.
+func removeMade(t *target) {
+	for p, want := range t.to.Paths {
+		if want.Kind == host.Dir || want.Kind == host.Absent || t.seen.Paths[p].Kind != host.Dir {
+			continue
+		}
+		for made := range t.from.Paths {
+			for dir := range disruption.Parents(made) {
+				_, kept := t.to.Paths[dir]
+				if below(dir, p) && dir != p && !kept && t.Paths[dir].Kind == host.Dir {
+					t.Paths[dir] = host.Entry{}
+				}
+			}
+		}
+	}
 }
 
 // withRoom copies a state, with capacity for the contents of the given number of additional paths.

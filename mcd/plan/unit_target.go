@@ -2,26 +2,10 @@ package plan
 
 import (
 	"encoding/json"
-	"maps"
 	"slices"
 
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
-
-// setUnits decides which units are enabled, and records how the units were before.
-func setUnits(t *target) {
-	t.earlier = unitRecords(t.seen)
-	for name := range t.from.Units {
-		if _, kept := t.to.Units[name]; !kept {
-			t.restoreUnit(name)
-		}
-	}
-	for name, u := range t.to.Units {
-		t.setUnit(name, u)
-	}
-	enableAlso(t)
-	writeUnitRecords(t)
-}
 
 // unitRecords reads host.UnitsPath. unitRecords treats a damaged file as empty, because such a file must not prevent
 // updates.
@@ -31,20 +15,6 @@ func unitRecords(seen host.State) map[string]bool {
 		return map[string]bool{}
 	}
 	return records
-}
-
-// writeUnitRecords writes the records if they changed, and removes the file if they are empty.
-func writeUnitRecords(t *target) {
-	text, err := json.Marshal(t.earlier)
-	switch {
-	case err != nil || maps.Equal(t.earlier, unitRecords(t.seen)):
-	case len(t.earlier) == 0:
-		t.Paths[host.UnitsPath] = host.Entry{}
-	default:
-		d := host.DigestOf(text)
-		t.Paths[host.UnitsPath] = host.Entry{Kind: host.File, Mode: 0o600, Digest: d}
-		t.Contents[d] = text
-	}
 }
 
 // decides reports whether the settings for a unit determine if it is enabled. A config with only drop-ins for a unit
@@ -147,51 +117,6 @@ func (t *target) restoreUnit(name string) {
 	t.Units[name] = u
 }
 
-// enableAlso enables or disables the units of Also= together with the unit that names them, unless the config names
-// them itself.
-func enableAlso(t *target) {
-	done := map[string]bool{}
-	names := slices.Sorted(maps.Keys(t.Units))
-	for len(names) > 0 {
-		name := names[0]
-		names = names[1:]
-		was, is := t.seen.Units[name], t.Units[name]
-		if done[name] || was.Enabled == is.Enabled {
-			continue
-		}
-		done[name] = true
-		install := is.Install
-		if !is.Enabled {
-			install = was.Install
-		}
-		for _, other := range host.AlsoOf(install) {
-			if enableWith(t, other, is.Enabled, decides(t.to.Units[name])) {
-				names = append(names, other)
-			}
-		}
-	}
-}
-
-// enableWith enables or disables a unit of Also=, and reports whether it has changed the unit. If the new config does
-// not decide about the unit that names this unit in Also=, this unit returns to its earlier state too.
-func enableWith(t *target, name string, enabled, decided bool) bool {
-	said := t.to.Units[name]
-	_, seen := t.Units[name]
-	u := t.unitAfter(name)
-	if !seen || said.Enabled != nil || said.Masked || enabled && u.Obstacle.Why != "" {
-		return false
-	}
-	was, known := t.earlier[name]
-	if u.Enabled = enabled; decided {
-		t.recordUnit(name)
-	} else if known && !decides(said) {
-		u.Enabled = was && u.Install != ""
-		delete(t.earlier, name)
-	}
-	t.Units[name] = u
-	return true
-}
-
 // isEnabledByAlso reports whether a unit that the config or a preset enables names this unit in Also=.
 func isEnabledByAlso(t *target, name string) bool {
 	for other, w := range t.to.Units {
@@ -201,12 +126,4 @@ func isEnabledByAlso(t *target, name string) bool {
 		}
 	}
 	return false
-}
-
-// unmask removes a mask if the new config says mask: false.
-func unmask(t *target, name string, w Unit) {
-	at := UnitPath(name)
-	if w.Unmask && !w.HasContents && host.IsMask(at, t.seen.Paths[at]) {
-		t.Paths[at] = host.Entry{}
-	}
 }

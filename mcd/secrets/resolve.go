@@ -1,15 +1,18 @@
 package secrets
 
 import (
+	"encoding/json"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
 
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcd/host"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-
 	"github.com/bunsen-os/bunsen/mcd/plan"
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 )
 
 // PathsOf returns the paths of a config's files whose contents a server resolves. The error lists the invalid
@@ -95,4 +98,126 @@ func Owned(c plan.Config) (plan.Config, error) {
 		none[p] = nil
 	}
 	return Resolve(c, none)
+}
+
+// Path is the file with the Copy of a machine. Only root can read it.
+const Path = host.StateDir + "/secrets.json"
+
+// Contents are the contents of files, by path.
+type Contents map[string][]byte
+
+// has reports whether the contents of all paths are known.
+func (c Contents) has(paths []string) bool {
+	return !slices.ContainsFunc(paths, func(p string) bool { _, known := c[p]; return !known })
+}
+
+// Copy is what a machine keeps of the secrets of its configs, so that it needs no server for a config in force, an
+// update that has begun, or a rollback. A config is named as v1alpha1.ConfigAt does.
+type Copy struct {
+	// InForce is the config in force, and Before is the config that was in force before it; each may have no secrets.
+	InForce string `json:"inForce,omitempty"`
+	Before  string `json:"before,omitempty"`
+	// Contents of secrets, by config.
+	Contents map[string]Contents `json:"contents"`
+}
+
+// ParseCopy reads the content of a Copy's file. A damaged file is an empty Copy: the daemon gets the contents again.
+func ParseCopy(text []byte) Copy {
+	var c Copy
+	if json.Unmarshal(text, &c) != nil {
+		return Copy{}
+	}
+	return c
+}
+
+// Known returns the contents of a config's secrets, if the Copy has the contents of all paths.
+func (c Copy) Known(at string, paths []string) (Contents, bool) {
+	known, has := c.Contents[at]
+	return known, has && known.has(paths)
+}
+
+// With returns the Copy with the contents of one more config. The config inForce is the config in force. Of the other
+// configs, the Copy keeps the config in force and the one before it.
+func (c Copy) With(at string, contents Contents, inForce string) Copy {
+	out := c.Confirmed(inForce)
+	out.Contents[at] = contents
+	return out
+}
+
+// Confirmed returns the Copy of a machine with a config in force: the contents of that config and of the one before it.
+// If at is "", the machine has no config yet.
+func (c Copy) Confirmed(at string) Copy {
+	out := Copy{InForce: c.InForce, Before: c.Before, Contents: map[string]Contents{}}
+	if at != "" && at != c.InForce {
+		out.InForce, out.Before = at, c.InForce
+	}
+	for _, name := range []string{out.InForce, out.Before} {
+		if known, has := c.Contents[name]; has {
+			out.Contents[name] = known
+		}
+	}
+	return out
+}
+
+// IsEmpty reports whether the Copy has no contents.
+func (c Copy) IsEmpty() bool { return len(c.Contents) == 0 }
+
+// RevisionError reports that the server has another revision of the secrets than the node is assigned.
+type RevisionError struct {
+	// Config is the name of the rendered config.
+	Config string
+	// Has is the revision of the server. Wants is the revision that the node is assigned.
+	Has, Wants string
+}
+
+// Error names both revisions.
+func (e *RevisionError) Error() string {
+	return fmt.Sprintf("the server has revision %q of the secrets of %s, and the node is assigned %q: the controller "+
+		"assigns the published revision, see ConfigMap %s/%s",
+		short(e.Has), e.Config, short(e.Wants), v1alpha1.ServerNamespace, v1alpha1.SecretsConfigMap)
+}
+
+// Check returns the contents of an answer of the server. The parameter at is the desired config with the revision of
+// its secrets, and paths are the files of the config whose contents a server resolves. The answer must have exactly
+// these files. The error has no contents, and is a *RevisionError if the server has another revision.
+func Check(answer v1alpha1.NodeSecrets, at string, paths []string) (Contents, error) {
+	config, revision := v1alpha1.SplitConfigAt(at)
+	switch {
+	case answer.Config != config:
+		return nil, fmt.Errorf("the server sent the secrets of %q", short(answer.Config))
+	case answer.Revision != revision:
+		return nil, &RevisionError{config, answer.Revision, revision}
+	}
+	out, left := Contents{}, v1alpha1.MaxSecretBytes
+	for _, f := range answer.Files {
+		left -= len(f.Contents)
+		_, twice := out[f.Path]
+		switch {
+		case !slices.Contains(paths, f.Path):
+			return nil, fmt.Errorf("the server sent a secret for the path %q, which does not refer to one in %s",
+				short(f.Path), config)
+		case twice:
+			return nil, fmt.Errorf("the server sent two contents for the path %q", short(f.Path))
+		case left < 0:
+			return nil, fmt.Errorf("the server sent more than %d MiB of secrets", v1alpha1.MaxSecretBytes>>20)
+		}
+		out[f.Path] = slices.Clone(f.Contents)
+	}
+	for _, p := range paths {
+		if _, has := out[p]; !has {
+			return nil, fmt.Errorf("the server did not send the secret of %s", p)
+		}
+	}
+	return out, nil
+}
+
+// longest is how many bytes of a text of the server an error has.
+const longest = 80
+
+// short returns the begin of a text of the server.
+func short(text string) string {
+	if len(text) > longest {
+		return text[:longest] + "…"
+	}
+	return text
 }

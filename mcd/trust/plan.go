@@ -5,15 +5,22 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/nodepath"
+	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/api/trustfile"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/disruption"
+	"github.com/bunsen-os/bunsen/internal/distribution"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
+
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 )
 
 // RecordPath is the file with Kept, for root only. It has the pull secret.
@@ -215,4 +222,167 @@ func (t *Target) addRecord(p plan.Plan, observed host.State, contents map[host.D
 		After: host.Value{Entry: want},
 	})
 	return p
+}
+
+// maxWhy is the longest reason of a report, in characters.
+const maxWhy = 300
+
+// Report returns the report of a machine that has the target. failed is why it does not have it; the machine then has
+// what the daemon wrote before.
+func (t *Target) Report(failed string, now time.Time) v1alpha1.TrustReport {
+	r := v1alpha1.TrustReport{Revision: t.Answer.Revision, Files: len(t.files) - len(t.Blocked), Failed: short(failed)}
+	if failed != "" {
+		r.Revision, r.Files = t.Kept.Answer.Revision, len(t.Kept.Files)
+	}
+	r.Conflicts, r.More = capped(t.Conflicts, r.More)
+	r.Blocked, r.More = capped(t.Blocked, r.More)
+	for i := range r.Blocked {
+		r.Blocked[i].Why = short(r.Blocked[i].Why)
+	}
+	var expiring []v1alpha1.TrustExpiry
+	for _, f := range t.Answer.Files {
+		if !f.Expires.IsZero() && f.Expires.Before(now.Add(v1alpha1.TrustExpiresSoon)) {
+			expiring = append(expiring, v1alpha1.TrustExpiry{
+				Path: f.Path, From: f.From,
+				Expires: f.Expires.UTC().Truncate(time.Second),
+			})
+		}
+	}
+	slices.SortStableFunc(expiring, func(a, b v1alpha1.TrustExpiry) int { return a.Expires.Compare(b.Expires) })
+	r.Expiring, r.More = capped(expiring, r.More)
+	return r
+}
+
+// capped returns the first members of a list, and adds the number of the others.
+func capped[T any](all []T, more int) ([]T, int) {
+	if n := len(all) - v1alpha1.MaxTrustReport; n > 0 {
+		return slices.Clone(all[:v1alpha1.MaxTrustReport]), more + n
+	}
+	return slices.Clone(all), more
+}
+
+func short(text string) string {
+	return safetext.Short(text, maxWhy)
+}
+
+// Text returns a report as the value of v1alpha1.TrustReportAnnotation; "" for a machine without files of trust.
+func Text(r v1alpha1.TrustReport) string {
+	if r.Files == 0 && len(r.Conflicts)+len(r.Blocked)+len(r.Expiring) == 0 && r.Failed == "" {
+		return ""
+	}
+	text, _ := json.Marshal(r) //nolint:errchkjson // text, numbers and times
+	return string(text)
+}
+
+// Actions returns the steps that follow a change of files: the program of the trust store, then the actions of the
+// disruption policy. Without a rule, and with a rule that drains or reboots, the services restart that read the trust
+// store only when they start.
+func (t *Target) Actions(changed []string, rules disruption.Policy) (steps []plan.Step) {
+	add := func(s plan.Step) {
+		if !slices.Contains(steps, s) {
+			steps = append(steps, s)
+		}
+	}
+	if slices.ContainsFunc(changed, t.Machine.isAnchor) {
+		add(plan.Step{Verb: host.UpdateTrust, Target: t.Machine.Store.Program})
+	}
+	for _, p := range changed {
+		d := decide(p, rules)
+		if d.Drain || d.Disruption >= disruption.Drain {
+			for _, service := range t.readers(p) {
+				add(plan.Step{Verb: host.Restart, Target: service})
+			}
+			continue
+		}
+		for _, a := range d.Actions {
+			switch a.Type {
+			case disruption.ActionDaemonReload:
+				add(plan.Step{Verb: host.DaemonReload})
+			case disruption.ActionReload:
+				add(plan.Step{Verb: host.Reload, Target: a.Service})
+			case disruption.ActionRestart:
+				add(plan.Step{Verb: host.Restart, Target: a.Service})
+			}
+		}
+	}
+	return steps
+}
+
+// decide returns the decision of the disruption policy about one path.
+func decide(p string, rules disruption.Policy) disruption.Decision {
+	empty := machineconfig.Config{HasIgnition: true}
+	one := empty
+	one.Ignition.Storage.Files = []ign.File{{Node: ign.Node{Path: p}}}
+	return disruption.Decide(empty, one, rules)
+}
+
+// readers returns the services that read a path only when they start.
+func (t *Target) readers(p string) []string {
+	if t.Machine.isAnchor(p) {
+		return distribution.TrustReaders()
+	}
+	return nil
+}
+
+// validObject matches the name of an object. validRevision matches a revision.
+var (
+	validObject   = regexp.MustCompile(`^(Secret )?[a-z0-9-]{1,63}/([a-z0-9.-]{1,253}|\*)$`)
+	validRevision = regexp.MustCompile(`^[0-9a-f]{64}$`)
+)
+
+// Check returns an error if a node must not use an answer of the server. The error contains no contents.
+func Check(t v1alpha1.NodeTrust) error {
+	if !validRevision.MatchString(t.Revision) {
+		return fmt.Errorf("reading what the server sends beside the config: its revision is not a SHA-256")
+	}
+	if len(t.Files) > trustfile.MaxFiles || len(t.Keep) > trustfile.MaxFiles {
+		return fmt.Errorf("reading what the server sends beside the config: it has more than %d files",
+			trustfile.MaxFiles)
+	}
+	seen, total := map[string]bool{}, 0
+	for _, f := range t.Files {
+		err := trustfile.Check(f)
+		switch total += len(f.Contents); {
+		case err != nil:
+		case seen[f.Path]:
+			err = fmt.Errorf("%s: it is in the answer twice", f.Path)
+		case total > trustfile.MaxTotalBytes:
+			err = fmt.Errorf("all files together are larger than %d MiB", trustfile.MaxTotalBytes>>20)
+		case !validObject.MatchString(f.From):
+			err = fmt.Errorf("%s: %q is not the name of an object", f.Path, f.From)
+		}
+		if err != nil {
+			return fmt.Errorf("reading what the server sends beside the config: %w", err)
+		}
+		seen[f.Path] = true
+	}
+	for _, name := range t.Keep {
+		if !validObject.MatchString(name) {
+			return fmt.Errorf("reading what the server sends beside the config: %q is not the name of an object", name)
+		}
+	}
+	return nil
+}
+
+// Merge returns an answer with the files before of the objects whose content the server does not know.
+func Merge(before, answer v1alpha1.NodeTrust) v1alpha1.NodeTrust {
+	has := map[string]bool{}
+	for _, f := range answer.Files {
+		has[f.Path] = true
+	}
+	files := slices.Clone(answer.Files)
+	for _, f := range before.Files {
+		if !has[f.Path] && slices.ContainsFunc(answer.Keep, func(name string) bool { return keeps(name, f.From) }) {
+			files = append(files, f)
+		}
+	}
+	slices.SortFunc(files, func(a, b v1alpha1.TrustFile) int { return strings.Compare(a.Path, b.Path) })
+	answer.Files = files
+	return answer
+}
+
+// keeps reports whether a name of NodeTrust.Keep stands for an object.
+func keeps(name, object string) bool {
+	namespace, all := strings.CutSuffix(name, "/*")
+	return name == object || all && path.Dir(object) == namespace
 }

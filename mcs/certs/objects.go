@@ -104,14 +104,6 @@ func setServerLabel(o *metav1.ObjectMeta) {
 	o.Labels[v1alpha1.ServerLabel] = v1alpha1.ServerComponent
 }
 
-// isExternal reports whether a user wrote the given keys of a Secret. A Secret without these keys has no owner yet.
-func isExternal(s *corev1.Secret, keys ...string) bool {
-	if s == nil || !slices.ContainsFunc(keys, func(key string) bool { return len(s.Data[key]) > 0 }) {
-		return false
-	}
-	return s.Annotations[issuedAnnotation] != digest(s, keys...)
-}
-
 func digest(s *corev1.Secret, keys ...string) string {
 	h := sha256.New()
 	for _, key := range keys {

@@ -3,18 +3,30 @@ package cluster
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"log/slog"
+	"net/http"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcs"
+	"github.com/bunsen-os/bunsen/mcs/join"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/util/workqueue"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-
-	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcs"
-
-	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 const (
@@ -99,6 +111,110 @@ func New(config *rest.Config, o Options) (*Cluster, error) {
 	return c, nil
 }
 
+func newTokens(api clients, o Options) (*tokens, error) {
+	list := cache.NewListWatchFromClient(api.tokens, "provisioningtokens", "", fields.Everything())
+	t := &tokens{
+		client:   api.tokens,
+		informer: cache.NewSharedIndexInformer(list, &v1alpha1.ProvisioningToken{}, 0, nil),
+		cache:    o.Cache,
+		changed:  make(chan struct{}, 1),
+		log:      o.Log,
+	}
+	return t, watch(t.informer, "tokens", o.Log, func(string) { t.markChanged() })
+}
+
+func newPools(api clients, o Options) (*pools, error) {
+	list := cache.NewListWatchFromClient(api.configs, "machineconfigpools", "", fields.Everything())
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)
+	p := &pools{
+		served:       o.Pools,
+		serveDefault: o.Serve,
+		cache:        o.Cache,
+		client:       api.configs,
+		informer:     cache.NewSharedIndexInformer(list, &mcfgv1.MachineConfigPool{}, 0, nil),
+		queue:        workqueue.NewTypedRateLimitingQueue(limiter),
+		log:          o.Log,
+		states:       map[string]poolState{},
+	}
+	return p, watch(p.informer, "pools", o.Log, p.queue.Add)
+}
+
+func newNodes(api clients, p *pools, o Options) *nodes {
+	return &nodes{
+		api: api, pools: p, cache: o.Cache, log: o.Log, slots: make(chan struct{}, maxConfigReads),
+		changed: make(chan struct{}, 1), contents: map[string][]byte{}, stored: map[string][]string{},
+		own: newOwnConfigs(o.Cache, o.Log),
+	}
+}
+
+func newOwnConfigs(cache *Cache, log *slog.Logger) *ownConfigs {
+	o := &ownConfigs{cache: cache, log: log, memory: map[string][]byte{}}
+	o.recent.Most, o.recent.MostBytes = maxOwnConfigs, maxOwnInMemory
+	if cache == nil {
+		return o
+	}
+	o.recent.MostBytes = maxOwnOnDisk
+	for _, key := range cache.Keys() { // An earlier process kept them.
+		if name, ok := strings.CutPrefix(key, ownPrefix); ok {
+			raw, _ := cache.Get(key)
+			o.remove(o.recent.Use(name, len(raw)))
+		}
+	}
+	return o
+}
+
+func newLimitedUses(t *tokens, now func() time.Time) *limitedUses {
+	l := &limitedUses{store: t.write, read: t.read, now: now}
+	l.batches.Write = l.write
+	return l
+}
+
+func newClients(config *rest.Config) (clients, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		mcfgv1.Install, v1alpha1.AddToScheme, corev1.AddToScheme,
+		coordinationv1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return clients{}, fmt.Errorf("preparing the API client: %w", err)
+		}
+	}
+	config = rest.CopyConfig(config)
+	config.QPS = noRateLimit
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	connection, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return clients{}, fmt.Errorf("preparing the API client: %w", err)
+	}
+	var c clients
+	for _, group := range []struct {
+		client  *rest.Interface
+		version schema.GroupVersion
+		path    string
+	}{
+		{&c.configs, mcfgv1.GroupVersion, "/apis"},
+		{&c.tokens, v1alpha1.GroupVersion, "/apis"},
+		{&c.core, corev1.SchemeGroupVersion, "/api"},
+		{&c.leases, coordinationv1.SchemeGroupVersion, "/apis"},
+	} {
+		if *group.client, err = clientFor(*config, group.version, group.path, connection); err != nil {
+			return clients{}, err
+		}
+	}
+	return c, nil
+}
+
+func clientFor(config rest.Config, version schema.GroupVersion, path string,
+	connection *http.Client,
+) (rest.Interface, error) {
+	config.GroupVersion, config.APIPath = &version, path
+	client, err := rest.RESTClientForConfigAndClient(&config, connection)
+	if err != nil {
+		return nil, fmt.Errorf("preparing the API client for %s: %w", version, err)
+	}
+	return client, nil
+}
+
 // Token returns a token by its id, or nil. Callers share the token and must not change it.
 func (c *Cluster) Token(id string) *v1alpha1.ProvisioningToken { return c.tokens.get(id) }
 
@@ -138,6 +254,16 @@ func (c *Cluster) Run(ctx context.Context) error {
 	parts.Go(func() { c.followKubeletCA(ctx) })
 	c.pools.run(ctx)
 	return nil
+}
+
+func newHeartbeat(c *Cluster) *heartbeat {
+	return &heartbeat{Cluster: c, name: leaseName(c.Replica.Name)}
+}
+
+// leaseName returns the name of a replica's Lease.
+func leaseName(replica string) string {
+	name := leasePrefix + invalidInNames.ReplaceAllString(strings.ToLower(replica), "-")
+	return strings.TrimRight(name[:min(len(name), 253)], "-.")
 }
 
 // waitForSync waits until all informers have received their first list. waitForSync logs the reason for the wait,
@@ -188,4 +314,79 @@ func (c *Cluster) serveCached() {
 	c.pools.setCached(configs)
 	c.Pools.SetPartial()
 	c.Log.Warn("the API server is unreachable: serving from the cache", "pools", len(configs))
+}
+
+// clients has one client for each API group. All of them use one connection to one API server.
+type clients struct {
+	configs rest.Interface // configs reads MachineConfigPools and MachineConfigs.
+	tokens  rest.Interface // tokens reads and writes ProvisioningTokens.
+	core    rest.Interface // core reads and writes Secrets and ConfigMaps.
+	leases  rest.Interface
+}
+
+// noRateLimit disables the client's own rate limit. The server already limits the requests of machines, and the API
+// server limits its clients (with the status 429, after which the client retries). When thousands of machines boot, a
+// third limit would only queue requests until they time out.
+const noRateLimit = -1
+
+// The limits of the configs of single nodes that the server keeps for times without the API server: on disk with a
+// cache, and in memory without one.
+const (
+	maxOwnConfigs                = 2000
+	maxOwnOnDisk, maxOwnInMemory = 256 << 20, 64 << 20
+	// ownPrefix begins the keys of these configs in the cache.
+	ownPrefix = "own-"
+)
+
+// ownConfigs keeps the configs of single nodes that were needed last. It does not decide who may read them.
+type ownConfigs struct {
+	cache *Cache
+	log   *slog.Logger
+
+	mu     sync.Mutex
+	recent RecentVariants
+	memory map[string][]byte // only without a cache
+}
+
+// put keeps a config.
+func (o *ownConfigs) put(name string, raw []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	gone := o.recent.Use(name, len(raw))
+	if o.cache == nil {
+		o.memory[name] = raw
+	} else if err := o.cache.Put(ownPrefix+name, raw); err != nil {
+		o.log.Warn("caching the config of a node failed", "config", name, "error", err)
+	}
+	o.remove(gone)
+}
+
+// get returns a config that is kept.
+func (o *ownConfigs) get(name string) ([]byte, bool) {
+	if o.cache != nil {
+		return o.cache.Get(ownPrefix + name)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	raw, ok := o.memory[name]
+	return raw, ok
+}
+
+// drop removes a config that the cluster no longer has.
+func (o *ownConfigs) drop(name string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.recent.Remove(name) {
+		o.remove([]string{name})
+	}
+}
+
+// remove removes configs from the memory or the disk.
+func (o *ownConfigs) remove(names []string) {
+	for _, name := range names {
+		delete(o.memory, name)
+		if err := o.cache.Remove(ownPrefix + name); err != nil {
+			o.log.Warn("removing the config of a node from the cache failed", "config", name, "error", err)
+		}
+	}
 }

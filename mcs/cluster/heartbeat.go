@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -41,18 +40,8 @@ type heartbeat struct {
 	answered time.Time
 }
 
-func newHeartbeat(c *Cluster) *heartbeat {
-	return &heartbeat{Cluster: c, name: leaseName(c.Replica.Name)}
-}
-
 // invalidInNames matches the characters that the name of an object must not contain.
 var invalidInNames = regexp.MustCompile(`[^a-z0-9.-]+`)
-
-// leaseName returns the name of a replica's Lease.
-func leaseName(replica string) string {
-	name := leasePrefix + invalidInNames.ReplaceAllString(strings.ToLower(replica), "-")
-	return strings.TrimRight(name[:min(len(name), 253)], "-.")
-}
 
 // run renews the Lease until the context ends, and then writes a Lease that expires within a second.
 func (b *heartbeat) run(ctx context.Context) {

@@ -12,7 +12,6 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -51,22 +50,6 @@ type poolState struct {
 	// could not be read.
 	why    string
 	cached bool
-}
-
-func newPools(api clients, o Options) (*pools, error) {
-	list := cache.NewListWatchFromClient(api.configs, "machineconfigpools", "", fields.Everything())
-	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)
-	p := &pools{
-		served:       o.Pools,
-		serveDefault: o.Serve,
-		cache:        o.Cache,
-		client:       api.configs,
-		informer:     cache.NewSharedIndexInformer(list, &mcfgv1.MachineConfigPool{}, 0, nil),
-		queue:        workqueue.NewTypedRateLimitingQueue(limiter),
-		log:          o.Log,
-		states:       map[string]poolState{},
-	}
-	return p, watch(p.informer, "pools", o.Log, p.queue.Add)
 }
 
 // watch calls the function changed with the name of every object of an informer that changes. watch also logs when the

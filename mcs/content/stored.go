@@ -2,11 +2,21 @@ package content
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/internal/download"
+	"github.com/bunsen-os/bunsen/mcs"
 )
 
 // Stored opens a file of the content store by its hash. The error says where the file is missing.
@@ -73,4 +83,365 @@ func (c *Copies) copyStored(ctx context.Context, name string) (int64, error) {
 		}
 		return nil
 	})
+}
+
+const (
+	// readTimeout limits the time in which one file is read.
+	readTimeout = 10 * time.Minute
+	// answerTimeout is how long a request waits for a file that is being read. Ignition waits 10 s for headers.
+	answerTimeout = 8 * time.Second
+	// retryAfter is how long the reason of a failure answers further requests, so that a file that is missing does
+	// not cause endless reads.
+	retryAfter = 5 * time.Second
+	// maxReads is how many files are read at a time from the content store, and from each registry, so that a slow
+	// registry delays only its own files. maxRegistryReads is how many files are read from all registries.
+	maxReads, maxRegistryReads = 2, 8
+)
+
+// tempPrefix begins the name of a file that is being written.
+const tempPrefix = ".new-"
+
+// Options of Copies. All are required.
+type Options struct {
+	// Stored has the files of the content store.
+	Stored Stored
+	// Registries reads files of OCI registries.
+	Registries Registries
+	// Dir is a directory of this server alone.
+	Dir string
+	// Max is the largest size of all copies in bytes.
+	Max int64
+	// Log gets each failure.
+	Log *slog.Logger
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// Registries reads files of OCI registries.
+type Registries interface {
+	// Resolve returns an artifact with the digest that its tag names now.
+	Resolve(ctx context.Context, a machineconfig.Artifact) (machineconfig.Artifact, error)
+	// File requests the file of an artifact, for its size and digest. The caller closes the body, and verifies it.
+	File(ctx context.Context, a machineconfig.Artifact) (download.Layer, io.ReadCloser, error)
+}
+
+// Copies are copies of files of the content store and of registries. Its methods may be called concurrently.
+type Copies struct {
+	Options
+	// registryReads limits the reads from all registries.
+	registryReads chan struct{}
+
+	mu sync.Mutex
+	// reads limits the reads from the content store, whose name is empty, and from each registry.
+	reads map[string]chan struct{}
+	// known are the verified copies, by key. pending are the running reads, and failed the last failures.
+	known   map[string]*entry
+	pending map[string]*read
+	failed  map[string]failure
+	// reserved is the size of the copies that are being written.
+	reserved int64
+}
+
+// entry is a verified copy. The field file is its name in the directory.
+type entry struct {
+	file string
+	size int64
+	used time.Time
+}
+
+// read is a running read of a file. err is set before done is closed.
+type read struct {
+	done chan struct{}
+	err  error
+}
+
+// failure is why a file could not be read.
+type failure struct {
+	at  time.Time
+	err error
+}
+
+// NewCopies creates the directory, and removes what a crash left there.
+func NewCopies(o Options) (*Copies, error) {
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("creating the directory for files of the content store: %w", err)
+	}
+	entries, err := os.ReadDir(o.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("reading the directory for files of the content store: %w", err)
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), tempPrefix) {
+			continue
+		}
+		if err := os.Remove(filepath.Join(o.Dir, e.Name())); err != nil {
+			return nil, fmt.Errorf("removing an incomplete file: %w", err)
+		}
+	}
+	return &Copies{
+		Options: o, registryReads: make(chan struct{}, maxRegistryReads), reads: map[string]chan struct{}{},
+		known: map[string]*entry{}, pending: map[string]*read{}, failed: map[string]failure{},
+	}, nil
+}
+
+// errReading says that the file is being read.
+var errReading = errors.New("the server reads the file now: retry later")
+
+// wanted is a requested file.
+type wanted struct {
+	// name is the hash of a file of the content store, or the address of a file in a registry.
+	name string
+	// artifact is the file in a registry; zero for a file of the content store.
+	artifact machineconfig.Artifact
+}
+
+// isArtifact reports whether the file is in a registry.
+func (w wanted) isArtifact() bool { return w.artifact.Digest != "" }
+
+// key identifies the file. The name of its copy begins with the key.
+func (w wanted) key() string {
+	if !w.isArtifact() {
+		return w.name
+	}
+	return fmt.Sprintf("%s%x", artifactPrefix, sha256.Sum256([]byte(w.name)))
+}
+
+// artifactPrefix begins the names of copies of files in registries.
+const artifactPrefix = "oci-"
+
+// keyOf returns the key of the copy with a name; empty if the name is not one of a copy.
+func keyOf(file string) string {
+	key, _, _ := strings.Cut(file, ".")
+	if machineconfig.IsStoredHash(key) || strings.HasPrefix(key, artifactPrefix) {
+		return key
+	}
+	return ""
+}
+
+// Open returns a file and its size: the file of the content store with a hash, or the file in a registry with an
+// address like oci://REGISTRY/NAME@sha256:HEX. The caller closes it. The error wraps mcs.ErrContentUnavailable if the
+// file cannot be served now.
+func (c *Copies) Open(ctx context.Context, name string) (*os.File, int64, error) {
+	w := wanted{name: name}
+	if !machineconfig.IsStoredHash(name) {
+		var ok bool
+		if w.artifact, ok = mcs.ParseArtifactName(name); !ok {
+			return nil, 0, fmt.Errorf("reading file %q: %w", mcs.SafeName(name), mcs.ErrContentUnavailable)
+		}
+	}
+	if f, size := c.openKnown(w.key()); f != nil {
+		return f, size, nil
+	}
+	r := c.begin(ctx, w)
+	timeout := time.NewTimer(answerTimeout)
+	defer timeout.Stop()
+	err := errReading
+	select {
+	case <-r.done:
+		err = r.err
+	case <-timeout.C:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err == nil {
+		if f, size := c.openKnown(w.key()); f != nil {
+			return f, size, nil
+		}
+		err = errReading // it was removed at once, because others were needed
+	}
+	return nil, 0, fmt.Errorf("%w: %w", mcs.ErrContentUnavailable, err)
+}
+
+// openKnown opens a verified copy; nil if there is none.
+func (c *Copies) openKnown(key string) (*os.File, int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.known[key]
+	if e == nil {
+		return nil, 0
+	}
+	f, err := os.Open(c.path(e.file))
+	if err == nil {
+		if is, bad := f.Stat(); bad == nil && is.Size() == e.size {
+			e.used = c.Now()
+			return f, e.size
+		}
+		f.Close() //nolint:errcheck,gosec // only read
+	}
+	delete(c.known, key) // another process removed or truncated the copy
+	return nil, 0
+}
+
+// begin starts a read, or returns the running read or the last failure.
+func (c *Copies) begin(ctx context.Context, w wanted) *read {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := w.key()
+	if r := c.pending[key]; r != nil {
+		return r
+	}
+	r := &read{done: make(chan struct{})}
+	if last, ok := c.failed[key]; ok && c.Now().Sub(last.at) < retryAfter {
+		r.err = last.err
+		close(r.done)
+		return r
+	}
+	delete(c.failed, key)
+	c.pending[key] = r
+	if c.reads[w.artifact.Registry] == nil {
+		c.reads[w.artifact.Registry] = make(chan struct{}, maxReads)
+	}
+	// A client that disconnects does not end it: others wait for the file.
+	go c.run(context.WithoutCancel(ctx), w, r, c.reads[w.artifact.Registry])
+	return r
+}
+
+// run reads a file when slots allow it, and ends its read.
+func (c *Copies) run(ctx context.Context, w wanted, r *read, slots chan struct{}) {
+	slots <- struct{}{}
+	if w.isArtifact() {
+		c.registryReads <- struct{}{}
+	}
+	is, err := c.copyInTime(ctx, w)
+	if w.isArtifact() {
+		<-c.registryReads
+	}
+	<-slots
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil {
+		c.known[w.key()] = &is
+	} else {
+		if len(c.failed) > maxFailures {
+			clear(c.failed)
+		}
+		c.failed[w.key()] = failure{c.Now(), err}
+		c.Log.Error("a file cannot be served; machines and nodes that need it retry", "content", w.name, "error", err)
+	}
+	r.err = err
+	delete(c.pending, w.key())
+	close(r.done)
+}
+
+// copyInTime makes sure that the directory has a verified copy of a file.
+func (c *Copies) copyInTime(ctx context.Context, w wanted) (is entry, err error) {
+	defer fault.Recover(&err) // The answers of one registry must not end the server.
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	var file string
+	var size int64
+	if w.isArtifact() {
+		file, size, err = c.copyArtifact(ctx, w)
+	} else {
+		file = w.name
+		size, err = c.copyStored(ctx, w.name)
+	}
+	return entry{file, size, c.Now()}, err
+}
+
+// maxFailures limits how many failures are remembered. Only files that configs name are read.
+const maxFailures = 1024
+
+// unusedLife is how long a copy stays that no config names. The grants of an earlier config are valid as long.
+const unusedLife = 25 * time.Hour
+
+// RemoveUnused removes the copies of files of the content store that no request used for a day, if the function isNamed
+// returns false for their hash. Requests that read a removed copy continue.
+func (c *Copies) RemoveUnused(isNamed func(hash string) bool) error {
+	files, err := os.ReadDir(c.Dir)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", c.Dir, err)
+	}
+	var bad []error
+	for _, f := range files {
+		name := f.Name()
+		info, err := f.Info()
+		if err != nil || !machineconfig.IsStoredHash(name) || isNamed(name) {
+			continue
+		}
+		bad = append(bad, c.removeBefore(name, info.ModTime()))
+	}
+	return errors.Join(bad...)
+}
+
+// removeBefore removes a copy that was last used too long ago. The parameter used is when a process wrote it.
+func (c *Copies) removeBefore(name string, used time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.known[name]; e != nil && e.used.After(used) {
+		used = e.used
+	}
+	if c.pending[name] != nil || c.Now().Sub(used) < unusedLife {
+		return nil
+	}
+	delete(c.known, name)
+	if err := os.Remove(c.path(name)); err != nil {
+		return fmt.Errorf("removing a copy: %w", err)
+	}
+	return nil
+}
+
+func (c *Copies) path(file string) string { return filepath.Join(c.Dir, file) }
+
+// maxArtifact is the largest file of a registry in bytes. The daemon has the same limit.
+const maxArtifact = 1 << 30
+
+// copyArtifact makes sure that the directory has a verified copy of a file in a registry, and returns the name and the
+// size of the copy. The digest of the artifact names a manifest, and the manifest names the digest of the file, which
+// verifies the bytes. The name of the copy has this digest, so that the copy of an earlier process needs no registry.
+func (c *Copies) copyArtifact(ctx context.Context, w wanted) (file string, size int64, err error) {
+	if file, size, ok := c.earlier(w.key()); ok {
+		return file, size, nil
+	}
+	layer, body, err := c.Registries.File(ctx, w.artifact)
+	if err != nil {
+		return "", 0, fmt.Errorf("reading %s: %w", w.name, err)
+	}
+	defer body.Close() //nolint:errcheck // only read
+	if layer.Size < 0 || layer.Size > maxArtifact {
+		return "", 0, fmt.Errorf("reading %s: its manifest says that it has %d bytes, and a file of a registry has "+
+			"at most %d", w.name, layer.Size, maxArtifact)
+	}
+	hash := strings.Replace(layer.Digest, ":", "-", 1)
+	file = w.key() + "." + hash
+	err = c.write(file, layer.Size, func(to io.Writer) error {
+		if err := copyBody(to, body, layer.Size, hash); err != nil {
+			return fmt.Errorf("reading %s: %w", w.name, err)
+		}
+		return nil
+	})
+	return file, layer.Size, err
+}
+
+// copyBody copies a file of a registry, and verifies its size and its hash.
+func copyBody(to io.Writer, body io.Reader, size int64, hash string) error {
+	sum := newSum(hash)
+	got, err := io.Copy(io.MultiWriter(to, sum), io.LimitReader(body, size+1))
+	switch {
+	case err != nil:
+		return err
+	case got > size:
+		return fmt.Errorf("the registry sends more than the %d bytes that the manifest says", size)
+	case got < size:
+		return fmt.Errorf("the registry sends %d of %d bytes", got, size)
+	case sum.String() != hash:
+		return errors.New("the registry sends other bytes than the manifest names")
+	}
+	return nil
+}
+
+// earlier returns the verified copy with a key that an earlier process left.
+func (c *Copies) earlier(key string) (file string, size int64, ok bool) {
+	files, err := os.ReadDir(c.Dir)
+	if err != nil {
+		return "", 0, false
+	}
+	for _, f := range files {
+		if _, hash, _ := strings.Cut(f.Name(), "."); keyOf(f.Name()) == key && hash != "" {
+			if size, ok := verify(c.path(f.Name()), hash); ok {
+				return f.Name(), size, true
+			}
+		}
+	}
+	return "", 0, false
 }

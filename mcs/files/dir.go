@@ -5,17 +5,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 
 	"github.com/bunsen-os/bunsen/mcs"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // pollInterval is how often the server reads files again. The interval is short because the files are few and local.
@@ -161,4 +167,85 @@ func (d *Dir) poolOf(doc document, mc *mcfgv1.MachineConfig, alone bool) (string
 	}
 	base := filepath.Base(doc.file)
 	return strings.TrimSuffix(base, filepath.Ext(base)), nil
+}
+
+// SetConfigs serves exactly the given configs, by pool, and removes all other pools. After that, the pools count as
+// synced. The error joins the problems of the configs that cannot be served. The pools of these configs continue to
+// serve the previous config. No other code may change the pools.
+func SetConfigs(pools *mcs.Pools, configs map[string]*mcfgv1.MachineConfig, log *slog.Logger) error {
+	before := pools.Status()
+	var bad []error
+	for _, pool := range slices.Sorted(maps.Keys(configs)) {
+		rendered := configs[pool]
+		if err := pools.Set(pool, rendered); err != nil {
+			bad = append(bad, fmt.Errorf("serving config %s to pool %s: %w", rendered.Name, pool, err))
+		} else if before[pool].Config != rendered.Name {
+			log.Info("serving", "pool", pool, "config", rendered.Name, "commit",
+				rendered.Annotations[v1alpha1.RevisionAnnotation])
+		}
+	}
+	for _, pool := range slices.Sorted(maps.Keys(before)) {
+		if configs[pool] == nil {
+			log.Info("the pool was removed", "pool", pool)
+			pools.Remove(pool)
+		}
+	}
+	pools.SetSynced()
+	return errors.Join(bad...)
+}
+
+// contentDir is the directory of a Dir that has the large files of its configs. The name of each file is its hash,
+// sha512-HEX, as `bunsen build --content` writes them.
+const contentDir = "content"
+
+// LargeFile opens the large file with a hash, and returns its size. The caller closes the file, whose contents are not
+// verified.
+func (d *Dir) LargeFile(hash string) (*os.File, int64, error) {
+	if !machineconfig.IsStoredHash(hash) {
+		return nil, 0, fmt.Errorf("reading a large file: %q is not sha512-HEX", mcs.SafeName(hash))
+	}
+	name := filepath.Join(d.path, contentDir, hash)
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, 0, fmt.Errorf("reading a large file (`bunsen build --content` writes it): %w", err)
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("reading a large file: %s is not a regular file", name)
+	}
+	if err != nil {
+		return nil, 0, errors.Join(err, f.Close())
+	}
+	return f, info.Size(), nil
+}
+
+// missingFiles returns an error for each large file that a config names and the directory does not have.
+func (d *Dir) missingFiles(pool string, mc *mcfgv1.MachineConfig) (bad []error) {
+	for _, hash := range mcs.StoredHashes(mc) {
+		f, _, err := d.LargeFile(hash)
+		if err != nil {
+			bad = append(bad, fmt.Errorf("config %s of pool %s: %w", mc.Name, pool, err))
+			continue
+		}
+		f.Close() //nolint:errcheck,gosec // only opened
+	}
+	return bad
+}
+
+// largeFiles returns a text that changes with the names, sizes and times of the large files.
+func (d *Dir) largeFiles() string {
+	entries, err := os.ReadDir(filepath.Join(d.path, contentDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	if err != nil {
+		return err.Error()
+	}
+	var b strings.Builder
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil {
+			fmt.Fprintf(&b, "%s %d %d\n", e.Name(), info.Size(), info.ModTime().UnixNano())
+		}
+	}
+	return b.String()
 }

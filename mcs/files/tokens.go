@@ -5,13 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs/join"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // tokenType is the type of the objects in a file of tokens.
@@ -49,6 +51,27 @@ func OpenTokens(path, usesDir string, log *slog.Logger, now func() time.Time) (*
 		return nil, errors.Join(fmt.Errorf("reading provisioning tokens: %w", err), b.close())
 	}
 	return t, nil
+}
+
+func openUsesDir(dir string) (*usesDir, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("creating the directory of token uses: %w", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening the directory of token uses: %w", err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = lock.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("opening the directory of token uses %s: another process uses it; run one server "+
+				"for a token", dir)
+		}
+		return nil, fmt.Errorf("locking the directory of token uses %s: %w", dir, err)
+	}
+	d := &usesDir{dir: dir, lock: lock, uses: map[usesKey]*tokenUses{}}
+	d.batches.Write = d.writeBatch
+	return d, nil
 }
 
 // Run reads the files again when they change, and writes the uses of unlimited tokens, until the context ends.

@@ -138,6 +138,17 @@ func (a authorizer) admit(r *http.Request, to *response, isSynced bool, now time
 	return err
 }
 
+// retryUntilSynced turns the error for an unknown token into a response after which Ignition retries, while the server
+// has not read all tokens. Ignition would give up after a 401. A token with a wrong secret gets the same response.
+func retryUntilSynced(err error) error {
+	var invalid *join.InvalidError
+	if isRateLimited(err) || !errors.As(err, &invalid) || invalid.Reason != join.Unknown &&
+		invalid.Reason != join.Wrong {
+		return err
+	}
+	return unavailable("NotSynced", "the server has not read the provisioning tokens yet", err)
+}
+
 func (a authorizer) tokenClient(r *http.Request, pool string, now time.Time) (client, error) {
 	t, err := join.FromHeader(r.Header.Get("Authorization"))
 	if err != nil {

@@ -96,17 +96,6 @@ func unavailable(reason, message string, cause error) error {
 	}
 }
 
-// retryUntilSynced turns the error for an unknown token into a response after which Ignition retries, while the server
-// has not read all tokens. Ignition would give up after a 401. A token with a wrong secret gets the same response.
-func retryUntilSynced(err error) error {
-	var invalid *join.InvalidError
-	if isRateLimited(err) || !errors.As(err, &invalid) || invalid.Reason != join.Unknown &&
-		invalid.Reason != join.Wrong {
-		return err
-	}
-	return unavailable("NotSynced", "the server has not read the provisioning tokens yet", err)
-}
-
 // httpErrorOf returns the response for an error. Ignition retries on 5xx and gives up on 4xx.
 func httpErrorOf(err error) httpError {
 	var own *httpError

@@ -2,6 +2,7 @@ package http
 
 import (
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -108,4 +109,84 @@ func (t *Throttle) Allow(now time.Time) int {
 	n := t.kept
 	t.kept, t.next = 0, now.Add(time.Second)
 	return n
+}
+
+// Streams limits how many long answers run at a time. A source may have as many as are left for all other sources, so
+// that slow readers of a few sources never use all of them. Its methods may be called concurrently.
+type Streams struct {
+	// Total is the largest number of answers.
+	Total int
+
+	mu      sync.Mutex
+	running int
+	sources map[netip.Prefix]int
+}
+
+// Begin counts an answer to a client, and reports whether it may run. The caller calls end after an answer that ran.
+func (s *Streams) Begin(from netip.Addr) (end func(), ok bool) {
+	source := SourceAddress(from)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sources[source] >= s.Total-s.running {
+		return nil, false
+	}
+	if s.sources == nil {
+		s.sources = map[netip.Prefix]int{}
+	}
+	s.sources[source]++
+	s.running++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.running--
+		if s.sources[source]--; s.sources[source] == 0 {
+			delete(s.sources, source)
+		}
+	}, true
+}
+
+// SourceAddress returns the source of an address: the address itself for IPv4, and its network of 64 bits for IPv6.
+// Source returns the zero value for an invalid address.
+func SourceAddress(a netip.Addr) netip.Prefix {
+	const network = 64
+	bits := a.BitLen()
+	if a.Is6() {
+		bits = network
+	}
+	p, err := a.Prefix(bits)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	return p
+}
+
+// ClientAddress parses the remote address of a connection. Client removes the zone, and returns an IPv4-mapped address
+// as IPv4. Client returns the zero value for an invalid address.
+func ClientAddress(addrPort string) netip.Addr {
+	ap, err := netip.ParseAddrPort(addrPort)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return ap.Addr().Unmap().WithZone("")
+}
+
+// AddressOf returns the address of one end of a connection, a net.Addr, in the form of Client. Of returns the zero
+// value for an end that has no IP address.
+func AddressOf(end any) netip.Addr {
+	if ip, ok := end.(interface{ AddrPort() netip.AddrPort }); ok {
+		return ip.AddrPort().Addr().Unmap().WithZone("")
+	}
+	return netip.Addr{}
+}
+
+// IsAllowedAddress reports whether an address is in one of the networks. If there are no networks, each address is
+// allowed.
+func IsAllowedAddress(networks []netip.Prefix, from netip.Addr) bool {
+	return len(networks) == 0 || slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(from) })
+}
+
+// IsLocalAddress reports whether a connection comes from this host: its remote address equals its local address, which
+// is a net.Addr.
+func IsLocalAddress(from netip.Addr, local any) bool {
+	return from.IsValid() && from == AddressOf(local)
 }

@@ -2,7 +2,6 @@ package http
 
 import (
 	"container/list"
-	"context"
 	"errors"
 	"log/slog"
 	"net"
@@ -55,21 +54,6 @@ type conn struct {
 	source  *connSource // source is nil after the removal of the connection.
 	arrival uint64
 	silent  *list.Element // silent is nil while a request runs.
-}
-
-func newListener(l net.Listener, b Bounds, s Server) *listener {
-	s.Limits.Requests.PerSecond *= connectionsPerRequest
-	s.Limits.Requests.Burst *= connectionsPerRequest
-	bounded := &listener{
-		Listener: l, allowFrom: s.AllowFrom, limits: NewLimiter(s.Limits), log: s.Log,
-		metrics: s.Metrics, table: newConnTable(b),
-	}
-	bounded.throttles = map[string]*Throttle{
-		closedForeign: {}, closedTooMany: {}, closedSilent: {},
-		closedShare: {}, closedOverloaded: {},
-	}
-	bounded.room.L = &bounded.mu
-	return bounded
 }
 
 // Accept returns the next connection that is allowed and for which the table has room.
@@ -154,14 +138,6 @@ func (c *conn) Close() error {
 
 // connKey is the key of a request's *conn in its context.
 type connKey struct{}
-
-// connContext adds a connection to the context of its requests.
-func connContext(ctx context.Context, c net.Conn) context.Context {
-	if secure, ok := c.(interface{ NetConn() net.Conn }); ok {
-		c = secure.NetConn()
-	}
-	return context.WithValue(ctx, connKey{}, c)
-}
 
 // handler calls the next handler for requests that may start, and marks their connections as active. handler refuses a
 // request with a body at once, because no handler reads a body.

@@ -39,10 +39,6 @@ type requestLog struct {
 	mu          sync.Mutex // mu allows one write at a time to audit.
 }
 
-func newRequestLog(log *slog.Logger, audit io.Writer, metrics *Metrics) *requestLog {
-	return &requestLog{log: log, audit: audit, metrics: metrics, errors: errorLines.Limiter()}
-}
-
 // auditEntry is one line of the audit log.
 type auditEntry struct {
 	Time   time.Time `json:"time"`

@@ -85,6 +85,29 @@ func (s Server) Serve(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
+func newListener(l net.Listener, b Bounds, s Server) *listener {
+	s.Limits.Requests.PerSecond *= connectionsPerRequest
+	s.Limits.Requests.Burst *= connectionsPerRequest
+	bounded := &listener{
+		Listener: l, allowFrom: s.AllowFrom, limits: NewLimiter(s.Limits), log: s.Log,
+		metrics: s.Metrics, table: newConnTable(b),
+	}
+	bounded.throttles = map[string]*Throttle{
+		closedForeign: {}, closedTooMany: {}, closedSilent: {},
+		closedShare: {}, closedOverloaded: {},
+	}
+	bounded.room.L = &bounded.mu
+	return bounded
+}
+
+// connContext adds a connection to the context of its requests.
+func connContext(ctx context.Context, c net.Conn) context.Context {
+	if secure, ok := c.(interface{ NetConn() net.Conn }); ok {
+		c = secure.NetConn()
+	}
+	return context.WithValue(ctx, connKey{}, c)
+}
+
 // tls returns the TLS configuration. Each handshake uses the current client CAs, also to verify a resumed session.
 func (s Server) tls() *tls.Config {
 	config := s.TLS.Clone()

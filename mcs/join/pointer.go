@@ -1,15 +1,21 @@
 package join
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
+	"time"
 
-	"go.yaml.in/yaml/v3"
-
+	"github.com/bunsen-os/bunsen/api/trustfile"
 	"github.com/bunsen-os/bunsen/mcs"
+	"github.com/vincent-petithory/dataurl"
+	"go.yaml.in/yaml/v3"
 )
 
 // Pointer describes from where a machine gets its config.
@@ -238,4 +244,96 @@ func joinVersions(versions []mcs.Version) string {
 		out = append(out, string(v))
 	}
 	return strings.Join(out, ", ")
+}
+
+// format says what a version of the Ignition spec supports in a pointer config.
+type format struct {
+	version mcs.Version
+	// butane is the oldest version of the Butane variant fcos that Butane translates to the Ignition version; empty if
+	// there is none.
+	butane string
+	// headers is true if Ignition can request a config with headers, and decompress it. append is true if the version
+	// appends configs instead of merging them.
+	headers, append bool
+}
+
+// formats are the versions of pointer configs, oldest first. The server serves the same versions.
+var formats = []format{
+	{mcs.V2_2, "", false, true},
+	{mcs.V3_0, "1.0.0", false, false},
+	{mcs.V3_1, "1.1.0", true, false},
+	{mcs.V3_2, "1.2.0", true, false},
+	{mcs.V3_3, "1.4.0", true, false},
+	{mcs.V3_4, "1.5.0", true, false},
+	{mcs.V3_5, "1.6.0", true, false},
+}
+
+// PointerVersions returns the Ignition versions that a pointer config can have, oldest first.
+func PointerVersions() []mcs.Version {
+	out := make([]mcs.Version, len(formats))
+	for i, d := range formats {
+		out[i] = d.version
+	}
+	return out
+}
+
+func formatOf(v mcs.Version) (format, bool) {
+	i := slices.IndexFunc(formats, func(d format) bool { return d.version == v })
+	if i < 0 {
+		return format{}, false
+	}
+	return formats[i], true
+}
+
+// certificate is one CA certificate.
+type certificate struct {
+	// source is the certificate as a data URL. The certificate is not compressed, because Ignition 2.3 fails on a
+	// compressed CA. Each certificate is a resource of its own, because Ignition before 2.4 reads only the first
+	// certificate of a resource.
+	source string
+	// description is a text about the certificate, for people.
+	description string
+	// fingerprint is the SHA-256 of the certificate's DER, in hexadecimal.
+	fingerprint string
+}
+
+// Fingerprints returns the SHA-256, in hexadecimal, of each certificate (DER) of a PEM bundle, as in a
+// v1alpha1.ServerReport. The error says what is wrong with the bundle.
+func Fingerprints(bundle []byte) ([]string, error) {
+	all, err := readCertificates(bundle)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, c := range all {
+		out = append(out, c.fingerprint)
+	}
+	return out, nil
+}
+
+// readCertificates parses all certificates of a PEM bundle, which may be empty, and drops duplicates.
+func readCertificates(bundle []byte) ([]certificate, error) {
+	if len(bytes.TrimSpace(bundle)) == 0 {
+		return nil, nil
+	}
+	all, err := trustfile.Certificates(bundle)
+	if err != nil {
+		err = fmt.Errorf("reading the CA: %w", err)
+	}
+	var out []certificate
+	seen := map[string]bool{}
+	for _, c := range all {
+		sum := fmt.Sprintf("%x", sha256.Sum256(c.Raw))
+		if seen[sum] {
+			continue
+		}
+		seen[sum] = true
+		text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
+		out = append(out, certificate{
+			source: "data:," + dataurl.Escape(text), fingerprint: sum,
+			description: fmt.Sprintf("%q until %s, sha256 %s", c.Subject.String(),
+				c.NotAfter.UTC().Format(time.DateOnly), sum),
+		})
+	}
+	return out, err
 }

@@ -15,8 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
@@ -32,26 +30,6 @@ const revisionKey = "revision.key"
 type api struct {
 	client  typedcorev1.CoreV1Interface
 	configs rest.Interface // MachineConfigPool, MachineConfig
-}
-
-func newAPI(config *rest.Config) (api, error) {
-	client, err := typedcorev1.NewForConfig(config)
-	if err != nil {
-		return api{}, fmt.Errorf("preparing the API client for secrets: %w", err)
-	}
-	scheme := runtime.NewScheme()
-	if err := mcfgv1.Install(scheme); err != nil {
-		return api{}, fmt.Errorf("preparing the API client for secrets: %w", err)
-	}
-	config = rest.CopyConfig(config)
-	config.GroupVersion, config.APIPath = &mcfgv1.GroupVersion, "/apis"
-	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	config.QPS = -1 // The library's limit of 5 requests in a second would need minutes for the configs of a large pool.
-	configs, err := rest.RESTClientFor(config)
-	if err != nil {
-		return api{}, fmt.Errorf("preparing the API client for secrets: %w", err)
-	}
-	return api{client, configs}, nil
 }
 
 // referencedConfigs returns the sorted names of the rendered configs that pools refer to, and the revisions of secrets

@@ -11,13 +11,17 @@ import (
 	"sync"
 	"time"
 
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"golang.org/x/sync/errgroup"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/rest"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
 )
 
 const (
@@ -80,6 +84,26 @@ func NewFollower(config *rest.Config, o Options) (*Follower, error) {
 		Options: o, api: api, known: map[string]parsedConfig{},
 		texts: map[[sha256.Size]byte]machineconfig.SecretContent{},
 	}, nil
+}
+
+func newAPI(config *rest.Config) (api, error) {
+	client, err := typedcorev1.NewForConfig(config)
+	if err != nil {
+		return api{}, fmt.Errorf("preparing the API client for secrets: %w", err)
+	}
+	scheme := runtime.NewScheme()
+	if err := mcfgv1.Install(scheme); err != nil {
+		return api{}, fmt.Errorf("preparing the API client for secrets: %w", err)
+	}
+	config = rest.CopyConfig(config)
+	config.GroupVersion, config.APIPath = &mcfgv1.GroupVersion, "/apis"
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	config.QPS = -1 // The library's limit of 5 requests in a second would need minutes for the configs of a large pool.
+	configs, err := rest.RESTClientFor(config)
+	if err != nil {
+		return api{}, fmt.Errorf("preparing the API client for secrets: %w", err)
+	}
+	return api{client, configs}, nil
 }
 
 // Run reads the objects until the context ends. The error is nil.

@@ -4,7 +4,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -60,53 +59,6 @@ func (c Config) sources() string {
 	return strings.Join(slices.Compact(out), "\n")
 }
 
-// nextOfNodes resolves the config of a pool whose nodes have configs of their own.
-func nextOfNodes(have State, c Config, from Source) Entry {
-	was, published := have[c.Name], from.Published[c.Name]
-	entry := Entry{config: c, sets: map[string]*set{}}
-	own := v1alpha1.OwnSecrets{}
-	var problems []v1alpha1.SecretProblem
-	if c.hasSecrets() {
-		base := c
-		base.Name = c.Nodes.Base
-		files, bad := base.resolve(from.Objects, from.Decrypt)
-		if entry.Files, problems = files, bad; len(bad) == 0 {
-			own.Base = revision(from.Key, base.Name, files)
-		} else {
-			entry.Files, own.Base = was.keptBase(bad, published)
-		}
-	}
-	complete := !c.hasSecrets() || own.Base != ""
-	together := newDigest(sha256.New())
-	together.add([]byte(own.Base))
-	sets, before, nodes := setsOf(c), map[string]string{}, nodesOf(c)
-	if published.Own != nil {
-		before = published.Own.ByConfig(c.Nodes)
-	}
-	for _, s := range sets {
-		bad := s.resolve(have, c, from)
-		for i := range bad {
-			bad[i].Node = nodes[s.hashes[0]]
-		}
-		if problems = append(problems, bad...); len(bad) > 0 && s.revision == "" {
-			s.revision = before[nameOf(c, s.hashes[0])]
-		}
-		complete = complete && (s.id == "" || s.revision != "")
-		together.add([]byte(s.hashes[0]))
-		together.add([]byte(s.revision))
-		for _, hash := range s.hashes {
-			entry.sets[nameOf(c, hash)] = s
-		}
-	}
-	own.Rest, own.Sets = inSets(sets)
-	if complete {
-		entry.Published.Revision = together.text()
-	}
-	entry.Published.Own, entry.Published.Problems, entry.Published.Changes = &own, bounded(problems),
-		changes(c, from.Objects)
-	return entry
-}
-
 // keptBase returns what stays in force of the base, which has problems now.
 func (e Entry) keptBase(bad []v1alpha1.SecretProblem,
 	published v1alpha1.SecretsRevision,
@@ -125,26 +77,6 @@ func (e Entry) keptBase(bad []v1alpha1.SecretProblem,
 
 func nameOf(c Config, hash string) string {
 	return "rendered-" + v1alpha1.RenderedPool(c.Nodes.Base) + "-" + hash
-}
-
-// setsOf groups the configs of single nodes by the secrets to which they refer. The sets are sorted by their first
-// hash, and do not depend on values.
-func setsOf(c Config) []*set {
-	byID := map[string]*set{}
-	prefix := nameOf(c, "")
-	for name, own := range c.Own {
-		id := own.sources()
-		if byID[id] == nil {
-			byID[id] = &set{id: id}
-		}
-		byID[id].hashes = append(byID[id].hashes, strings.TrimPrefix(name, prefix))
-	}
-	for _, s := range byID {
-		slices.Sort(s.hashes)
-	}
-	return slices.SortedFunc(maps.Values(byID), func(a, b *set) int {
-		return strings.Compare(a.hashes[0], b.hashes[0])
-	})
 }
 
 // resolve sets the values and the revision of a set. If there is a problem, the set keeps those of the state before. A
@@ -206,33 +138,6 @@ func (s State) set(id, pool string) *set {
 	return nil
 }
 
-// nodesOf returns the first node with each config, by the hash of the config.
-func nodesOf(c Config) map[string]string {
-	out := map[string]string{}
-	for node, hash := range c.Nodes.Nodes {
-		if first, had := out[hash]; !had || node < first {
-			out[hash] = node
-		}
-	}
-	return out
-}
-
-// inSets returns sets in the form in which they are published: the largest one is not listed.
-func inSets(sets []*set) (rest string, listed []v1alpha1.SecretSet) {
-	largest := -1
-	for i, s := range sets {
-		if largest < 0 || len(s.hashes) > len(sets[largest].hashes) {
-			largest, rest = i, s.revision
-		}
-	}
-	for i, s := range sets {
-		if i != largest {
-			listed = append(listed, v1alpha1.SecretSet{Revision: s.revision, Configs: s.hashes})
-		}
-	}
-	return rest, listed
-}
-
 // WithEarlier returns a state with the earlier revisions of configs of single nodes. They follow from what a server has
 // published, so that all servers of a cluster publish the same. Earlier revisions that the records of pools name stay.
 func WithEarlier(s State, published map[string]v1alpha1.SecretsRevision, recorded map[string]bool) State {
@@ -276,23 +181,6 @@ func earlier(own v1alpha1.OwnSecrets, revision string, published v1alpha1.Secret
 			continue
 		}
 		out = slices.Delete(out, i, i+1)
-	}
-	return out
-}
-
-// bounded returns the first problems, each once: many configs may lack the same secret.
-func bounded(problems []v1alpha1.SecretProblem) []v1alpha1.SecretProblem {
-	var out []v1alpha1.SecretProblem
-	had := map[string]bool{}
-	for _, p := range problems {
-		about := fmt.Sprint(p.Path, " ", p.Reference, " ", p.Reason)
-		if p.Reference == "" {
-			about += p.Node
-		}
-		if !had[about] && len(out) < maxProblems {
-			out = append(out, p)
-		}
-		had[about] = true
 	}
 	return out
 }

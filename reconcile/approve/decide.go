@@ -2,13 +2,21 @@ package approve
 
 import (
 	"cmp"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
 	"maps"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 
-	certificatesv1 "k8s.io/api/certificates/v1"
-
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	corev1 "k8s.io/api/core/v1"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
 )
 
 const (
@@ -148,6 +156,19 @@ func (e *evaluation) readRecords() []*certificatesv1.CertificateSigningRequest {
 	return pending
 }
 
+// approvedAt returns the time of a request's approval; ok is false if the request is not approved.
+func approvedAt(r *certificatesv1.CertificateSigningRequest) (at time.Time, ok bool) {
+	for _, c := range r.Status.Conditions {
+		if c.Type == certificatesv1.CertificateApproved && c.Status != corev1.ConditionFalse {
+			if c.LastUpdateTime.IsZero() {
+				return r.CreationTimestamp.Time, true
+			}
+			return c.LastUpdateTime.Time, true
+		}
+	}
+	return time.Time{}, false
+}
+
 // record adds the use that an approved request proves. For each token, the earliest use counts.
 func (e *evaluation) record(r *certificatesv1.CertificateSigningRequest, at time.Time) {
 	if known, ok := e.uses[r.Spec.Username]; ok && (known.request == r.Name || !at.Before(known.at)) {
@@ -184,6 +205,71 @@ func (e *evaluation) decide(r *certificatesv1.CertificateSigningRequest) Decisio
 	return d
 }
 
+func invalidMessage(g grant, err error) string {
+	text := fmt.Sprintf("bootstrap token %s: this is not the request of a kubelet for its client certificate: %v",
+		g.token, err)
+	if len(text) > longest {
+		text = strings.ToValidUTF8(text[:longest], "") + "…"
+	}
+	return text
+}
+
+// check returns the subject of a request. The error says how the request differs from a kubelet's request for a client
+// certificate.
+func check(r *certificatesv1.CertificateSigningRequest) (subject, error) {
+	request, who, err := parse(r)
+	if err != nil {
+		return subject{}, err
+	}
+	if err := request.CheckSignature(); err != nil {
+		return subject{}, fmt.Errorf("it is not signed with its own key: %w", err)
+	}
+	name := request.Subject
+	switch {
+	case !strings.HasPrefix(name.CommonName, nodeUser):
+		return subject{}, fmt.Errorf("its common name is %q, want %sNAME", name.CommonName, nodeUser)
+	case len(validation.IsDNS1123Subdomain(who.node)) > 0:
+		return subject{}, fmt.Errorf("%q is not a name of a node", who.node)
+	case !slices.Equal(name.Organization, []string{nodesGroup}):
+		return subject{}, fmt.Errorf("its organizations are %q, want %s only", name.Organization, nodesGroup)
+	case len(name.Names) != 2:
+		return subject{}, fmt.Errorf("its subject has %d attributes, want a common name and an organization only",
+			len(name.Names))
+	case len(request.DNSNames)+len(request.EmailAddresses)+len(request.IPAddresses)+len(request.URIs) > 0,
+		slices.ContainsFunc(request.Extensions, isSubjectAltName):
+		return subject{}, errors.New("it has alternative names, which a client certificate of a kubelet has not")
+	case !clientUsages(r.Spec.Usages):
+		return subject{}, fmt.Errorf("its usages are %q, want client auth, digital signature and perhaps key "+
+			"encipherment", r.Spec.Usages)
+	case r.Spec.ExpirationSeconds != nil && time.Duration(*r.Spec.ExpirationSeconds)*time.Second < shortest:
+		return subject{}, fmt.Errorf("its expirationSeconds are %d, want none or at least %d",
+			*r.Spec.ExpirationSeconds, int(shortest.Seconds()))
+	}
+	return who, nil
+}
+
+func isSubjectAltName(e pkix.Extension) bool { return e.Id.Equal(subjectAltName) }
+
+// clientUsages reports whether usages are those of a kubelet's client certificate. RSA keys also have the usage key
+// encipherment.
+func clientUsages(usages []certificatesv1.KeyUsage) bool {
+	for _, u := range usages {
+		if u != certificatesv1.UsageClientAuth && u != certificatesv1.UsageDigitalSignature &&
+			u != certificatesv1.UsageKeyEncipherment {
+			return false
+		}
+	}
+	return slices.Contains(usages, certificatesv1.UsageClientAuth) && slices.Contains(usages,
+		certificatesv1.UsageDigitalSignature)
+}
+
+func approvedMessage(g grant, who subject) string {
+	if g.pool() == "" {
+		return fmt.Sprintf("bootstrap token %s admits node %q; the server recorded no pool", g.token, who.node)
+	}
+	return fmt.Sprintf("bootstrap token %s admits node %q of pool %q", g.token, who.node, g.pool())
+}
+
 // applicant is a machine that requests a certificate.
 type applicant struct {
 	request *certificatesv1.CertificateSigningRequest
@@ -213,6 +299,30 @@ func (e *evaluation) refusal(a applicant) (reason, message string) {
 	return "", ""
 }
 
+func usedMessage(a applicant, used Use) string {
+	return fmt.Sprintf("bootstrap token %s admits one machine, and it admitted node %q with another key or name "+
+		"(request %s). Node %q needs its own token: boot that machine again with its pointer config",
+		a.grant.token, used.node, nameOf(used.request), a.who.node)
+}
+
+func poolsMessage(g grant) string {
+	return fmt.Sprintf("bootstrap token %s names several pools (%s); machine-config-server creates no such token",
+		g.token, g.pool())
+}
+
+func otherNodeMessage(a applicant) string {
+	return fmt.Sprintf("bootstrap token %s is for node %q, not for node %q. Correct the host name of the machine and "+
+		"run `kubectl delete csr %s`, or boot the machine with a pointer config for %[3]q",
+		a.grant.token, a.grant.node, a.who.node, nameOf(a.request.Name))
+}
+
+func lateMessage(a applicant, age time.Duration) string {
+	return fmt.Sprintf("the request waited %s for the controller, longer than %s, so the controller cannot know "+
+		"whether another machine used bootstrap token %s. Run `kubectl delete csr %s`, and the machine sends a new "+
+		"request",
+		age.Round(time.Second), patience, a.grant.token, nameOf(a.request.Name))
+}
+
 // nameRefusal returns why a machine does not get the requested node name; empty if the machine gets the name.
 func (e *evaluation) nameRefusal(a applicant) (reason, message string) {
 	controlPlane, exists := e.facts.Nodes[a.who.node]
@@ -230,3 +340,57 @@ func (e *evaluation) nameRefusal(a applicant) (reason, message string) {
 	}
 	return "", ""
 }
+
+func takenMessage(a applicant, holder Use, now time.Time) string {
+	return fmt.Sprintf("Bunsen approved a machine as node %q %s ago with bootstrap token %s (request %s), and that "+
+		"machine has no Node yet. So bootstrap token %s admits no second machine of that name. If the request was an "+
+		"earlier attempt of this machine, run `kubectl delete csr %[4]s %[6]s`. Otherwise give this machine another "+
+		"name, because Kubernetes cannot revoke the certificate for %[1]q",
+		a.who.node, now.Sub(holder.at).Round(time.Second), holder.token, nameOf(holder.request), a.grant.token,
+		nameOf(a.request.Name))
+}
+
+func reservedMessage(a applicant, by string) string {
+	return fmt.Sprintf("provisioning token %[2]s reserves the name %[1]q, and bootstrap token %[3]s is for any new "+
+		"machine. Give the machine another name, or boot it with provisioning token %[2]s. Then run `kubectl delete "+
+		"csr %[4]s`",
+		a.who.node, by, a.grant.token, nameOf(a.request.Name))
+}
+
+func existsMessage(a applicant) string {
+	return fmt.Sprintf("node %q exists, and bootstrap token %s is for new machines. Only if you reinstall that node, "+
+		"run `kubectl delete node %[1]s` and `kubectl delete csr %[3]s`, or boot the machine with a token for that "+
+		"node (`bunsen pointer --pool %[4]s --node %[1]s`)",
+		a.who.node, a.grant.token, nameOf(a.request.Name), poolOr(a.grant))
+}
+
+func poolOr(g grant) string {
+	if g.pool() == "" {
+		return "POOL"
+	}
+	return g.pool()
+}
+
+func controlPlaneMessage(a applicant) string {
+	return fmt.Sprintf("node %q of the control plane exists, and no bootstrap token (here %s) lets another machine "+
+		"replace it. Only if you reinstall that node, run `kubectl delete node %[1]s` and `kubectl delete csr %[3]s`",
+		a.who.node, a.grant.token, nameOf(a.request.Name))
+}
+
+// plainName matches names without characters that a shell interprets. A machine chooses the name of its request, and
+// users paste the commands of a message into a shell.
+var plainName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$`)
+
+// nameOf returns the name of a request for use in a command. nameOf returns NAME if the name does not match plainName.
+func nameOf(request string) string {
+	if plainName.MatchString(request) {
+		return request
+	}
+	return "NAME"
+}
+
+// The messages of decisions. Each message says what happened, why, and which commands help. A kubelet whose request was
+// denied creates another one after a user deletes the request.
+
+// longest is the maximum length of the message about an invalid request, because its subject may be long.
+const longest = 500

@@ -3,7 +3,6 @@ package approve
 import (
 	"crypto/sha256"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/asn1"
 	"encoding/pem"
 	"errors"
@@ -13,8 +12,6 @@ import (
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
@@ -60,19 +57,6 @@ func AsksForAnyName(requests []certificatesv1.CertificateSigningRequest) bool {
 	return false
 }
 
-// approvedAt returns the time of a request's approval; ok is false if the request is not approved.
-func approvedAt(r *certificatesv1.CertificateSigningRequest) (at time.Time, ok bool) {
-	for _, c := range r.Status.Conditions {
-		if c.Type == certificatesv1.CertificateApproved && c.Status != corev1.ConditionFalse {
-			if c.LastUpdateTime.IsZero() {
-				return r.CreationTimestamp.Time, true
-			}
-			return c.LastUpdateTime.Time, true
-		}
-	}
-	return time.Time{}, false
-}
-
 // subject identifies the owner of a certificate: the node's name, and the digest of the public key.
 type subject struct {
 	node string
@@ -92,55 +76,6 @@ func parse(r *certificatesv1.CertificateSigningRequest) (*x509.CertificateReques
 	node := strings.TrimPrefix(request.Subject.CommonName, nodeUser)
 	return request, subject{node, sha256.Sum256(request.RawSubjectPublicKeyInfo)}, nil
 }
-
-// check returns the subject of a request. The error says how the request differs from a kubelet's request for a client
-// certificate.
-func check(r *certificatesv1.CertificateSigningRequest) (subject, error) {
-	request, who, err := parse(r)
-	if err != nil {
-		return subject{}, err
-	}
-	if err := request.CheckSignature(); err != nil {
-		return subject{}, fmt.Errorf("it is not signed with its own key: %w", err)
-	}
-	name := request.Subject
-	switch {
-	case !strings.HasPrefix(name.CommonName, nodeUser):
-		return subject{}, fmt.Errorf("its common name is %q, want %sNAME", name.CommonName, nodeUser)
-	case len(validation.IsDNS1123Subdomain(who.node)) > 0:
-		return subject{}, fmt.Errorf("%q is not a name of a node", who.node)
-	case !slices.Equal(name.Organization, []string{nodesGroup}):
-		return subject{}, fmt.Errorf("its organizations are %q, want %s only", name.Organization, nodesGroup)
-	case len(name.Names) != 2:
-		return subject{}, fmt.Errorf("its subject has %d attributes, want a common name and an organization only",
-			len(name.Names))
-	case len(request.DNSNames)+len(request.EmailAddresses)+len(request.IPAddresses)+len(request.URIs) > 0,
-		slices.ContainsFunc(request.Extensions, isSubjectAltName):
-		return subject{}, errors.New("it has alternative names, which a client certificate of a kubelet has not")
-	case !clientUsages(r.Spec.Usages):
-		return subject{}, fmt.Errorf("its usages are %q, want client auth, digital signature and perhaps key "+
-			"encipherment", r.Spec.Usages)
-	case r.Spec.ExpirationSeconds != nil && time.Duration(*r.Spec.ExpirationSeconds)*time.Second < shortest:
-		return subject{}, fmt.Errorf("its expirationSeconds are %d, want none or at least %d",
-			*r.Spec.ExpirationSeconds, int(shortest.Seconds()))
-	}
-	return who, nil
-}
-
-// clientUsages reports whether usages are those of a kubelet's client certificate. RSA keys also have the usage key
-// encipherment.
-func clientUsages(usages []certificatesv1.KeyUsage) bool {
-	for _, u := range usages {
-		if u != certificatesv1.UsageClientAuth && u != certificatesv1.UsageDigitalSignature &&
-			u != certificatesv1.UsageKeyEncipherment {
-			return false
-		}
-	}
-	return slices.Contains(usages, certificatesv1.UsageClientAuth) && slices.Contains(usages,
-		certificatesv1.UsageDigitalSignature)
-}
-
-func isSubjectAltName(e pkix.Extension) bool { return e.Id.Equal(subjectAltName) }
 
 // grant describes what a bootstrap token of machine-config-server permits.
 type grant struct {

@@ -7,23 +7,28 @@ import (
 	"sync"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
 	corev1 "k8s.io/api/core/v1"
+
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/membership"
 	"github.com/bunsen-os/bunsen/internal/schedule"
 	"github.com/bunsen-os/bunsen/reconcile/kube"
 	"github.com/bunsen-os/bunsen/reconcile/revision"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // Controller drains and uncordons nodes at the request of their daemons. Controller does not watch pods, so it reads
@@ -331,4 +336,53 @@ func cordonChanged(a, b *corev1.Node) bool {
 		}
 	}
 	return false
+}
+
+// mayAllowMore selects the changes of a PodDisruptionBudget after which it may allow an eviction that it refused.
+var mayAllowMore = predicate.Funcs{
+	CreateFunc:  func(event.CreateEvent) bool { return false },
+	GenericFunc: func(event.GenericEvent) bool { return false },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		was, is := e.ObjectOld.(*policyv1.PodDisruptionBudget), e.ObjectNew.(*policyv1.PodDisruptionBudget)
+		return was.Generation != is.Generation ||
+			is.Status.DisruptionsAllowed > was.Status.DisruptionsAllowed
+	},
+}
+
+// WaitingFor returns the nodes whose drains a PodDisruptionBudget delays. Their next round is due at once, and requests
+// the evictions again that the budget refused.
+func (r *Controller) WaitingFor(_ context.Context, budget client.Object) (nodes []reconcile.Request) {
+	name := budget.GetNamespace() + "/" + budget.GetName()
+	r.nodes.Range(func(node, memory any) bool {
+		if memory.(*nodeMemory).loosen(name) {
+			nodes = append(nodes, reconcile.Request{NamespacedName: types.NamespacedName{Name: node.(string)}})
+		}
+		return true
+	})
+	return nodes
+}
+
+// loosen makes the answers that a budget refused old, so that they delay no new request. loosen reports whether there
+// are such answers.
+func (d *nodeMemory) loosen(budget string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	found := false
+	for uid, a := range d.answers {
+		if a.Kind == Refused && slices.Contains(a.Budgets, budget) {
+			a.At = time.Time{}
+			d.answers[uid], found = a, true
+		}
+	}
+	d.loosened = d.loosened || found
+	return found
+}
+
+// takeLoosened reports whether a budget was loosened since the last call.
+func (d *nodeMemory) takeLoosened() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	was := d.loosened
+	d.loosened = false
+	return was
 }

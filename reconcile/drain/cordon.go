@@ -1,12 +1,13 @@
 package drain
 
 import (
+	"fmt"
 	"slices"
 	"strings"
-
-	corev1 "k8s.io/api/core/v1"
+	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // Cordoned says whether a node is cordoned, and whether Bunsen cordoned it.
@@ -92,4 +93,105 @@ func (c Cordoned) Set(n *corev1.Node) {
 		a[v1alpha1.ScaleDownAnnotation] = strings.Join(own, " ")
 	}
 	a[v1alpha1.CordonedAnnotation] = c.For
+}
+
+// Request is a request of a node's daemon.
+type Request = v1alpha1.DrainRequest
+
+// Node has the data of a corev1.Node that a drain needs. The function ReadNode returns a Node.
+type Node struct {
+	// Name is the name of the node.
+	Name string
+	// Request is the pending request; the zero value if there is none.
+	Request Request
+	// Cordoned says whether the node is cordoned, and by whom.
+	Cordoned Cordoned
+	// Started is when the current drain started; zero if none has started.
+	Started time.Time
+	// Status is the last written status line. Last is the last written report.
+	Status string
+	Last   v1alpha1.DrainReport
+	// NotReadySince is since when the node is not Ready; zero while it is.
+	NotReadySince time.Time
+	// CalledOff is true if the daemon cancelled a drain before its end, for example because of a revert to the config
+	// in force. In this case, the daemon requests the same uncordon that was acknowledged before the drain. So no new
+	// acknowledgement is needed, but Bunsen's cordon for the drain still exists.
+	CalledOff bool
+	// Drained is the acknowledged drain, while it is the daemon's last request; otherwise the zero value.
+	Drained Request
+}
+
+// CordonOf reads the cordon of a node.
+func CordonOf(n *corev1.Node) Cordoned {
+	return Cordoned{
+		Unschedulable: n.Spec.Unschedulable, For: n.Annotations[v1alpha1.CordonedAnnotation],
+		Replaced: n.Spec.Unschedulable && v1alpha1.IsCordonReplaced(n),
+	}
+}
+
+// ReadNode reads a node. The error is about the request, and the Node is then without its Request.
+func ReadNode(n *corev1.Node) (Node, error) {
+	a := n.Annotations
+	node := Node{
+		Name:     n.Name,
+		Cordoned: CordonOf(n),
+		Status:   a[v1alpha1.DrainStatusAnnotation],
+	}
+	asked := a[v1alpha1.DesiredDrainAnnotation]
+	node.CalledOff = strings.HasPrefix(asked, v1alpha1.UncordonVerb+"-") &&
+		asked == a[v1alpha1.LastAppliedDrainAnnotation]
+	if t, err := time.Parse(time.RFC3339, a[v1alpha1.DrainStartedAnnotation]); err == nil {
+		node.Started = t
+	}
+	// A report that cannot be parsed counts as missing, and the next report replaces it.
+	node.Last, _ = v1alpha1.ParseDrainReport(a[v1alpha1.DrainReportAnnotation])
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
+			node.NotReadySince = c.LastTransitionTime.Time
+		}
+	}
+	applied, ok := v1alpha1.ParseDrainRequest(a[v1alpha1.LastAppliedDrainAnnotation])
+	if ok && applied.Verb == v1alpha1.DrainVerb && applied.String() == asked {
+		node.Drained = applied
+	}
+	request, err := v1alpha1.PendingDrain(asked, a[v1alpha1.LastAppliedDrainAnnotation])
+	if err != nil {
+		return node, fmt.Errorf("node %s: %w", n.Name, err)
+	}
+	node.Request = request
+	return node, nil
+}
+
+// Rest returns the change of a node without a request. After a cancelled drain, the change removes Bunsen's cordon.
+// Otherwise, the change removes an outdated annotation of Bunsen.
+func (n Node) Rest() Change {
+	if n.CalledOff {
+		return Uncordon(n.Cordoned)
+	}
+	return Tidy(n.Cordoned)
+}
+
+// Withdraw returns the value of lastAppliedDrain for a node that somebody uncordoned after its drain was acknowledged,
+// also if the node is cordoned again by now; false for another node. New pods may run on such a node, so the daemon
+// must request another drain.
+func (n Node) Withdraw() (lastApplied string, undone bool) {
+	if n.Drained.Verb == "" || n.Cordoned.Unschedulable && !n.Cordoned.Replaced {
+		return "", false
+	}
+	return n.Drained.Undone().String(), true
+}
+
+// Acknowledge returns the value of lastAppliedDrain if a request is done. A drain is done if the pods are gone, and
+// another read of the Node shows that it is still cordoned. An uncordon is done if Uncordon needs no change.
+func Acknowledge(r Request, c Cordoned, drained bool) (lastApplied string, done bool) {
+	switch r.Verb {
+	case v1alpha1.DrainVerb:
+		done = drained && c.Unschedulable
+	case v1alpha1.UncordonVerb:
+		done = !Uncordon(c).Needed
+	}
+	if !done {
+		return "", false
+	}
+	return r.String(), true
 }

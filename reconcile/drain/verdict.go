@@ -1,13 +1,18 @@
 package drain
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
+	appsv1 "k8s.io/api/apps/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // Pod is a pod of the node with the state of its eviction.
@@ -95,6 +100,31 @@ func (f Facts) decide(p Pod, retry time.Duration, force bool, now time.Time) Ver
 	}
 	v.addAnswer(p.Answer)
 	return v
+}
+
+// stays returns why a pod may stay on a drained node; if it is empty, the pod has to leave. The rules are kubectl's
+// with --force, --ignore-daemonsets and --delete-emptydir-data, except that finished pods stay. A test compares these
+// rules with kubectl's.
+func stays(p Pod) string {
+	if isStatic(p.Pod) {
+		return "static pod, run by the node itself"
+	}
+	if set := DaemonSetOf(p.Pod); set != "" && !p.Orphan {
+		return fmt.Sprintf("DaemonSet %s/%s would put it back at once", p.Pod.Namespace, set)
+	}
+	if hasEnded(p.Pod) && p.Pod.DeletionTimestamp == nil {
+		return fmt.Sprintf("finished (%s): nothing of it runs", p.Pod.Status.Phase)
+	}
+	if hasEnded(p.Pod) && len(p.Pod.Finalizers) > 0 {
+		return fmt.Sprintf("finished (%s): only its finalizer %s keeps the object", p.Pod.Status.Phase,
+			strings.Join(p.Pod.Finalizers, ", "))
+	}
+	return ""
+}
+
+func isStatic(pod *corev1.Pod) bool {
+	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
+	return mirror
 }
 
 // evict sets the action to Evict, if the pod has not been evicted yet or the pause is over; otherwise to Wait.
@@ -189,3 +219,91 @@ func graceOf(pod *corev1.Pod) time.Duration {
 
 // moment formats a time for texts.
 func moment(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// DaemonSetOf returns the name of the DaemonSet that owns a pod; empty if no DaemonSet does. The caller checks whether
+// this DaemonSet still exists.
+func DaemonSetOf(pod *corev1.Pod) string {
+	owner := metav1.GetControllerOf(pod)
+	if owner == nil || owner.Kind != "DaemonSet" || owner.APIVersion != appsv1.SchemeGroupVersion.String() {
+		return ""
+	}
+	return owner.Name
+}
+
+// hasEnded reports whether no container of a pod runs or will run again.
+func hasEnded(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// isReady reports whether a disruption budget counts the pod as healthy.
+func isReady(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// loses describes the data that is lost when a pod leaves its node, as a text to append; empty if no data is lost.
+func loses(pod *corev1.Pod, alone bool) string {
+	text := ""
+	switch {
+	case metav1.GetControllerOf(pod) == nil:
+		text = "; no controller puts it back"
+	case alone:
+		text = "; there is no other node: Pending until this one is back"
+	}
+	for _, v := range pod.Spec.Volumes {
+		if v.EmptyDir != nil {
+			return text + "; what it kept in emptyDir is lost"
+		}
+	}
+	return text
+}
+
+// Queues returns the order of evictions and deletions. Pods of different queues may be handled at the same time. The
+// pods of one queue are handled one after the other, until the API server refuses one, because the same
+// PodDisruptionBudget refused these pods before. So a budget without room costs one request a round. A budget may allow
+// the eviction of pods that are not ready while it protects ready pods, so pods that are ready and pods that are not
+// are in separate queues.
+//
+// In each queue, the pod whose last request is oldest comes first. The queues are sorted by the age of the first pod's
+// last request. So each pod is handled even if rounds end early.
+func Queues(verdicts []Verdict, pods []Pod) [][]Pod {
+	do := map[string]Action{}
+	for _, v := range verdicts {
+		do[v.UID] = v.Do
+	}
+	byBudget := map[string][]Pod{}
+	var queues [][]Pod
+	for _, p := range pods {
+		action := do[string(p.Pod.UID)]
+		switch {
+		case action != Evict && action != Delete:
+		case action == Evict && p.Answer.Kind == Refused && len(p.Answer.Budgets) > 0:
+			key := fmt.Sprint(p.Answer.Budgets, isReady(p.Pod))
+			byBudget[key] = append(byBudget[key], p)
+		default:
+			queues = append(queues, []Pod{p})
+		}
+	}
+	for _, queue := range byBudget {
+		slices.SortFunc(queue, byTurn)
+		queues = append(queues, queue)
+	}
+	slices.SortFunc(queues, func(a, b []Pod) int { return byTurn(a[0], b[0]) })
+	return queues
+}
+
+func byTurn(a, b Pod) int {
+	return cmp.Or(a.Answer.At.Compare(b.Answer.At), strings.Compare(a.Pod.Namespace, b.Pod.Namespace),
+		strings.Compare(a.Pod.Name, b.Pod.Name), strings.Compare(string(a.Pod.UID), string(b.Pod.UID)))
+}
+
+// Shared returns the answer for a pod that was skipped because the same budget has just refused another pod. The result
+// has the reason of the new refusal, and the times of the pod's own answer.
+func (a Answer) Shared(own Answer) Answer {
+	own.Why, own.Unhealthy = a.Why, a.Unhealthy
+	return own
+}

@@ -6,16 +6,21 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"math"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/bunsen-os/bunsen/internal/schedule"
+	"github.com/prometheus/common/model"
+
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+	corev1 "k8s.io/api/core/v1"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // poolLabel is the label with the pool on a gate's job. The job also has v1alpha1.GateLabel and the labels of the
@@ -124,3 +129,86 @@ func dns(text string, most int) string {
 
 // label converts a text to a valid value of a label.
 func label(text string) string { return dns(text, 63) }
+
+// Question describes which gates of a pool to evaluate.
+type Question struct {
+	// Pool is the pool that rolls out Config. Step is the current step, from 0.
+	Pool, Config string
+	Step         int
+	// Began is when the rollout began. Began distinguishes rollouts, because jobs run again if a config returns later.
+	Began time.Time
+	// Due is true if the step's nodes are healthy, so that the step's jobs have to run now.
+	Due bool
+	// RetryAt is when a user requested a retry; zero for none. A job that failed before this time runs once more.
+	RetryAt time.Time
+	// Pace has the gates.
+	Pace schedule.Pace
+	// Now is the time of the evaluation.
+	Now time.Time
+}
+
+// Open returns the answer of an open gate.
+func Open() poolstate.Gate { return poolstate.Gate{Verdict: poolstate.GateOpen} }
+
+// Waits returns the answer of a closed gate that may open later.
+func Waits(format string, args ...any) poolstate.Gate {
+	return poolstate.Gate{Verdict: poolstate.GateWaits, Why: fmt.Sprintf(format, args...)}
+}
+
+// prefixed returns a text with a prefix; empty for an empty text.
+func prefixed(prefix, text string) string {
+	if text == "" {
+		return ""
+	}
+	return prefix + text
+}
+
+// Query evaluates a server's answer to a query. The answer is true if it has at least one sample and no sample is 0.
+func Query(value model.Value, server string) poolstate.Gate {
+	switch v := value.(type) {
+	case *model.Scalar:
+		if isFalse(v.Value) {
+			return Waits("%s answers %s", server, v.Value)
+		}
+		return Open()
+	case model.Vector:
+		return vector(v, server)
+	}
+	return Waits("%s answers a %s, which is neither true nor false: write a query for one moment, such as up == 1",
+		server, kindOf(value))
+}
+
+func vector(v model.Vector, server string) poolstate.Gate {
+	if len(v) == 0 {
+		return Waits("%s answers nothing to the query, which counts as false", server)
+	}
+	var against []string
+	for _, s := range v {
+		switch {
+		case s.Histogram != nil:
+			return Waits("%s answers a histogram, which is neither true nor false: compare it, such as "+
+				"histogram_quantile(0.99, …) < 1", server)
+		case isFalse(s.Value):
+			against = append(against, fmt.Sprintf("%s is %s", s.Metric, strconv.FormatFloat(float64(s.Value), 'g', -1,
+				64)))
+		}
+	}
+	switch len(against) {
+	case 0:
+		return Open()
+	case 1:
+		return Waits("%s", poolstate.ShortLine(against[0]+", says "+server))
+	}
+	return Waits("%s", poolstate.ShortLine(fmt.Sprintf("%s and %d more like it, says %s", against[0], len(against)-1,
+		server)))
+}
+
+// isFalse reports whether a value is 0 or not a number.
+func isFalse(v model.SampleValue) bool { return v == 0 || math.IsNaN(float64(v)) }
+
+func kindOf(v model.Value) string {
+	if v == nil {
+		return "thing that is not there"
+	}
+	return v.Type().String()
+}

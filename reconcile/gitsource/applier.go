@@ -116,6 +116,26 @@ func (a *Applier) Apply(ctx context.Context, src *v1alpha1.GitSource, revisionNa
 	return applied, nil
 }
 
+// dryRun sends every change to the API server as a dry run, and returns all rejections. The controller does not start
+// a revision that the server would reject in part.
+func dryRun(ctx context.Context, c client.Client, changes []change, to *progress) error {
+	rejected := make([]error, len(changes))
+	err := to.each(ctx, changes, func(ctx context.Context, i int) error {
+		err := changes[i].write(ctx, c, true)
+		if err != nil && isRejection(err) {
+			rejected[i], err = err, nil
+		}
+		return err // The server could not check this change, so it could not check the next changes either.
+	})
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(rejected...); err != nil {
+		return fault.NewStalled(v1alpha1.ReasonApplyFailed, err)
+	}
+	return nil
+}
+
 // planChanges compares a commit with the cluster. planChanges reads changed objects from the cache: if the cache is
 // stale, the next reconciliation corrects the difference. planChanges asks the API server which objects existed before,
 // because a restore deletes objects that did not exist before. planChanges also asks the API server for objects that

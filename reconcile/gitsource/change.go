@@ -27,26 +27,6 @@ const sourceOwner = client.FieldOwner("bunsen-source")
 // ErrOvertaken means that the caller of Apply ended it, because the repository has a newer commit.
 var ErrOvertaken = errors.New("the repository has a newer commit")
 
-// dryRun sends every change to the API server as a dry run, and returns all rejections. The controller does not start
-// a revision that the server would reject in part.
-func dryRun(ctx context.Context, c client.Client, changes []change, to *progress) error {
-	rejected := make([]error, len(changes))
-	err := to.each(ctx, changes, func(ctx context.Context, i int) error {
-		err := changes[i].write(ctx, c, true)
-		if err != nil && isRejection(err) {
-			rejected[i], err = err, nil
-		}
-		return err // The server could not check this change, so it could not check the next changes either.
-	})
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(rejected...); err != nil {
-		return fault.NewStalled(v1alpha1.ReasonApplyFailed, err)
-	}
-	return nil
-}
-
 // writeAll writes the changes, several at a time, and begins no further one after a failure. It writes all changes of
 // one kind before those of the next, in the order of rank.
 func writeAll(ctx context.Context, c client.Client, changes []change, to *progress) error {

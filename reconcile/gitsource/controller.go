@@ -4,12 +4,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
+	reconcilepools "github.com/bunsen-os/bunsen/reconcile/pools"
+
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
 	operatorv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/kube"
+	"github.com/bunsen-os/bunsen/reconcile/revision"
+	"github.com/bunsen-os/bunsen/reconcile/status"
+	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/transpile"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,15 +34,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-
-	"github.com/bunsen-os/bunsen/api/fault"
-	"github.com/bunsen-os/bunsen/api/v1alpha1"
-
-	"github.com/bunsen-os/bunsen/reconcile/kube"
-	"github.com/bunsen-os/bunsen/reconcile/revision"
-	"github.com/bunsen-os/bunsen/reconcile/status"
-	"github.com/bunsen-os/bunsen/source"
-	"github.com/bunsen-os/bunsen/transpile"
 )
 
 // Controller follows the repositories of GitSources.
@@ -136,6 +143,83 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 	}
 	return reconcile.Result{RequeueAfter: r.nextPoll(src, facts.Err, now)}, nil
+}
+
+// webhookProblems returns a warning if the Secret of the webhook cannot be used: without a usable Secret, the receiver
+// refuses every request.
+func webhookProblems(ctx context.Context, live client.Reader, namespace string, src *v1alpha1.GitSource) []string {
+	if src.Spec.Webhook == nil {
+		return nil
+	}
+	name := src.Spec.Webhook.SecretRef.Name
+	var s corev1.Secret
+	err := live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &s)
+	if err == nil {
+		_, err = WebhookToken(s.Data)
+	} else if !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+		return nil // The API server does not answer, and other requests report this problem.
+	}
+	if err == nil {
+		return nil
+	}
+	return []string{fmt.Sprintf("every request of the webhook is refused: reading Secret %s/%s: %v", namespace, name,
+		err)}
+}
+
+// renderedUnder returns the rendered config of each pool that was rendered at the revision.
+func renderedUnder(at string, pools []mcfgv1.MachineConfigPool) map[string]string {
+	out := map[string]string{}
+	for i := range pools {
+		if p := &pools[i]; at != "" && p.Annotations[v1alpha1.RevisionAnnotation] == at &&
+			p.Spec.Configuration.Name != "" {
+			// An invalid record counts as no record.
+			target, _ := v1alpha1.ParsePoolTarget(p.Annotations[v1alpha1.TargetAnnotation])
+			if given := revision.GivenBy(target, at, p.Spec.Configuration.Name); given != "" {
+				out[p.Name] = given
+			}
+		}
+	}
+	return out
+}
+
+// renderProblems lists the pools that cannot be rendered. The status of the GitSource shows these pools, because the
+// author of a commit reads this status first.
+func renderProblems(pools []mcfgv1.MachineConfigPool) []string {
+	var out []string
+	for i := range pools {
+		for _, c := range pools[i].Status.Conditions {
+			if c.Type == mcfgv1.MachineConfigPoolRenderDegraded && c.Status == corev1.ConditionTrue {
+				out = append(out, fmt.Sprintf("pool %s keeps its old config: %s", pools[i].Name, c.Message))
+			}
+		}
+	}
+	return out
+}
+
+// notRenderedUnder returns the reason for each pool that could not be rendered at the revision.
+func notRenderedUnder(revision string, pools []mcfgv1.MachineConfigPool) map[string]string {
+	out := map[string]string{}
+	for i := range pools {
+		p := &pools[i]
+		why := kube.ConditionMessage(p, mcfgv1.MachineConfigPoolRenderDegraded)
+		if why != "" && revision != "" && p.Annotations[v1alpha1.NotRenderedAnnotation] == revision {
+			out[p.Name] = v1alpha1.RenderProblem(p.Name, why)
+		}
+	}
+	return out
+}
+
+// heldElsewhere returns the pools that users hold at another revision, by name.
+func heldElsewhere(revision string, pools []mcfgv1.MachineConfigPool) []string {
+	var out []string
+	for i := range pools {
+		if p := &pools[i]; p.Annotations[v1alpha1.HoldAnnotation] != "" &&
+			p.Annotations[v1alpha1.HeldRevisionAnnotation] != revision {
+			out = append(out, p.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // follow applies the newest commit of a source: it lists, picks, fetches, transpiles and applies. If the commit cannot
@@ -291,6 +375,30 @@ func (r *Controller) applyCommit(ctx context.Context, src *v1alpha1.GitSource, a
 	out.Applied = &applied
 }
 
+// missingPools returns a warning for each directory below pools/ without a MachineConfigPool.
+func missingPools(res transpile.Result, pools []mcfgv1.MachineConfigPool) error {
+	have := map[string]bool{}
+	for _, name := range reconcilepools.StandardNames() {
+		have[name] = true
+	}
+	for i := range pools {
+		have[pools[i].Name] = true
+	}
+	for _, o := range res.Cluster {
+		if o.Object.GetKind() == "MachineConfigPool" {
+			have[o.Object.GetName()] = true
+		}
+	}
+	var errs []error
+	for _, p := range res.Pools {
+		if !have[p] {
+			errs = append(errs, fmt.Errorf("pools/%s: there is no MachineConfigPool %q on the cluster or in "+
+				"cluster/; add cluster/%s.yaml with one, or rename the directory", p, p, p))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // isApplied reports whether a revision is applied and its objects are unchanged since then.
 func (r *Controller) isApplied(ctx context.Context, src *v1alpha1.GitSource, revisionName string) (bool, error) {
 	if src.Status.AppliedRevision != revisionName || src.Status.AppliedGeneration != src.Generation ||
@@ -321,4 +429,12 @@ func (r *Controller) appliedContent(ctx context.Context, src *v1alpha1.GitSource
 	}
 	content, _, err := ContentOf(res)
 	return content, err
+}
+
+func listPools(ctx context.Context, c client.Reader) ([]mcfgv1.MachineConfigPool, error) {
+	var list mcfgv1.MachineConfigPoolList
+	if err := c.List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("listing MachineConfigPools: %w", err)
+	}
+	return list.Items, nil
 }

@@ -2,12 +2,14 @@ package gitsource
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/kube"
 	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/transpile"
 )
 
 // The pauses after a failure. firstPause is the first pause between two listings of a remote that does not answer. Each
@@ -109,4 +111,95 @@ func timeoutOf(src *v1alpha1.GitSource) time.Duration {
 		return d
 	}
 	return time.Minute
+}
+
+// checkedCommit is a commit whose signatures and history the controller has checked. The result of a check is valid for
+// one interval of the source, because keys expire.
+type checkedCommit struct {
+	of     fetchKey
+	at     time.Time
+	signer string
+	source.Descent
+}
+
+// check checks the signatures of a commit and reads its history, before any file is fetched. check sends no request if
+// the spec requires neither signatures nor a check of the history.
+func (m *memory) check(ctx context.Context, src *v1alpha1.GitSource, at candidate) (checkedCommit, error) {
+	out := checkedCommit{of: keyOf(src, at), at: at.now}
+	isApplied := at.picked.Applied == at.picked.Hash
+	switch last := m.checkedCommit(src.Name); {
+	case last.of == out.of && at.now.Before(last.at.Add(kube.PollInterval(src))):
+		return last, nil
+	case isApplied && src.Status.AppliedGeneration == src.Generation && src.Status.AppliedCommit != nil &&
+		(at.repo.policy == nil) == (src.Status.AppliedCommit.VerifiedBy == ""):
+		// The applied commit stays in force, even if its key has expired.
+		out.signer = src.Status.AppliedCommit.VerifiedBy
+		return out, nil
+	case at.repo.policy == nil &&
+		(isApplied || at.picked.Applied == "" || src.Spec.HistoryPolicy == v1alpha1.HistoryAllow):
+		return out, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeoutOf(src))
+	defer cancel()
+	evidence, err := at.repo.Evidence(ctx, at.picked)
+	if err != nil {
+		return checkedCommit{}, err
+	}
+	out.Descent = evidence.Descent
+	if at.repo.policy != nil {
+		if out.signer, err = at.repo.policy.Check(evidence, at.now); err != nil {
+			return checkedCommit{}, fmt.Errorf("verifying %s: %w", at.picked.Revision().Short(), err)
+		}
+	}
+	m.checks.Store(src.Name, out)
+	return out, nil
+}
+
+// Transpile fetches an earlier revision of a source and transpiles it as when it was applied. The files of the revision
+// usually are on disk.
+func (r *Controller) Transpile(ctx context.Context, src *v1alpha1.GitSource,
+	revision source.Revision,
+) (transpile.Result, error) {
+	repo, err := r.repository(ctx, src)
+	if err != nil {
+		return transpile.Result{}, fmt.Errorf("opening the repository of GitSource %q: %w", src.Name, err)
+	}
+	tree, err := fetchEarlier(ctx, src, repo, revision)
+	if err != nil {
+		return transpile.Result{}, fmt.Errorf("fetching %s: %w", revision.Short(), err)
+	}
+	res, err := r.Transpiler.FragmentsUntil(tree, ctx.Err)
+	if err != nil {
+		return transpile.Result{}, fmt.Errorf("transpiling %s: %w", revision.Short(), err)
+	}
+	if res.Report.Fatal() {
+		return transpile.Result{}, fmt.Errorf("transpiling %s: %w", revision.Short(),
+			reportError{res.Report, tree.Commit})
+	}
+	return res, nil
+}
+
+// fetchEarlier reads the files of an earlier commit from the disk. If the files are not on disk, fetchEarlier fetches
+// the commit by its hash or, if the remote does not serve single commits, with the whole history of its ref.
+func fetchEarlier(ctx context.Context, src *v1alpha1.GitSource, repo Repository,
+	revision source.Revision,
+) (source.Tree, error) {
+	picked := source.Picked{Ref: revision.Ref, Hash: revision.Hash}
+	tree, err := readTree(ctx, src, repo, picked)
+	if err == nil || revision.Ref == "" {
+		return tree, err
+	}
+	limited, cancel := context.WithTimeout(ctx, timeoutOf(src))
+	defer cancel()
+	refs, listErr := repo.List(limited)
+	if listErr != nil {
+		return source.Tree{}, err
+	}
+	for _, ref := range refs {
+		if source.ShortRef(ref.Name) == revision.Ref {
+			picked.FullName = ref.Name
+			return readTree(ctx, src, repo, picked)
+		}
+	}
+	return source.Tree{}, err
 }

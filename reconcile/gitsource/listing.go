@@ -91,6 +91,20 @@ func (r *Controller) list(ctx context.Context, repo Repository, src *v1alpha1.Gi
 	return next.answer()
 }
 
+// awaitPush returns the pause until the next listing, and true, if the repository does not list an announced commit
+// yet. The pauses grow with the age of the push, so the controller lists the repository about eight times.
+func awaitPush(p *v1alpha1.AnnouncedPush, refs []source.Ref, now time.Time) (time.Duration, bool) {
+	if p == nil || p.Ref == "" || p.Commit == "" || !isRecent(p, now) {
+		return 0, false
+	}
+	for _, r := range refs {
+		if r.Name == p.Ref && (r.Hash == p.Commit || r.Commit() == p.Commit) {
+			return 0, false
+		}
+	}
+	return max(time.Second, now.Sub(p.Received.Time)/2), true
+}
+
 // answer returns the commit to follow.
 func (l listing) answer() (source.Picked, error) {
 	if l.err != nil {
@@ -157,3 +171,34 @@ func (r *Controller) nextPoll(src *v1alpha1.GitSource, failed error, now time.Ti
 
 // LastListings returns the last listing of each repository, by the name of the GitSource.
 func (r *Controller) LastListings() map[string]v1alpha1.SourceLook { return r.memory.lastListings() }
+
+// maxPushWait is how long the controller polls more often because the repository has not listed an announced commit
+// yet.
+const maxPushWait = 2 * time.Minute
+
+// pushKey identifies the last announced push of a source; empty if there is none.
+func pushKey(src *v1alpha1.GitSource) string {
+	p := src.Status.LastPush
+	if p == nil {
+		return ""
+	}
+	return p.Received.UTC().Format(time.RFC3339Nano) + " " + p.Ref + " " + p.Commit
+}
+
+// pushPause is the shortest time between two polls that announced pushes cause. Whoever can send requests of a webhook
+// again causes no more polls.
+const pushPause = time.Second
+
+// pushPause returns how long the poll for an announced push waits after the last poll; 0 if the push was polled for or
+// need not wait.
+func (l listing) pushPause(push string, now time.Time) time.Duration {
+	if push == l.push || l.polled.IsZero() {
+		return 0
+	}
+	return min(pushPause, max(0, l.polled.Add(pushPause).Sub(now)))
+}
+
+// isRecent reports whether a push was announced less than maxPushWait ago.
+func isRecent(p *v1alpha1.AnnouncedPush, now time.Time) bool {
+	return p != nil && now.Sub(p.Received.Time).Abs() <= maxPushWait
+}

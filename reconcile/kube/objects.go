@@ -6,9 +6,16 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -57,3 +64,90 @@ func PollInterval(src *v1alpha1.GitSource) time.Duration {
 	}
 	return time.Minute
 }
+
+// OwnerSource enqueues the GitSource that owns an object.
+func OwnerSource(_ context.Context, o client.Object) []reconcile.Request {
+	if name := o.GetLabels()[v1alpha1.SourceLabel]; name != "" {
+		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: name}}}
+	}
+	return nil
+}
+
+// EverySource enqueues all GitSources, because each GitSource may wait for a pool.
+func EverySource(c client.Reader) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
+		var list v1alpha1.GitSourceList
+		if c.List(ctx, &list) != nil {
+			return nil // The cache has not synced yet, and the sync will enqueue every object.
+		}
+		return requests(list.Items, func(s *v1alpha1.GitSource) string { return s.Name })
+	})
+}
+
+// EveryPool enqueues all pools. A cluster has few pools, and a reconciliation without a change is cheap.
+func EveryPool(c client.Reader) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
+		var list mcfgv1.MachineConfigPoolList
+		if c.List(ctx, &list) != nil {
+			return nil
+		}
+		return requests(list.Items, func(p *mcfgv1.MachineConfigPool) string { return p.Name })
+	})
+}
+
+func requests[T any](items []T, name func(*T) string) []reconcile.Request {
+	out := make([]reconcile.Request, len(items))
+	for i := range items {
+		out[i] = reconcile.Request{NamespacedName: client.ObjectKey{Name: name(&items[i])}}
+	}
+	return out
+}
+
+// CreatedOrDeleted passes the creation and deletion of objects whose content never changes.
+var CreatedOrDeleted = predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
+
+// OwnedBySource passes objects that a GitSource owns.
+var OwnedBySource = predicate.NewPredicateFuncs(func(o client.Object) bool {
+	return o.GetLabels()[v1alpha1.SourceLabel] != ""
+})
+
+// PoolSettingsChanged passes changes of a pool, except the writes of its rollout, which come many times a minute. The
+// function alike, if set, compares the part of the status whose changes still count.
+func PoolSettingsChanged(alike func(a, b *mcfgv1.MachineConfigPool) bool) predicate.Funcs {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		a, ok := e.ObjectOld.(*mcfgv1.MachineConfigPool)
+		b, ok2 := e.ObjectNew.(*mcfgv1.MachineConfigPool)
+		// The event is a resync of the informer, which replaces lost events.
+		if !ok || !ok2 || a.ResourceVersion == b.ResourceVersion {
+			return true
+		}
+		return !metaAlike(a, b) || !equality.Semantic.DeepEqual(a.Spec, b.Spec) || alike != nil && !alike(a, b)
+	}}
+}
+
+// metaAlike reports whether two states of a pool have the same metadata, except for fields that the API server and
+// rollouts write.
+func metaAlike(a, b *mcfgv1.MachineConfigPool) bool {
+	meta := func(p *mcfgv1.MachineConfigPool) any {
+		m := p.ObjectMeta.DeepCopy()
+		m.ResourceVersion, m.Generation, m.ManagedFields = "", 0, nil
+		delete(m.Annotations, v1alpha1.RolloutAnnotation)
+		delete(m.Annotations, v1alpha1.RolloutHistoryAnnotation)
+		delete(m.Annotations, v1alpha1.ClosedGatesAnnotation)
+		if len(m.Annotations) == 0 {
+			m.Annotations = nil
+		}
+		return *m
+	}
+	return equality.Semantic.DeepEqual(meta(a), meta(b))
+}
+
+// RendersAlike reports whether two states of a pool have the same result of rendering, which is part of a source's
+// status.
+func RendersAlike(a, b *mcfgv1.MachineConfigPool) bool {
+	return ConditionMessage(a, mcfgv1.MachineConfigPoolRenderDegraded) == ConditionMessage(b,
+		mcfgv1.MachineConfigPoolRenderDegraded)
+}
+
+// CacheLag is how long a reconciliation waits until the informers show a write. An event may end the wait earlier.
+const CacheLag = time.Second

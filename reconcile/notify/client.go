@@ -1,11 +1,9 @@
 package notify
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -52,25 +50,6 @@ type guarded struct {
 	mu sync.Mutex
 	// notBefore is the time before which the receiver wants no request, from its header Retry-After.
 	notBefore time.Time
-}
-
-// newClient returns a client for the hosts of a Secret. newClient follows no redirect, because a redirected request
-// could carry the token to another host.
-func newClient(s secret, now func() time.Time) (*http.Client, *guarded) {
-	base := &http.Transport{
-		Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{
-			MinVersion: tls.VersionTLS12,
-			RootCAs:    s.authorities,
-		},
-		DialContext: (&net.Dialer{Timeout: requestTimeout}).DialContext, TLSHandshakeTimeout: requestTimeout,
-		ResponseHeaderTimeout:  requestTimeout,
-		MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true, DisableCompression: true,
-	}
-	g := &guarded{base: base, hosts: s.hosts, now: now}
-	return &http.Client{
-		Transport: g, Timeout: requestTimeout,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}, g
 }
 
 // close ends the idle connections.

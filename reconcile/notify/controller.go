@@ -2,9 +2,11 @@ package notify
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,8 +14,13 @@ import (
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/forge"
+	"github.com/bunsen-os/bunsen/reconcile/status"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,11 +28,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-
-	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/forge"
-
-	"github.com/bunsen-os/bunsen/reconcile/status"
 )
 
 const (
@@ -221,6 +223,25 @@ func (c *Controller) attempt(ctx context.Context, n *v1alpha1.Notification, m *m
 	return out
 }
 
+// newClient returns a client for the hosts of a Secret. newClient follows no redirect, because a redirected request
+// could carry the token to another host.
+func newClient(s secret, now func() time.Time) (*http.Client, *guarded) {
+	base := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{
+			MinVersion: tls.VersionTLS12,
+			RootCAs:    s.authorities,
+		},
+		DialContext: (&net.Dialer{Timeout: requestTimeout}).DialContext, TLSHandshakeTimeout: requestTimeout,
+		ResponseHeaderTimeout:  requestTimeout,
+		MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true, DisableCompression: true,
+	}
+	g := &guarded{base: base, hosts: s.hosts, now: now}
+	return &http.Client{
+		Transport: g, Timeout: requestTimeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, g
+}
+
 // secretOf reads and checks the Secret of a Notification.
 func (c *Controller) secretOf(ctx context.Context, n *v1alpha1.Notification) (secret, error) {
 	var object corev1.Secret
@@ -284,4 +305,28 @@ func (c *Controller) writeStatus(ctx context.Context, n *v1alpha1.Notification, 
 		return fmt.Errorf("writing the status of Notification %q: %w", n.Name, err)
 	}
 	return nil
+}
+
+// deliver sends the messages that the receiver does not have yet, and returns when to decide again. deliver records
+// each sent message before it sends the next one.
+func (c *Controller) deliver(ctx context.Context, n *v1alpha1.Notification, m *memory, facts Facts,
+	to receiver,
+) (time.Time, error) {
+	known := n.DeepCopy()
+	known.Status.Sent = m.sent
+	d, err := Decide(known, facts, c.Now())
+	if err != nil {
+		return time.Time{}, err
+	}
+	m.sent = d.Sent
+	for _, e := range d.Send {
+		if err := to.send(ctx, e, c.Now()); err != nil {
+			return d.Next, err
+		}
+		m.sent = Recorded(m.sent, Record(e, c.Now()))
+		if err := c.writeStatus(ctx, n.DeepCopy(), m, outcome{}); err != nil {
+			return d.Next, err
+		}
+	}
+	return d.Next, nil
 }

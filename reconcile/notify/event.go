@@ -4,17 +4,20 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/schedule"
 	"github.com/bunsen-os/bunsen/source"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // Event is the present state of a source or of a pool. Templates can use the fields of Event, and the JSON of a Webhook
@@ -263,4 +266,38 @@ func Quiet(hours []v1alpha1.QuietHours, now time.Time) (quiet bool, until time.T
 	}
 	state := set.At(now)
 	return !state.Open, state.Until, nil
+}
+
+// Record returns the entry of status.sent for a state.
+func Record(e Event, now time.Time) v1alpha1.SentState {
+	return v1alpha1.SentState{Subject: e.Name(), ID: e.ID, Time: metav1.NewTime(now)}
+}
+
+// Recorded returns the record of sent states with one more state, sorted by subject.
+func Recorded(sent []v1alpha1.SentState, s v1alpha1.SentState) []v1alpha1.SentState {
+	out := slices.DeleteFunc(slices.Clone(sent), func(o v1alpha1.SentState) bool { return o.Subject == s.Subject })
+	out = append(out, s)
+	slices.SortFunc(out, func(a, b v1alpha1.SentState) int { return strings.Compare(a.Subject, b.Subject) })
+	return out
+}
+
+// Check returns the mistakes in the spec of a Notification that the API server does not find.
+func Check(spec v1alpha1.NotificationSpec) error {
+	var errs []error
+	if spec.Type.IsGitHost() {
+		for field, set := range map[string]bool{
+			"events": len(spec.Events) > 0, "pools": len(spec.Pools) > 0,
+			"template": spec.Template != "", "quietHours": len(spec.QuietHours) > 0,
+		} {
+			if set {
+				errs = append(errs, fmt.Errorf("spec.%s has no effect for type %s, which gets commit statuses: "+
+					"remove it", field, spec.Type))
+			}
+		}
+		slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+		return errors.Join(errs...)
+	}
+	_, _, err := Quiet(spec.QuietHours, time.Time{})
+	_, errTemplate := ParseTemplate(spec.Template)
+	return errors.Join(err, errTemplate)
 }

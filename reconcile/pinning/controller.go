@@ -7,21 +7,23 @@ import (
 	"fmt"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/bunsen-os/bunsen/api/pinnedimage"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/membership"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-
-	"github.com/bunsen-os/bunsen/api/pinnedimage"
-	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/membership"
-
-	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // Controller tells nodes which PinnedImageSets they pull and pin. The rollout controller waits for the reports of the
@@ -51,6 +53,17 @@ func SetupWithManager(mgr ctrl.Manager, pinning reconcile.Reconciler) error {
 		Watches(&corev1.Node{}, all, builder.WithPredicates(predicate.Or(predicate.LabelChangedPredicate{},
 			predicate.Funcs{UpdateFunc: pinChanged}))).
 		Complete(pinning)
+}
+
+// pinChanged reports whether a change of a Node concerns its images. Most changes are heartbeats of kubelets.
+func pinChanged(e event.UpdateEvent) bool {
+	was, is := e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()
+	for _, key := range []string{v1alpha1.PinAnnotation, v1alpha1.PinnedAnnotation} {
+		if was[key] != is[key] {
+			return true
+		}
+	}
+	return false
 }
 
 // Reconcile tells the nodes of all pools which sets they pull. A write that fails is tried again.

@@ -4,13 +4,22 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
 	corev1 "k8s.io/api/core/v1"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
+
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -103,4 +112,35 @@ func (r *LabelKeysReconciler) Reconcile(ctx context.Context, _ reconcile.Request
 		return reconcile.Result{}, fmt.Errorf("writing ConfigMap %q: %w", r.key(), err)
 	}
 	return reconcile.Result{}, nil
+}
+
+// LabelKeys returns the data of the ConfigMap. The keys are the pools that select nodes by labels; each value has the
+// sorted label keys, one per line.
+func LabelKeys(pools []mcfgv1.MachineConfigPool) map[string]string {
+	data := map[string]string{}
+	for _, pool := range pools {
+		if keys := selectorKeys(pool.Spec.NodeSelector); len(keys) > 0 {
+			data[pool.Name] = strings.Join(keys, "\n")
+		}
+	}
+	return data
+}
+
+// selectorKeys returns the label keys of a selector, whatever the operator. selectorKeys omits invalid keys, which the
+// CRD allows. No Node can have a label with an invalid key, and the policy would read a key with a line break as two
+// keys.
+func selectorKeys(selector *metav1.LabelSelector) []string {
+	if selector == nil {
+		return nil
+	}
+	var keys []string
+	for key := range selector.MatchLabels {
+		keys = append(keys, key)
+	}
+	for _, requirement := range selector.MatchExpressions {
+		keys = append(keys, requirement.Key)
+	}
+	keys = slices.DeleteFunc(keys, func(key string) bool { return len(validation.IsQualifiedName(key)) > 0 })
+	slices.Sort(keys)
+	return slices.Compact(keys)
 }

@@ -6,11 +6,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const (
@@ -195,4 +198,32 @@ func isNameOf(name, pool string) bool {
 
 func older(a, b *mcfgv1.MachineConfig) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
+}
+
+// NamedContents returns the hashes of the files of the content store that a cluster needs: those in MachineConfigs that
+// Bunsen did not render, in rendered configs that something uses now, and in young rendered configs. An old rendered
+// config that only a history names does not count, because a return to it renders it from its commit, and so writes its
+// files again.
+func NamedContents(h Holders, now time.Time) map[string]bool {
+	needed := h.needed()
+	named := map[string]bool{}
+	for i := range h.Configs {
+		mc := &h.Configs[i]
+		_, used := needed[mc.Name]
+		if isRendered(mc) && !used && now.Sub(mc.CreationTimestamp.Time) >= keepYounger {
+			continue
+		}
+		machineconfig.AddContentHashes(named, mc)
+	}
+	return named
+}
+
+// isRendered reports whether a MachineConfig is a rendered config of a pool. The pool may be gone.
+func isRendered(mc *mcfgv1.MachineConfig) bool {
+	for _, owner := range mc.OwnerReferences {
+		if owner.Kind == "MachineConfigPool" && isNameOf(mc.Name, owner.Name) {
+			return true
+		}
+	}
+	return false
 }

@@ -1,10 +1,42 @@
 package render
 
 import (
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"cmp"
+	"slices"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/transpile/kinds"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 )
+
+// RoleLabel is the label with the role of a MachineConfig.
+const RoleLabel = "machineconfiguration.openshift.io/role"
+
+// generatedBy marks a MachineConfig that a controller wrote, whose images the cluster's images override.
+const generatedBy = "machineconfiguration.openshift.io/generated-by-controller-version"
+
+// Order returns the MachineConfigs in the order of merging, in which later MachineConfigs override earlier
+// MachineConfigs. First come the MachineConfigs of the role worker, by name, then all other MachineConfigs, by name. So
+// a custom pool's 00-infra overrides the inherited 99-worker.
+func Order(mcs []*mcfgv1.MachineConfig) []*mcfgv1.MachineConfig {
+	return slices.SortedStableFunc(slices.Values(mcs), func(a, b *mcfgv1.MachineConfig) int {
+		return compare(isWorker(a), isWorker(b), a.Name, b.Name)
+	})
+}
+
+func isWorker(mc *mcfgv1.MachineConfig) bool { return mc.Labels[RoleLabel] == "worker" }
+
+// compare compares two MachineConfigs by their layer and their name.
+func compare(aWorker, bWorker bool, a, b string) int {
+	switch {
+	case aWorker == bWorker:
+		return cmp.Compare(a, b)
+	case aWorker:
+		return -1
+	}
+	return 1
+}
 
 // Identity has the metadata of a MachineConfig that a merge uses.
 type Identity struct {
@@ -53,4 +85,30 @@ func Read(mc *mcfgv1.MachineConfig) Input {
 		}
 	}
 	return in
+}
+
+// judge parses and validates the spec of a MachineConfig.
+func judge(spec mcfgv1.MachineConfigSpec) (machineconfig.Config, []error) {
+	var bad []error
+	spec, err := kinds.UpgradeSpec(spec)
+	if err != nil {
+		return machineconfig.Config{}, flatten(err)
+	}
+	c, err := machineconfig.Parse(spec)
+	if err != nil {
+		bad = append(bad, flatten(err)...)
+	}
+	bad = append(bad, machineconfig.Check(c)...)
+	bad = append(bad, machineconfig.CheckSystem(spec.KernelType, spec.Extensions)...)
+	return c, bad
+}
+
+func defaultKernel(kernelType string) bool { return kernelType == "" || kernelType == "default" }
+
+// flatten splits joined errors, so that a message can have each error in a line of its own.
+func flatten(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return joined.Unwrap()
+	}
+	return []error{err}
 }

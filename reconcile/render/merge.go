@@ -3,16 +3,17 @@ package render
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"strings"
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/disruption"
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 )
 
 // Defaults are what a cluster has for its pools: images, if their MachineConfigs set none, and a content store.
@@ -155,6 +156,20 @@ func MergeAfter(earlier Rendered, pool string, inputs []Input, d Defaults) (out 
 	return withNodes(r, earlier, table[0], d.LargeFiles)
 }
 
+// withoutTables separates the inputs of a pool from its table of nodes. A pool ignores the tables of other pools, such
+// as that of worker.
+func withoutTables(pool string, inputs []Input) (others, table []Input) {
+	for _, in := range inputs {
+		switch in.Table {
+		case "":
+			others = append(others, in)
+		case pool:
+			table = append(table, in)
+		}
+	}
+	return others, table
+}
+
 // isolate turns a panic into an error of one pool; the other pools keep their configs. It is for a defer statement.
 func isolate(pool string, out *Rendered, err *error) {
 	if p := recover(); p != nil {
@@ -195,6 +210,233 @@ func mergeSorted(pool string, inputs []Input, d Defaults) (Rendered, error) {
 	return r, nil
 }
 
+// validateMerged validates the parts of a merged config that may be invalid although all inputs are valid: items that
+// several inputs set, fields outside the lists, rules between entries, and parts that every node would refuse.
+func validateMerged(c machineconfig.Config, set setBy, b *book) (bad []error) {
+	contested := set.contested(c)
+	found := map[string]bool{}
+	for _, err := range slices.Concat(machineconfig.Validate(contested), machineconfig.Check(contested),
+		validateBetween(c), validateNested(c)) {
+		found[b.explain(err)] = true // found is a set, because several checks may return the same error.
+	}
+	if len(found) == 0 {
+		for _, r := range disruption.Invalid(c) {
+			found[b.refused(r)] = true
+		}
+	}
+	for _, text := range slices.Sorted(maps.Keys(found)) {
+		bad = append(bad, errors.New(text))
+	}
+	if kernelDevel(c.Extensions) && !defaultKernel(c.KernelType) {
+		bad = append(bad, fmt.Errorf("extension kernel-devel (of MachineConfig %s) needs the default kernel, not %s "+
+			"(of MachineConfig %s): remove one of them",
+			b.last(entry{disruption.KindExtensions, "kernel-devel"}), c.KernelType,
+			b.last(entry{disruption.KindKernelType, ""})))
+	}
+	return bad
+}
+
+// validateNested validates the merge of the nested configs with all other configs.
+func validateNested(c machineconfig.Config) []error {
+	if names := c.Ignition.Ignition.Config; names.Replace.Source == nil && len(names.Merge) == 0 {
+		return nil
+	}
+	return machineconfig.Check(c)
+}
+
+// validateBetween checks Ignition's rules between entries. validateBetween skips the check if no rule can be violated,
+// because the check compares every path with every link.
+func validateBetween(c machineconfig.Config) []error {
+	st := c.Ignition.Storage
+	if len(st.Links) == 0 {
+		return nil
+	}
+	links := make(map[string]bool, len(st.Links))
+	for _, l := range st.Links {
+		if l.Target == nil || *l.Target == "" || l.Hard != nil && *l.Hard {
+			return machineconfig.ValidateBetween(c)
+		}
+		links[l.Path] = true
+	}
+	for _, paths := range [][]string{keys(nil, st.Files), keys(nil, st.Directories), keys(nil, st.Links)} {
+		for _, p := range paths {
+			for i := range len(p) {
+				if p[i] == '/' && links[p[:i]] {
+					return machineconfig.ValidateBetween(c)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func kernelDevel(extensions []string) bool { return slices.Contains(extensions, "kernel-devel") }
+
+// setters returns the items that more than one input sets.
+func setters(inputs []Input) setBy {
+	all := setBy{}
+	for i, in := range inputs {
+		keys := take(in.Config.Ignition).keys()
+		for list, of := range keys {
+			for _, k := range of {
+				at := item{listTable[list].space, k}
+				all[at] = append(all[at], i)
+			}
+		}
+	}
+	for at, by := range all {
+		if len(by) < 2 {
+			delete(all, at)
+		}
+	}
+	return all
+}
+
+// notices returns all notices of a merge: by list and name, then kernel arguments, then the other settings. An item
+// that several inputs set is in the list of its final kind.
+func notices(inputs []Input, set setBy, merged lists) (out []Notice) {
+	statements := set.statements(inputs)
+	for list, keys := range set.only(merged).keys() {
+		for _, key := range slices.Sorted(slices.Values(keys)) {
+			at := item{listTable[list].space, key}
+			out = append(out, itemNotices(inputs, listTable[list].kind, key,
+				amongInputs(set[at], clashesOfItem(statements[at])))...)
+		}
+	}
+	for _, c := range kargClashes(inputs) {
+		out = append(out, alone(inputs, disruption.KindKargs, c.attribute, c))
+	}
+	for _, c := range settingClashes(inputs) {
+		out = append(out, alone(inputs, disruption.ChangeKind(c.attribute), "", c))
+	}
+	return out
+}
+
+func settingClashes(inputs []Input) []clash {
+	all := make([]said, len(inputs))
+	for i, in := range inputs {
+		if c := &in.Config; c.OSImageURL != "" && !in.Generated {
+			all[i].add(RuleSameSetting, string(disruption.KindOSImage), c.OSImageURL)
+		}
+		if c := &in.Config; !defaultKernel(c.KernelType) {
+			all[i].add(RuleSameSetting, string(disruption.KindKernelType), c.KernelType)
+		}
+	}
+	return clashesOf(all)
+}
+
+func kargClashes(inputs []Input) []clash {
+	all := make([]said, len(inputs))
+	for i, in := range inputs {
+		values := map[string]string{}
+		for _, k := range machineconfig.SplitKargs(in.Config.KernelArguments) {
+			key, value, _ := strings.Cut(k, "=")
+			if !slices.Contains(repeated, key) && !strings.HasPrefix(key, "rd.") && !strings.HasSuffix(key, ".dyndbg") {
+				values[key] = value // If an input repeats an argument, the last value of the input counts.
+			}
+		}
+		for key, value := range values {
+			all[i].add(RuleSameKarg, key, value)
+		}
+	}
+	return clashesOf(all)
+}
+
+// itemNotices returns the notices about one item, one for each rule.
+func itemNotices(inputs []Input, kind disruption.ChangeKind, name string, clashes []clash) (out []Notice) {
+	byRule := map[string][]clash{}
+	for _, c := range clashes {
+		byRule[c.rule] = append(byRule[c.rule], c)
+	}
+	for _, rule := range slices.Sorted(maps.Keys(byRule)) {
+		out = append(out, notice(inputs, kind, name, byRule[rule]))
+	}
+	return out
+}
+
+// clashesOfItem returns the attributes of an item on which its setters disagree. If a path has several kinds,
+// clashesOfItem returns only the clash of kinds.
+func clashesOfItem(all []said) []clash {
+	found := clashesOf(all)
+	for i, c := range found {
+		switch {
+		case c.attribute == kindAttribute:
+			return found[i : i+1]
+		// The input that masks the unit came first, and its mask stays in effect.
+		case c.attribute == maskAttribute && c.last == "used":
+			return append(found[:i:i], found[i+1:]...)
+		}
+	}
+	return found
+}
+
+// amongInputs converts the indexes in the clashes of an item: from indexes among the inputs that set the item, which
+// setters lists, to indexes among all inputs.
+func amongInputs(setters []int, clashes []clash) []clash {
+	out := slices.Clone(clashes)
+	for i := range out {
+		out[i].by = nil
+		for _, place := range clashes[i].by {
+			out[i].by = append(out[i].by, setters[place])
+		}
+	}
+	return out
+}
+
+// alone returns the notice for a clash of an item without attributes, which has only a value.
+func alone(inputs []Input, kind disruption.ChangeKind, name string, c clash) Notice {
+	c.attribute = "value"
+	return notice(inputs, kind, name, []clash{c})
+}
+
+// guardSize refuses a spec that is too large to store, and warns about a large spec. The texts name the largest entries
+// and their inputs. With largeFiles, the files that can move have left the spec.
+func guardSize(r Rendered, largeFiles bool) (warnings []string, err error) {
+	size, inputs, err := measure(r)
+	if err != nil {
+		return nil, err
+	}
+	if inputs+metadata > maxAnnotations {
+		return nil, fmt.Errorf("the rendered config of pool %s consists of %d MachineConfigs. Their list needs %d "+
+			"bytes, and an annotation can have %d: combine documents", r.Pool, len(r.Inputs), inputs,
+			maxAnnotations-metadata)
+	}
+	switch {
+	case size > MaxSize:
+		err = fmt.Errorf("the rendered config of pool %s has %d bytes with its metadata, and a cluster stores at most "+
+			"%d. Units, and files with secrets or facts, cannot go to the content store. Make these parts smaller: %s",
+			r.Pool, size, MaxSize, largest(r))
+		if !largeFiles {
+			err = fmt.Errorf("%w. For other files: %w", err, machineconfig.ErrNoContentStore)
+		}
+		return nil, err
+	case size > WarnSize:
+		return []string{fmt.Sprintf("the rendered config of pool %s has %d bytes with its metadata, %d %% of the "+
+			"most that a cluster stores; the largest are %s", r.Pool, size, size*100/MaxSize, largest(r))}, nil
+	}
+	return nil, nil
+}
+
+// fit moves files of a config that is too large for an object to the content store.
+func fit(r Rendered) (Rendered, error) {
+	size, _, err := measure(r)
+	if err != nil {
+		return r, err
+	}
+	config, moved, err := machineconfig.MoveLargeFiles(r.Config, size)
+	if err != nil {
+		return r, fmt.Errorf("rendering pool %s: %w", r.Pool, err)
+	}
+	if len(moved) == 0 {
+		return r, nil
+	}
+	r.Config, r.Contents = config, moved
+	if r.Spec, err = config.Spec(); err != nil {
+		return r, fmt.Errorf("rendering pool %s: %w", r.Pool, err)
+	}
+	return r, nil
+}
+
 // checkInputs returns all problems of sorted inputs.
 func checkInputs(inputs []Input) error {
 	if len(inputs) == 0 {
@@ -222,6 +464,15 @@ func checkInputs(inputs []Input) error {
 		}
 	}
 	return errors.Join(bad...)
+}
+
+// blame joins the problems of one MachineConfig, each with its name; nil if there are none.
+func blame(name string, bad []error) error {
+	named := make([]error, 0, len(bad))
+	for _, b := range bad {
+		named = append(named, fmt.Errorf("MachineConfig %s: %w", name, b))
+	}
+	return errors.Join(named...)
 }
 
 // mergeIgnition merges the Ignition of all inputs, in order.

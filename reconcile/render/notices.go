@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/internal/disruption"
 )
 
@@ -141,57 +140,6 @@ func notice(inputs []Input, kind disruption.ChangeKind, name string, clashes []c
 	return n
 }
 
-// notices returns all notices of a merge: by list and name, then kernel arguments, then the other settings. An item
-// that several inputs set is in the list of its final kind.
-func notices(inputs []Input, set setBy, merged lists) (out []Notice) {
-	statements := set.statements(inputs)
-	for list, keys := range set.only(merged).keys() {
-		for _, key := range slices.Sorted(slices.Values(keys)) {
-			at := item{listTable[list].space, key}
-			out = append(out, itemNotices(inputs, listTable[list].kind, key,
-				amongInputs(set[at], clashesOfItem(statements[at])))...)
-		}
-	}
-	for _, c := range kargClashes(inputs) {
-		out = append(out, alone(inputs, disruption.KindKargs, c.attribute, c))
-	}
-	for _, c := range settingClashes(inputs) {
-		out = append(out, alone(inputs, disruption.ChangeKind(c.attribute), "", c))
-	}
-	return out
-}
-
-// alone returns the notice for a clash of an item without attributes, which has only a value.
-func alone(inputs []Input, kind disruption.ChangeKind, name string, c clash) Notice {
-	c.attribute = "value"
-	return notice(inputs, kind, name, []clash{c})
-}
-
-// amongInputs converts the indexes in the clashes of an item: from indexes among the inputs that set the item, which
-// setters lists, to indexes among all inputs.
-func amongInputs(setters []int, clashes []clash) []clash {
-	out := slices.Clone(clashes)
-	for i := range out {
-		out[i].by = nil
-		for _, place := range clashes[i].by {
-			out[i].by = append(out[i].by, setters[place])
-		}
-	}
-	return out
-}
-
-// itemNotices returns the notices about one item, one for each rule.
-func itemNotices(inputs []Input, kind disruption.ChangeKind, name string, clashes []clash) (out []Notice) {
-	byRule := map[string][]clash{}
-	for _, c := range clashes {
-		byRule[c.rule] = append(byRule[c.rule], c)
-	}
-	for _, rule := range slices.Sorted(maps.Keys(byRule)) {
-		out = append(out, notice(inputs, kind, name, byRule[rule]))
-	}
-	return out
-}
-
 // repeated are kernel arguments that a command line may contain several times. Arguments that begin with rd may also
 // occur several times.
 var repeated = []string{
@@ -200,34 +148,4 @@ var repeated = []string{
 	"ifname", "ip", "memmap", "modprobe.blacklist", "module_blacklist", "nameserver", "netdev", "pci", "rootflags",
 	"systemd.mask",
 	"systemd.setenv", "systemd.wants", "team", "trace_event", "video", "vlan",
-}
-
-func kargClashes(inputs []Input) []clash {
-	all := make([]said, len(inputs))
-	for i, in := range inputs {
-		values := map[string]string{}
-		for _, k := range machineconfig.SplitKargs(in.Config.KernelArguments) {
-			key, value, _ := strings.Cut(k, "=")
-			if !slices.Contains(repeated, key) && !strings.HasPrefix(key, "rd.") && !strings.HasSuffix(key, ".dyndbg") {
-				values[key] = value // If an input repeats an argument, the last value of the input counts.
-			}
-		}
-		for key, value := range values {
-			all[i].add(RuleSameKarg, key, value)
-		}
-	}
-	return clashesOf(all)
-}
-
-func settingClashes(inputs []Input) []clash {
-	all := make([]said, len(inputs))
-	for i, in := range inputs {
-		if c := &in.Config; c.OSImageURL != "" && !in.Generated {
-			all[i].add(RuleSameSetting, string(disruption.KindOSImage), c.OSImageURL)
-		}
-		if c := &in.Config; !defaultKernel(c.KernelType) {
-			all[i].add(RuleSameSetting, string(disruption.KindKernelType), c.KernelType)
-		}
-	}
-	return clashesOf(all)
 }

@@ -4,19 +4,29 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
+	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/kube"
-
 	"github.com/bunsen-os/bunsen/reconcile/revision"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 	"github.com/bunsen-os/bunsen/source"
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // atFirstCommit returns the source with the AppliedCommit that first produced this rendered config for a pool.
@@ -74,6 +84,198 @@ func (r *Controller) publish(ctx context.Context, f facts, rendered Rendered) er
 		}
 	}
 	return r.setConfiguration(ctx, f, rendered, target)
+}
+
+// publishNodes writes the configs of the nodes of a pool that do not exist yet, and the config of the other nodes. It
+// merges only configs that it writes.
+func publishNodes(ctx context.Context, r *Controller, f facts, rendered Rendered) error {
+	if rendered.Nodes.IsZero() {
+		return nil
+	}
+	owners := map[string][]string{rendered.Nodes.Base: nil} // config → its nodes
+	for _, node := range slices.Sorted(maps.Keys(rendered.Nodes.Nodes)) {
+		name := rendered.Nodes.Of(node)
+		owners[name] = append(owners[name], node)
+	}
+	var group errgroup.Group
+	group.SetLimit(nodeWriters)
+	var mu sync.Mutex // The digests of the controller's facts are not safe for concurrent use.
+	for _, name := range slices.Sorted(maps.Keys(owners)) {
+		live := f.byName[name]
+		nodes := allOwners(live, owners[name])
+		if live != nil && nodes == live.Annotations[v1alpha1.VariantNodesAnnotation] && !wasEdited(f.pool.Name, live) {
+			continue
+		}
+		group.Go(func() (err error) {
+			defer fault.Recover(&err)
+			own, err := rendered.Node(firstOf(owners[name]))
+			if err != nil {
+				return err
+			}
+			if err := publishContents(ctx, r.Contents, own); err != nil {
+				return err
+			}
+			mu.Lock()
+			mc, err := r.object(f, own)
+			mu.Unlock()
+			if err != nil {
+				return err
+			}
+			kube.SetAnnotation(mc, v1alpha1.VariantNodesAnnotation, nodes)
+			return writeNodeConfig(ctx, r.Client, mc, live)
+		})
+	}
+	return group.Wait()
+}
+
+// writeNodeConfig creates a config, or restores the content and the nodes of an existing one.
+func writeNodeConfig(ctx context.Context, c client.Client, mc, live *mcfgv1.MachineConfig) error {
+	if live != nil {
+		fixed := live.DeepCopy()
+		fixed.Spec = mc.Spec
+		kube.SetAnnotation(fixed, v1alpha1.VariantNodesAnnotation, mc.Annotations[v1alpha1.VariantNodesAnnotation])
+		if err := c.Update(ctx, fixed); err != nil {
+			return fmt.Errorf("restoring MachineConfig %q: %w", mc.Name, err)
+		}
+		return nil
+	}
+	// The name is a hash of the content, so a config that another write created first is the same.
+	if err := c.Create(ctx, mc); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating MachineConfig %q: %w", mc.Name, err)
+	}
+	return nil
+}
+
+// wasEdited reports whether a user changed the content of a rendered config. The API server counts the changes of a
+// spec, so that only a changed config costs a hash.
+func wasEdited(pool string, live *mcfgv1.MachineConfig) bool {
+	return live.Generation > 1 && machineconfig.CheckName(pool, live, live.Spec) != nil
+}
+
+func firstOf(nodes []string) string {
+	if len(nodes) == 0 {
+		return ""
+	}
+	return nodes[0]
+}
+
+// allOwners returns the nodes for which a config of single nodes was rendered until now, and now, in the form of the
+// annotation. A node that is in an earlier config of its pool may still ask for its own config.
+func allOwners(live *mcfgv1.MachineConfig, now []string) string {
+	all := slices.Clone(now)
+	if live != nil && live.Annotations[v1alpha1.VariantNodesAnnotation] != "" {
+		all = append(all, strings.Split(live.Annotations[v1alpha1.VariantNodesAnnotation], ",")...)
+	}
+	slices.Sort(all)
+	text := strings.Join(slices.Compact(all), ",")
+	if len(text) > maxOwners {
+		text = strings.Join(now, ",")
+	}
+	return text
+}
+
+// newTarget returns the record of the requester of a rendered config.
+func newTarget(ctx context.Context, r *Controller, f facts, rendered Rendered,
+	src *v1alpha1.GitSource,
+) (v1alpha1.PoolTarget, error) {
+	was, err := v1alpha1.ParsePoolTarget(f.pool.Annotations[v1alpha1.TargetAnnotation])
+	// A user has changed the annotation or the pool's configuration.
+	if err != nil || was.Config != f.pool.Spec.Configuration.Name {
+		was = v1alpha1.PoolTarget{
+			Config:    f.pool.Spec.Configuration.Name,
+			Requester: v1alpha1.RequesterOf(f.pool.Annotations, f.pool.Spec.Configuration.Name),
+		}
+	}
+	facts, err := targetFacts(r, f, was)
+	if err != nil {
+		return was, err
+	}
+	facts.Config, facts.Healthy = rendered.Name, v1alpha1.ConfigName(poolstate.HealthyConfig(f.pool))
+	if src != nil {
+		facts.Commit = *src.Status.AppliedCommit
+		facts.Rewritten = slices.ContainsFunc(src.Status.History, func(e v1alpha1.HistoryEntry) bool {
+			return e.Rewritten && e.Revision == facts.Commit.Revision
+		})
+	}
+	// If the history cannot be read, the rollout controller begins it again.
+	past, _ := v1alpha1.ParseRolloutHistory(f.pool.Annotations[v1alpha1.RolloutHistoryAnnotation])
+	for _, o := range past {
+		facts.Earlier = append(facts.Earlier, o.Config)
+	}
+	// A pool without nodes counts as healthy, because no node can fail the target.
+	if f.pool.Status.ObservedGeneration > 0 && f.pool.Status.MachineCount == 0 {
+		facts.Healthy = was.Config
+	}
+	next := revision.NextTarget(was, facts)
+	next.Nodes = len(rendered.Nodes.Nodes)
+	if was.Config == "" {
+		next, err = withEarlierRequest(ctx, r.Client, next)
+	}
+	if was.Config != next.Config {
+		attributeNew(ctx, r.Live, &next, r.Now())
+	}
+	return next, err
+}
+
+// withEarlierRequest corrects the target of a pool without a record, such as a pool that was deleted while no
+// controller ran. Changes through the API may have requested the config first. If the commit before these changes is
+// still applied, the changes stay the requester instead of that commit.
+func withEarlierRequest(ctx context.Context, c client.Client, t v1alpha1.PoolTarget) (v1alpha1.PoolTarget, error) {
+	mc := &mcfgv1.MachineConfig{}
+	if err := c.Get(ctx, client.ObjectKey{Name: t.Config}, mc); err != nil {
+		if err = client.IgnoreNotFound(err); err != nil {
+			err = fmt.Errorf("reading MachineConfig %q: %w", t.Config, err)
+		}
+		return t, err
+	}
+	asked := v1alpha1.ParseConfigRequest(mc.Annotations[v1alpha1.RequestAnnotation], t.Config)
+	if asked.ByAPI() && asked.Revision == t.Revision {
+		t.Commit, t.Requester = t.Requester, asked
+	}
+	return t, nil
+}
+
+// attributeNew adds the author and the time to each new change of a target.
+func attributeNew(ctx context.Context, live client.Reader, t *v1alpha1.PoolTarget, now time.Time) {
+	known := map[string]v1alpha1.APIChange{}
+	fill := func(c *v1alpha1.APIChange) {
+		if !c.At.IsZero() {
+			return
+		}
+		key := c.Kind + "/" + c.Name
+		if _, ok := known[key]; !ok {
+			attributeChange(ctx, live, c, now)
+			known[key] = *c
+		}
+		*c = known[key]
+	}
+	for i := range t.InForce {
+		fill(&t.InForce[i].APIChange)
+	}
+	for i := range t.API {
+		fill(&t.API[i])
+	}
+	for i := range t.After {
+		fill(&t.After[i])
+	}
+}
+
+// attributeChange adds the author and the time to a change through the API. attribute reads field managers from the
+// API server, because the manager's cache does not contain them. If the read fails, attribute records the time of the
+// render.
+func attributeChange(ctx context.Context, live client.Reader, c *v1alpha1.APIChange, now time.Time) {
+	c.At = metav1.NewTime(now.UTC().Truncate(time.Second))
+	if c.Action == v1alpha1.APIDeleted {
+		return
+	}
+	o, field := client.Object(&mcfgv1.MachineConfig{}), []string{"f:spec"}
+	if c.Kind == revision.KindMachineConfigPool {
+		o, field = &mcfgv1.MachineConfigPool{}, []string{"f:spec", "f:machineConfigSelector"}
+	}
+	o.SetName(c.Name)
+	if last := kube.LastManager(ctx, live, o, field...); last != nil {
+		c.Manager, c.At = last.Manager, metav1.NewTime(last.Time.UTC())
+	}
 }
 
 // restoreContent restores the content of a rendered config that a user edited, because the name is a hash of the

@@ -4,80 +4,119 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
-	"time"
 
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
+	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/disruption"
+	"github.com/bunsen-os/bunsen/internal/secretmask"
 	"github.com/bunsen-os/bunsen/reconcile/kube"
-
 	"github.com/bunsen-os/bunsen/reconcile/revision"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 	"github.com/bunsen-os/bunsen/source"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// newTarget returns the record of the requester of a rendered config.
-func newTarget(ctx context.Context, r *Controller, f facts, rendered Rendered,
-	src *v1alpha1.GitSource,
-) (v1alpha1.PoolTarget, error) {
-	was, err := v1alpha1.ParsePoolTarget(f.pool.Annotations[v1alpha1.TargetAnnotation])
-	// A user has changed the annotation or the pool's configuration.
-	if err != nil || was.Config != f.pool.Spec.Configuration.Name {
-		was = v1alpha1.PoolTarget{
-			Config:    f.pool.Spec.Configuration.Name,
-			Requester: v1alpha1.RequesterOf(f.pool.Annotations, f.pool.Spec.Configuration.Name),
-		}
-	}
-	facts, err := targetFacts(r, f, was)
-	if err != nil {
-		return was, err
-	}
-	facts.Config, facts.Healthy = rendered.Name, v1alpha1.ConfigName(poolstate.HealthyConfig(f.pool))
-	if src != nil {
-		facts.Commit = *src.Status.AppliedCommit
-		facts.Rewritten = slices.ContainsFunc(src.Status.History, func(e v1alpha1.HistoryEntry) bool {
-			return e.Rewritten && e.Revision == facts.Commit.Revision
-		})
-	}
-	// If the history cannot be read, the rollout controller begins it again.
-	past, _ := v1alpha1.ParseRolloutHistory(f.pool.Annotations[v1alpha1.RolloutHistoryAnnotation])
-	for _, o := range past {
-		facts.Earlier = append(facts.Earlier, o.Config)
-	}
-	// A pool without nodes counts as healthy, because no node can fail the target.
-	if f.pool.Status.ObservedGeneration > 0 && f.pool.Status.MachineCount == 0 {
-		facts.Healthy = was.Config
-	}
-	next := revision.NextTarget(was, facts)
-	next.Nodes = len(rendered.Nodes.Nodes)
-	if was.Config == "" {
-		next, err = withEarlierRequest(ctx, r.Client, next)
-	}
-	if was.Config != next.Config {
-		attributeNew(ctx, r.Live, &next, r.Now())
-	}
-	return next, err
+// facts has everything on which the config of a pool depends.
+type facts struct {
+	pool     *mcfgv1.MachineConfigPool
+	selected []*mcfgv1.MachineConfig
+	// sources are the sources of the selected fragments, by name.
+	sources map[string]*v1alpha1.GitSource
+	// current is the config that pool.spec.configuration names; nil if it does not exist.
+	current *mcfgv1.MachineConfig
+	// byName has all MachineConfigs by name.
+	byName map[string]*mcfgv1.MachineConfig
+	// overrides allow changes that a running node would refuse without them.
+	overrides disruption.Overrides
+	// secrets are the secret paths of the pool, the MachineConfiguration and the selected MachineConfigs, in the form
+	// of the annotation.
+	secrets string
+	// unsettled is why the pool must not be rendered yet; otherwise empty. For example, the objects of a source do not
+	// belong to one whole revision.
+	unsettled string
+	// selectedDigest is the digest of the selected MachineConfigs in the form of SelectedAnnotation.
+	selectedDigest string
 }
 
-// withEarlierRequest corrects the target of a pool without a record, such as a pool that was deleted while no
-// controller ran. Changes through the API may have requested the config first. If the commit before these changes is
-// still applied, the changes stay the requester instead of that commit.
-func withEarlierRequest(ctx context.Context, c client.Client, t v1alpha1.PoolTarget) (v1alpha1.PoolTarget, error) {
-	mc := &mcfgv1.MachineConfig{}
-	if err := c.Get(ctx, client.ObjectKey{Name: t.Config}, mc); err != nil {
-		if err = client.IgnoreNotFound(err); err != nil {
-			err = fmt.Errorf("reading MachineConfig %q: %w", t.Config, err)
+// gather reads the facts of a pool.
+func (r *Controller) gather(ctx context.Context, pool *mcfgv1.MachineConfigPool) (facts, error) {
+	f := facts{pool: pool, sources: map[string]*v1alpha1.GitSource{}}
+	// gather does not copy the cached objects, because no code changes them.
+	all, why, err := revision.Settled(ctx, r.Client, pool, &r.seen)
+	if f.unsettled = why; err != nil || why != "" {
+		return f, err
+	}
+	if live, ok := all.Cluster[revision.Key(revision.KindMachineConfigPool, pool.Name)]; ok &&
+		live.GetResourceVersion() != pool.ResourceVersion {
+		f.unsettled = "the pool has changed since it was read"
+		return f, nil
+	}
+	for i := range all.Sources {
+		f.sources[all.Sources[i].Name] = &all.Sources[i]
+	}
+	rules := &operatorv1.MachineConfiguration{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: kube.DisruptionPolicyName}, rules); client.IgnoreNotFound(
+		err) != nil {
+		return f, fmt.Errorf("reading MachineConfiguration %q: %w", kube.DisruptionPolicyName, err)
+	}
+	f.overrides = disruption.OverridesOf(rules)
+	if f.selected, err = all.Selected(pool); err != nil {
+		return f, err
+	}
+	f.secrets = secretPaths(pool, rules, f.selected)
+	f.byName, f.current = all.ByName, all.ByName[pool.Spec.Configuration.Name]
+	f.selectedDigest, err = r.seen.Selected(f.selected)
+	return f, err
+}
+
+// secretPaths joins the secret paths of all objects that concern a pool. secretPaths ignores invalid patterns in
+// annotations that users set through the API. In a repository, the check of a commit rejects invalid patterns.
+func secretPaths(pool, rules client.Object, selected []*mcfgv1.MachineConfig) string {
+	objects := []client.Object{pool, rules}
+	for _, mc := range selected {
+		objects = append(objects, mc)
+	}
+	var all secretmask.Paths
+	for _, o := range objects {
+		paths, _ := secretmask.ParsePaths(o.GetAnnotations()[v1alpha1.SecretPathsAnnotation])
+		all = append(all, paths...)
+	}
+	return secretmask.Join(all)
+}
+
+// selectedSources returns the sources that own a selected fragment.
+func (f facts) selectedSources() []*v1alpha1.GitSource {
+	var out []*v1alpha1.GitSource
+	had := map[string]bool{}
+	for _, mc := range f.selected {
+		name := mc.Labels[v1alpha1.SourceLabel]
+		if src, ok := f.sources[name]; ok && !had[name] {
+			had[name] = true
+			out = append(out, src)
 		}
-		return t, err
 	}
-	asked := v1alpha1.ParseConfigRequest(mc.Annotations[v1alpha1.RequestAnnotation], t.Config)
-	if asked.ByAPI() && asked.Revision == t.Revision {
-		t.Commit, t.Requester = t.Requester, asked
+	return out
+}
+
+// newestSource is the source with the latest applied commit.
+func newestSource(sources []*v1alpha1.GitSource) *v1alpha1.GitSource {
+	var out *v1alpha1.GitSource
+	for _, src := range sources {
+		if src.Status.AppliedCommit == nil {
+			continue
+		}
+		if out == nil || out.Status.AppliedCommit.Time.Before(&src.Status.AppliedCommit.Time) {
+			out = src
+		}
 	}
-	return t, nil
+	return out
 }
 
 // targetFacts returns the inputs from which a pool is rendered. The parameter was is the earlier record of the pool.
@@ -100,46 +139,49 @@ func targetFacts(r *Controller, f facts, was v1alpha1.PoolTarget) (revision.Targ
 	return facts, nil
 }
 
-// attributeNew adds the author and the time to each new change of a target.
-func attributeNew(ctx context.Context, live client.Reader, t *v1alpha1.PoolTarget, now time.Time) {
-	known := map[string]v1alpha1.APIChange{}
-	fill := func(c *v1alpha1.APIChange) {
-		if !c.At.IsZero() {
-			return
-		}
-		key := c.Kind + "/" + c.Name
-		if _, ok := known[key]; !ok {
-			attributeChange(ctx, live, c, now)
-			known[key] = *c
-		}
-		*c = known[key]
-	}
-	for i := range t.InForce {
-		fill(&t.InForce[i].APIChange)
-	}
-	for i := range t.API {
-		fill(&t.API[i])
-	}
-	for i := range t.After {
-		fill(&t.After[i])
-	}
+// heldError is the error for a config at which the pool cannot be held.
+func heldError(f facts, why string) error {
+	return fault.NewStalled(v1alpha1.ReasonInvalidHold,
+		fmt.Errorf("it cannot use its hold at %s: %s; hold it at another commit with bunsen hold pool/%s, or let it "+
+			"get the newest one with bunsen release pool/%[3]s", f.pool.Annotations[v1alpha1.HoldAnnotation], why,
+			f.pool.Name))
 }
 
-// attributeChange adds the author and the time to a change through the API. attribute reads field managers from the
-// API server, because the manager's cache does not contain them. If the read fails, attribute records the time of the
-// render.
-func attributeChange(ctx context.Context, live client.Reader, c *v1alpha1.APIChange, now time.Time) {
-	c.At = metav1.NewTime(now.UTC().Truncate(time.Second))
-	if c.Action == v1alpha1.APIDeleted {
-		return
+// heldRevision returns the commit at which the pool is held, if the history of the config's source has this commit with
+// this config.
+func (f facts) heldRevision(mc *mcfgv1.MachineConfig) (v1alpha1.CommitInfo, bool) {
+	src := f.sources[mc.Annotations[v1alpha1.SourceAnnotation]]
+	if src == nil {
+		return v1alpha1.CommitInfo{}, false
 	}
-	o, field := client.Object(&mcfgv1.MachineConfig{}), []string{"f:spec"}
-	if c.Kind == revision.KindMachineConfigPool {
-		o, field = &mcfgv1.MachineConfigPool{}, []string{"f:spec", "f:machineConfigSelector"}
+	for _, e := range src.Status.History {
+		if e.Revision == f.pool.Annotations[v1alpha1.HeldRevisionAnnotation] && e.Pools[f.pool.Name] == mc.Name {
+			return e.CommitInfo, true
+		}
 	}
-	o.SetName(c.Name)
-	if last := kube.LastManager(ctx, live, o, field...); last != nil {
-		c.Manager, c.At = last.Manager, metav1.NewTime(last.Time.UTC())
+	return v1alpha1.CommitInfo{}, false
+}
+
+// renderedFrom returns the annotations of the pool that name the source and the revision of its config.
+func (f facts) renderedFrom() map[string]string {
+	mc := f.byName[f.pool.Annotations[v1alpha1.HoldAnnotation]]
+	if mc != nil {
+		at, ok := f.heldRevision(mc)
+		if !ok {
+			at.Revision = mc.Annotations[v1alpha1.RevisionAnnotation]
+		}
+		return map[string]string{
+			v1alpha1.RevisionAnnotation: at.Revision,
+			v1alpha1.SourceAnnotation:   mc.Annotations[v1alpha1.SourceAnnotation],
+		}
+	}
+	src := newestSource(f.selectedSources())
+	if src == nil {
+		return nil
+	}
+	return map[string]string{
+		v1alpha1.RevisionAnnotation: src.Status.AppliedRevision,
+		v1alpha1.SourceAnnotation:   src.Name, v1alpha1.SourceSpecAnnotation: sourceSpec(src),
 	}
 }
 
@@ -152,4 +194,69 @@ func sourceSpec(src *v1alpha1.GitSource) string {
 		return "" // There is no error, because texts and numbers can always be encoded.
 	}
 	return string(text)
+}
+
+const (
+	// nodeWriters is how many configs of nodes the controller writes at a time.
+	nodeWriters = 8
+	// maxNodeRefusals is how many refusals of single nodes an error names.
+	maxNodeRefusals = 10
+)
+
+// maxOwners is the most bytes of the names of a config's nodes.
+const maxOwners = 192 << 10
+
+// nodeRefusals returns the changes of single nodes that these nodes refuse.
+func nodeRefusals(f facts, rendered Rendered) ([]string, error) {
+	was, err := v1alpha1.ParseNodeConfigs(f.current.Annotations[v1alpha1.NodeConfigsAnnotation])
+	if err != nil {
+		return nil, fmt.Errorf("reading MachineConfig %q: %w", f.current.Name, err)
+	}
+	names := maps.Clone(was.Nodes)
+	if names == nil {
+		names = map[string]string{}
+	}
+	maps.Copy(names, rendered.Nodes.Nodes)
+	if was.IsZero() {
+		was.Base = f.current.Name
+	}
+	var lines []string
+	for _, node := range slices.Sorted(maps.Keys(names)) {
+		old, known := f.byName[was.Of(node)]
+		if !known || was.Of(node) == nodeConfigName(rendered, node) {
+			continue
+		}
+		from, err := machineconfig.Parse(old.Spec)
+		if err != nil {
+			return nil, fmt.Errorf("reading MachineConfig %q: %w", old.Name, err)
+		}
+		to, err := configOfNode(f, rendered, node)
+		if err != nil {
+			return nil, err
+		}
+		for _, refusal := range disruption.Refuse(from, to, f.overrides) {
+			lines = append(lines, "node "+node+": "+refusal.Field+": "+refusal.Why)
+		}
+		if len(lines) >= maxNodeRefusals {
+			break
+		}
+	}
+	return lines, nil
+}
+
+// nodeConfigName returns the name of the config of a node.
+func nodeConfigName(rendered Rendered, node string) string {
+	if rendered.Nodes.IsZero() {
+		return rendered.Name
+	}
+	return rendered.Nodes.Of(node)
+}
+
+// configOfNode returns the config of a node, from the cluster if it has it: a held config was merged before.
+func configOfNode(f facts, rendered Rendered, node string) (machineconfig.Config, error) {
+	if mc, ok := f.byName[nodeConfigName(rendered, node)]; ok {
+		return machineconfig.Parse(mc.Spec)
+	}
+	own, err := rendered.Node(node)
+	return own.Config, err
 }

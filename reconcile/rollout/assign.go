@@ -29,32 +29,6 @@ func (a assignments) set() map[*poolstate.Member]bool {
 	return set
 }
 
-// admit removes the candidates that must wait, before any rule of assign picks a node: no rule can reach a node that is
-// not a candidate.
-func admit(e evaluation, b blockers) evaluation {
-	if len(b.stops)+len(b.holds) == 0 && e.Care.Around.Quorum == "" {
-		return e
-	}
-	late := e.again
-	e.nodes = e.nodes.Only(func(m *poolstate.Member) bool {
-		switch {
-		case len(b.stops) > 0:
-			return false
-		case m.Candidate == poolstate.CandidateCurrent:
-			return true
-		case keepsQuorum(e, m):
-			return false
-		case len(b.holds) == 0, m.Candidate == poolstate.CandidateFailed:
-			return true
-		}
-		lost, again := isLost(e, m)
-		late = earliest(late, again)
-		return lost
-	})
-	e.again = late
-	return e
-}
-
 // keepsQuorum reports whether a candidate has to stay in service for a quorum. A node that runs the target does not
 // wait, because its assignment disrupts nothing.
 func keepsQuorum(e evaluation, m *poolstate.Member) bool {

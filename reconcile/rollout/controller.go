@@ -5,22 +5,25 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
+
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/gate"
 	"github.com/bunsen-os/bunsen/reconcile/health"
 	"github.com/bunsen-os/bunsen/reconcile/kube"
-
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 	"github.com/bunsen-os/bunsen/reconcile/status"
+	corev1 "k8s.io/api/core/v1"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // Controller assigns configs to nodes, a few at a time.
@@ -101,6 +104,104 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: after}, nil
 }
 
+// endStops ends the pause and the hold of a pool whose time is over. endStops returns the time until the next of the
+// two ends; 0 for never.
+func endStops(ctx context.Context, r *Controller, pool *mcfgv1.MachineConfigPool) (next time.Duration, err error) {
+	for _, end := range []func(context.Context, client.Client, *mcfgv1.MachineConfigPool, time.Time) (time.Duration,
+		*kube.Event, error){endPause, endHold} {
+		left, ended, err := end(ctx, r.Client, pool, r.Now())
+		if err != nil {
+			return 0, err
+		}
+		if ended != nil {
+			r.Events.Send(*ended)
+		}
+		if left > 0 {
+			next = sooner(next, left)
+		}
+	}
+	return next, nil
+}
+
+// endPause resumes a pool whose pause has ended, and returns the event to send. If the pause ends in the future,
+// endPause returns the time until its end, otherwise 0. A time that cannot be parsed counts as no end. If the pool is
+// not paused, endPause removes the time of the end.
+func endPause(ctx context.Context, c client.Client, pool *mcfgv1.MachineConfigPool,
+	now time.Time,
+) (left time.Duration, ended *kube.Event, err error) {
+	text := pool.Annotations[v1alpha1.PausedUntilAnnotation]
+	// A user has ended the pause, and the recorded time must not end the next pause.
+	if text != "" && !pool.Spec.Paused {
+		before := pool.DeepCopy()
+		delete(pool.Annotations, v1alpha1.PausedUntilAnnotation)
+		if err := c.Patch(ctx, pool, client.MergeFromWithOptions(before,
+			client.MergeFromWithOptimisticLock{})); err != nil {
+			return 0, nil, fmt.Errorf("removing the end of an earlier pause from pool %q: %w", pool.Name, err)
+		}
+		return 0, nil, nil
+	}
+	until := poolstate.ParseTime(text)
+	if until.IsZero() {
+		return 0, nil, nil
+	}
+	if left := until.Sub(now); left > 0 {
+		return left, nil, nil
+	}
+	before := pool.DeepCopy()
+	who := pool.Annotations[v1alpha1.PausedByAnnotation]
+	pool.Spec.Paused = false
+	delete(pool.Annotations, v1alpha1.PausedByAnnotation)
+	delete(pool.Annotations, v1alpha1.PausedUntilAnnotation)
+	if err := c.Patch(ctx, pool, client.MergeFromWithOptions(before,
+		client.MergeFromWithOptimisticLock{})); err != nil {
+		return 0, nil, fmt.Errorf("resuming pool %q: %w", pool.Name, err)
+	}
+	note := "pool " + pool.Name + " continues, because its pause has ended"
+	if who != "" {
+		note += "; it was paused by " + who
+	}
+	return 0, &kube.Event{Object: pool, Reason: "Resumed", Action: "Rollout", Note: note}, nil
+}
+
+// endHold releases a pool whose hold has ended, and returns the event to send. If the hold ends in the future, endHold
+// returns the time until its end, otherwise 0. A time that cannot be parsed counts as no end. After the release, the
+// render controller renders the pool again.
+func endHold(ctx context.Context, c client.Client, pool *mcfgv1.MachineConfigPool,
+	now time.Time,
+) (left time.Duration, ended *kube.Event, err error) {
+	config, who := pool.Annotations[v1alpha1.HoldAnnotation], pool.Annotations[v1alpha1.HeldByAnnotation]
+	text := pool.Annotations[v1alpha1.HeldUntilAnnotation]
+	until := poolstate.ParseTime(text)
+	if text == "" || config != "" && until.IsZero() {
+		return 0, nil, nil
+	}
+	if left := until.Sub(now); config != "" && left > 0 {
+		return left, nil, nil
+	}
+	before := pool.DeepCopy()
+	for _, key := range []string{
+		v1alpha1.HoldAnnotation, v1alpha1.HeldRevisionAnnotation, v1alpha1.HeldByAnnotation,
+		v1alpha1.HeldUntilAnnotation,
+	} {
+		delete(pool.Annotations, key)
+	}
+	if config != "" {
+		pool.Annotations[v1alpha1.SteeredByAnnotation] = config + " the end of the hold"
+	}
+	if err := c.Patch(ctx, pool, client.MergeFromWithOptions(before,
+		client.MergeFromWithOptimisticLock{})); err != nil {
+		return 0, nil, fmt.Errorf("releasing pool %q: %w", pool.Name, err)
+	}
+	if config == "" { // A user has ended the hold, and the recorded time must not end the next hold.
+		return 0, nil, nil
+	}
+	note := "pool " + pool.Name + " is released from " + config + ", because its hold has ended"
+	if who != "" {
+		note += "; it was held by " + who
+	}
+	return 0, &kube.Event{Object: pool, Reason: "Released", Action: "Rollout", Note: note}, nil
+}
+
 // requeueAfter returns when a pool is reconciled again without an event. The parameter hasGates reports whether health
 // gates can be evaluated.
 func (d decision) requeueAfter(hasGates bool) time.Duration {
@@ -163,6 +264,119 @@ func (r *Controller) act(ctx context.Context, pool *mcfgv1.MachineConfigPool, q 
 	}
 	r.reportStatus(ctx, t)
 	return d, failed
+}
+
+// nodeWrites returns the writes of a decision, one for each node: first postponed drains, then assigned configs, then
+// labels and taints. The function request returns who requested a config, which
+// may be the config of one node and then belongs to the config "of" of the pool.
+func nodeWrites(w poolstate.Decision, nodes map[string]*corev1.Node,
+	request func(config, of string) string,
+) []nodeWrite {
+	var out []nodeWrite
+	same := func(config string) string { return request(config, config) }
+	assigned := func(config string) string { return request(config, v1alpha1.ConfigName(w.Target)) }
+	for _, x := range w.Release {
+		o := newNodeWrite(nodes[x.Node], fmt.Sprintf("postponing the drain of node %q", x.Node))
+		o.assign(x.Config, same)
+		o.annotate(v1alpha1.PostponedAnnotation, x.Postponed)
+		o.annotate(v1alpha1.DrainsAnnotation, x.Drains)
+		out = append(out, o)
+	}
+	for _, a := range w.Assign {
+		o := newNodeWrite(nodes[a.Node], fmt.Sprintf("assigning %[2]q to node %[1]q", a.Node, a.Config))
+		o.assign(a.Config, assigned)
+		if a.DropImage {
+			o.dropImage()
+		}
+		if a.Untaint {
+			o.taint(false)
+		}
+		// The node is assigned a config now, so its drain is not postponed any more.
+		if _, was := o.node.Annotations[v1alpha1.PostponedAnnotation]; was {
+			o.annotate(v1alpha1.PostponedAnnotation, "")
+		}
+		if drains, was := o.node.Annotations[v1alpha1.DrainsAnnotation]; was && !strings.HasPrefix(drains,
+			w.Target+" ") {
+			o.annotate(v1alpha1.DrainsAnnotation, "") // The recorded drains were for another config.
+		}
+		out = append(out, o)
+	}
+	out = append(out, announcements(w, nodes)...)
+	for _, l := range w.Label {
+		if l.Attest {
+			continue
+		}
+		o := newNodeWrite(nodes[l.Node], fmt.Sprintf("labelling node %q for its pool", l.Node))
+		o.patch.Metadata.Labels = l.Labels
+		o.patch.Metadata.Annotations = map[string]*string{v1alpha1.CustomPoolLabelsAppliedAnnotation: new("")}
+		out = append(out, o)
+	}
+	ordered := make(map[string]bool, len(out))
+	for i := range out {
+		ordered[out[i].node.Name] = true
+	}
+	mark := func(names []string, what string, on bool) {
+		for _, name := range names {
+			if !ordered[name] { // Another write to the node already sets or removes its taint.
+				o := newNodeWrite(nodes[name], fmt.Sprintf(what, name))
+				o.taint(on)
+				out = append(out, o)
+			}
+		}
+	}
+	for _, name := range w.DropImage {
+		if !ordered[name] { // Another write to the node comes first; the next decision removes the image.
+			o := newNodeWrite(nodes[name], fmt.Sprintf("removing the image of node %q", name))
+			o.dropImage()
+			out, ordered[name] = append(out, o), true
+		}
+	}
+	mark(w.Taint, "tainting node %q", true)
+	mark(w.Untaint, "removing the taint of node %q", false)
+	return out
+}
+
+// configRequests returns a function. The returned function returns the requester of a config in the form of
+// RequestAnnotation; empty if the requester is unknown.
+func configRequests(ask func(config string) v1alpha1.Requester) func(config, of string) string {
+	known := map[string]string{}
+	return func(config, of string) string {
+		text, ok := known[config]
+		if !ok {
+			if asked := ask(of); asked.Revision != "" || len(asked.API) > 0 {
+				text = v1alpha1.ConfigRequest{Config: config, Requester: asked}.String()
+			}
+			known[config] = text
+		}
+		return text
+	}
+}
+
+// attestedPoolWrites returns the writes that record the pool for which the server admitted each new node.
+// attestedPoolWrites reads certificate requests from the API server. The request of a Node always exists first, and
+// Kubernetes deletes it after an hour.
+func attestedPoolWrites(ctx context.Context, live client.Reader, d decision) ([]nodeWrite, error) {
+	names := unattestedNodes(d.next)
+	if len(names) == 0 {
+		return nil, nil
+	}
+	var requests certificatesv1.CertificateSigningRequestList
+	if err := live.List(ctx, &requests); err != nil {
+		return nil, fmt.Errorf("reading the certificate requests of new nodes: %w", err)
+	}
+	var tokens v1alpha1.ProvisioningTokenList
+	if err := live.List(ctx, &tokens); err != nil {
+		return nil, fmt.Errorf("reading the used tokens of new nodes: %w", err)
+	}
+	var out []nodeWrite
+	for _, name := range names {
+		n := d.nodes[name]
+		pool := poolstate.AttestedPool(n, requests.Items, tokens.Items)
+		o := newNodeWrite(n, fmt.Sprintf("recording the pool of node %q", name))
+		o.patch.Metadata.Annotations = map[string]*string{v1alpha1.AttestedPoolAnnotation: &pool}
+		out = append(out, o)
+	}
+	return out, nil
 }
 
 // store writes the record to the pool before any config is assigned, so that the decision is the same after a crash.

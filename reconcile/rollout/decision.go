@@ -1,18 +1,21 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/health"
 	"github.com/bunsen-os/bunsen/reconcile/kube"
-
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 const (
@@ -142,6 +145,24 @@ func (f *Fleet) next(q request, facts *poolstate.Facts, now time.Time) (poolstat
 	return next, result
 }
 
+// newGatesDue returns the gates on which a decision depends.
+func newGatesDue(f poolstate.Facts, w poolstate.Decision) gatesDue {
+	var due gatesDue
+	if f.Paused || w.Counts.Converged() {
+		return due
+	}
+	// No job starts before the record shows that the rollout has begun.
+	recorded := w.Record.Began.Equal(&f.Care.Record.Began)
+	for _, g := range f.Care.Pace.Gates {
+		due.queries = due.queries || g.Prometheus != nil
+		due.jobs = due.jobs || g.Job != nil && w.Stage.Due && recorded
+	}
+	if due.jobs {
+		due.config, due.began, due.step = w.Record.Target(), w.Record.Began.Unix(), w.Stage.Step
+	}
+	return due
+}
+
 // missingConfig blocks a pool while the config that its nodes should run does not exist. The garbage controller creates
 // the config again.
 func missingConfig(name string) poolstate.Block {
@@ -205,4 +226,184 @@ func (f *Fleet) resolveWrite(key objectKey, version string, now time.Time) {
 		what.at = now
 		f.written.byObject[key] = what
 	}
+}
+
+// evaluateNodesEvery is the maximum interval between two evaluations of a pool's node gates while one of them is
+// closed.
+const evaluateNodesEvery = 10 * time.Second
+
+// gatesNotEvaluated is the reason for a node whose health gates have not been evaluated since the node changed.
+const gatesNotEvaluated = "its health gates are not evaluated yet"
+
+// nodeGates are the gates of each node of a pool. The zero value has no gates.
+type nodeGates struct {
+	// config is the config that a node has to run before its gates are evaluated.
+	config string
+	// key identifies the config and all gates.
+	key string
+	// own has the configs of single nodes.
+	own poolstate.NodeConfigs
+}
+
+// nodeGatesAnswer is the stored answer of a node's gates: why they are closed, or "" if they are open.
+type nodeGatesAnswer struct {
+	key string
+	// changes is the node's number of changes before the evaluation. If the node has changed again since then, the
+	// answer is not used.
+	changes int
+	why     string
+}
+
+// newNodeGates returns the gates of the nodes of a pool. newNodeGates returns the zero value if no gate is about nodes,
+// or if the rollout has ended.
+func newNodeGates(f poolstate.Facts) nodeGates {
+	g, r := nodeGates{config: f.Target, own: f.Care.NodeConfigs}, f.Care.Record
+	if r.Target() == f.Target && r.Verdict == v1alpha1.RolloutReverted {
+		g.config = r.ReturnsTo()
+	}
+	if f.Target == "" || r.Target() == f.Target && r.Ended != nil {
+		return nodeGates{}
+	}
+	parts := []string{g.config}
+	for i := range f.Care.Pace.Gates {
+		for _, ds := range f.Care.Pace.Gates[i].DaemonSets {
+			parts = append(parts, f.Care.Pace.Gates[i].Name+" "+ds.Namespace+"/"+ds.Name)
+		}
+	}
+	if len(parts) == 1 {
+		return nodeGates{}
+	}
+	g.key = strings.Join(parts, "\n")
+	return g
+}
+
+// closed returns why the gates of a node are closed; empty if they are open.
+func (g nodeGates) closed(n *fleetNode) string {
+	switch {
+	case g.key == "" || !g.isUpdated(n):
+		return ""
+	case n.gates.key != g.key || n.gates.changes != n.changes:
+		return gatesNotEvaluated
+	}
+	return n.gates.why
+}
+
+// isUpdated reports whether a node runs its config of the pool's config.
+func (g nodeGates) isUpdated(n *fleetNode) bool {
+	return n.read.UpdatedTo(g.own.Own(g.config, n.read.Name))
+}
+
+// evaluateNodeGates evaluates the gates of all nodes of a pool that run its target. The function evaluate returns for
+// each node why its gates are closed.
+func (f *Fleet) evaluateNodeGates(facts poolstate.Facts, evaluate func([]*corev1.Node) []string) {
+	gates := newNodeGates(facts)
+	if gates.key == "" {
+		return
+	}
+	f.mu.Lock()
+	asked := slices.DeleteFunc(f.nodes.in(facts.Pool), func(n *fleetNode) bool { return !gates.isUpdated(n) })
+	objects, answers := make([]*corev1.Node, len(asked)), make([]nodeGatesAnswer, len(asked))
+	for i, n := range asked {
+		objects[i], answers[i] = n.object, nodeGatesAnswer{key: gates.key, changes: n.changes}
+	}
+	f.mu.Unlock()
+	why := evaluate(objects)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, n := range asked {
+		answers[i].why = why[i]
+		n.gates = answers[i]
+	}
+}
+
+// pendingWrites has the writes of this process that its informers do not show yet. A decision on facts from before the
+// last write could exceed a budget. The lock of the Fleet guards pendingWrites.
+type pendingWrites struct {
+	byObject map[objectKey]pendingWrite
+	// byPool are the keys of the objects, by the pool whose decisions wait for them.
+	byPool map[string]map[objectKey]bool
+}
+
+// objectKey names a Node or, if pool is true, a MachineConfigPool.
+type objectKey struct {
+	pool bool
+	name string
+}
+
+// pendingWrite is a write that no informer has shown yet.
+type pendingWrite struct {
+	// pool is the pool whose decisions wait for the write.
+	pool string
+	// version is the resource version after the write. If sure is false, the answer was lost, and version is the
+	// version before the write.
+	version string
+	sure    bool
+	// at is when the controller wrote the object, or last checked the write.
+	at time.Time
+}
+
+// shownBy reports whether an object with this version includes the write.
+func (w pendingWrite) shownBy(version string) bool {
+	order, err := resourceversion.CompareResourceVersion(version, w.version)
+	if err != nil { // API servers have no versions that are not numbers; in tests, any other version counts as newer.
+		return version != w.version || w.sure
+	}
+	return order > 0 || order == 0 && w.sure
+}
+
+// add stores a write. add replaces an earlier write to the same object.
+func (w *pendingWrites) add(key objectKey, what pendingWrite) {
+	w.remove(key)
+	w.byObject[key] = what
+	if w.byPool[what.pool] == nil {
+		w.byPool[what.pool] = map[objectKey]bool{}
+	}
+	w.byPool[what.pool][key] = true
+}
+
+// shown removes a write if an informer shows it.
+func (w *pendingWrites) shown(key objectKey, version string) {
+	if what, ok := w.byObject[key]; ok && what.shownBy(version) {
+		w.remove(key)
+	}
+}
+
+// remove removes the write to an object, because an informer shows it or the object is deleted.
+func (w *pendingWrites) remove(key objectKey) {
+	what, ok := w.byObject[key]
+	if !ok {
+		return
+	}
+	delete(w.byObject, key)
+	delete(w.byPool[what.pool], key)
+	if len(w.byPool[what.pool]) == 0 {
+		delete(w.byPool, what.pool)
+	}
+}
+
+// overdue returns the objects for whose writes the pools have waited since before a given time: at most
+// maxOverdueReads, the oldest write first.
+func (w *pendingWrites) overdue(before time.Time, pools []string) []objectKey {
+	var out []objectKey
+	for _, p := range pools {
+		for key := range w.byPool[p] {
+			if w.byObject[key].at.Before(before) {
+				out = append(out, key)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b objectKey) int {
+		return cmp.Or(w.byObject[a].at.Compare(w.byObject[b].at), strings.Compare(a.name, b.name))
+	})
+	return out[:min(len(out), maxOverdueReads)]
+}
+
+// hasAny reports whether a decision about any of the pools has to wait.
+func (w *pendingWrites) hasAny(pools []string) bool {
+	for _, p := range pools {
+		if len(w.byPool[p]) > 0 {
+			return true
+		}
+	}
+	return false
 }

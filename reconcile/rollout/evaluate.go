@@ -46,6 +46,98 @@ func evaluate(f poolstate.Facts, now time.Time) evaluation {
 	return e
 }
 
+// continueRecord returns the record of the rollout of the pool's target. continueRecord replaces a record of another
+// config, and lifts a verdict if a user requested a retry after the verdict.
+func continueRecord(e evaluation) evaluation {
+	r := e.record
+	if r.Config == "" {
+		r.SetLastHealthy(e.Care.Healthy)
+	}
+	if r.Target() != e.Target {
+		e.record, e.begins = newRecord(e, r), true
+		return e
+	}
+	if r.Verdict != "" { // The record with this verdict may be from an older version of the controller.
+		r.SetLastHealthy(lastHealthy(e.Facts, r.LastHealthy()))
+		r.SetReturnsTo(e.Facts.Secrets.AtReturn(r.ReturnsTo(), e.Target))
+	}
+	r.Fetches = r.Fetches || e.Care.Fetches
+	if r.Began.After(e.now) { // Began is in the future, so the clock was set back.
+		r.Began = stamp(e.now)
+	}
+	retry := r.Verdict != "" && !e.Care.RetryAt.IsZero() && (r.At == nil || e.Care.RetryAt.After(r.At.Time))
+	if !retry {
+		e.record = r
+		return e
+	}
+	if r.Verdict == v1alpha1.RolloutReverted {
+		r.Steps = 0 // The steps begin again, because the nodes returned to the earlier config.
+	}
+	r.RolloutEnd, r.WellSince, r.Forgiven = v1alpha1.RolloutEnd{}, nil, nil
+	r.Cause, r.By = v1alpha1.RolloutCauseRetry, e.Care.RetriedBy
+	r.Began, r.UpdatedBefore = stamp(e.now), updatedTo(e, e.Target)
+	e.record, e.begins, e.nodes = r, true, classifyFor(e.Facts, e.Target)
+	return retryFailed(e)
+}
+
+// retryFailed forgives the nodes that failed the target, because a user requested a retry. Other nodes wait for the
+// nodes that report a failure. A node that drains for its own next try reports the earlier failure until that try ends.
+func retryFailed(e evaluation) evaluation {
+	failed, wait := failedNodes(e)
+	var names []string
+	for _, m := range failed {
+		names = append(names, m.Name)
+		if m.Failed {
+			names = append(names, m.Name+again)
+		}
+	}
+	for _, m := range e.nodes.Occupying {
+		if m.Assigned && m.Step.Draining && m.Failing() && !m.FailedOther(e.nodes.Target) {
+			names = append(names, m.Name, m.Name+again)
+		}
+	}
+	e.record, e.again = withForgiven(e.record, names), earliest(e.again, wait)
+	return e
+}
+
+// newRecord returns the record of a new rollout of the pool's target. The parameter was is the record of the previous
+// rollout.
+func newRecord(e evaluation, was v1alpha1.RolloutRecord) v1alpha1.RolloutRecord {
+	r := v1alpha1.RolloutRecord{
+		Requester: e.Requester, Began: stamp(e.now), Before: was.Config, UpdatedBefore: updatedTo(e, e.Target),
+		Fetches: e.Care.Fetches,
+	}
+	r.SetTarget(e.Target)
+	if r.Config == was.Config {
+		r.Cause, r.By = v1alpha1.RolloutCauseSecrets, ""
+	}
+	healthy := was.LastHealthy()
+	if reachedAllThatReport(e.Facts, was) {
+		healthy = was.Target()
+	}
+	r.SetLastHealthy(lastHealthy(e.Facts, healthy))
+	return r
+}
+
+// reachedAllThatReport reports whether all nodes are healthy with the config of a record. reachedAllThatReport ignores
+// nodes whose kubelets do not report, unless the config may be the cause.
+func reachedAllThatReport(f poolstate.Facts, r v1alpha1.RolloutRecord) bool {
+	if r.Config == "" || r.Verdict != "" {
+		return false
+	}
+	nodes, silent := classifyFor(f, r.Target()), 0
+	if nodes.Total.Healthy == 0 {
+		return false
+	}
+	for _, m := range nodes.Occupying { // A node that is not Ready takes a place in the budget.
+		neverGot := !m.Assigned || !m.Health.Since.IsZero() && m.Health.Since.Before(r.Began.Time)
+		if m.Health.Silence != "" && !m.Updated && neverGot {
+			silent++
+		}
+	}
+	return nodes.Total.Healthy+silent == nodes.Total.Nodes
+}
+
 // classifyFor classifies the nodes of a pool for a decision that assigns the target.
 func classifyFor(f poolstate.Facts, target string) poolstate.Members {
 	p := poolstate.PoolSettings{Target: f.Target, Host: f.Host}
@@ -123,6 +215,48 @@ func judge(e evaluation) evaluation {
 	}
 	e.record.At = &at
 	return e
+}
+
+// countAgain removes the forgiven nodes that have changed their state or do not exist any more. After that, failures of
+// these nodes count.
+func countAgain(e evaluation) evaluation {
+	changed := func(entry string) bool { return hasChanged(e, entry) }
+	if forgiven := e.record.Forgiven; slices.ContainsFunc(forgiven, changed) {
+		e.record.Forgiven = slices.DeleteFunc(slices.Clone(forgiven), changed)
+		if len(e.record.Forgiven) == 0 {
+			e.record.Forgiven = nil
+		}
+	}
+	if len(retriedNodes(e.record)) > 0 {
+		e.again = earliest(e.again, patientUntil(e))
+	}
+	return e
+}
+
+// hasChanged reports whether an entry of RolloutRecord.Forgiven does not apply any more.
+func hasChanged(e evaluation, entry string) bool {
+	forgiven := e.record.Forgiven
+	name, suffix, _ := strings.Cut(entry, "/")
+	m := e.nodes.ByName(name)
+	if m == nil || !m.Assigned {
+		return true
+	}
+	retryEnded := !e.now.Before(patientUntil(e)) || failedAgain(e, m)
+	switch suffix {
+	case away[1:]:
+		return m.Health.Trouble == ""
+	case again[1:]:
+		failedSince := m.Failed && !slices.Contains(forgiven, name)
+		return retryEnded || failedSince || m.Healthy
+	}
+	return !m.Failing() && !notReadySinceStart(e.record, m) || retryEnded && slices.Contains(forgiven, name+again)
+}
+
+// failedAgain reports whether a node failed the target once more after a user requested a retry, as its daemon reports.
+func failedAgain(e evaluation, m *poolstate.Member) bool {
+	requested := e.Care.RetryAt
+	return m.Failed && m.Failure.Config == e.nodes.Target && m.Failure.Retry != nil && !requested.IsZero() &&
+		!m.Failure.Retry.Time.Before(requested)
 }
 
 // findFailure returns the end of the rollout if a job or too many nodes failed; otherwise the zero value.
@@ -204,3 +338,56 @@ func earliest(times ...time.Time) time.Time {
 
 // age returns the duration from a time until now; zero for a time in the future.
 func age(now, t time.Time) time.Duration { return max(0, now.Sub(t)) }
+
+// The suffixes of entries in RolloutRecord.Forgiven, which names nodes whose failure does not count. A suffix restricts
+// an entry.
+const (
+	// away: the node was not Ready when it was assigned the target. That such a node is not Ready does not count as a
+	// failure, but other failures of the node count.
+	away = "/away"
+	// again: a user requested a retry after the node had failed. Until the node is healthy, and for at most the time
+	// patience, no other node is assigned the target. Whether the node's failure counts depends on the entry without a
+	// suffix.
+	again = "/again"
+)
+
+// patience is how long after a retry a reported failure counts as the failure before the retry. patience applies only
+// if the daemon does not report to which retry the failure belongs.
+const patience = 5 * time.Minute
+
+// withForgiven returns a record that also forgives the given nodes.
+func withForgiven(r v1alpha1.RolloutRecord, names []string) v1alpha1.RolloutRecord {
+	names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(r.Forgiven, name) })
+	if len(names) > 0 {
+		r.Forgiven = slices.Sorted(slices.Values(slices.Concat(r.Forgiven, names)))
+	}
+	return r
+}
+
+// patientUntil returns until when other nodes wait for retried nodes.
+func patientUntil(e evaluation) time.Time {
+	if e.Care.RetryAt.IsZero() {
+		return e.record.Began.Add(patience)
+	}
+	return e.Care.RetryAt.Add(patience)
+}
+
+// retriedNodes returns the names of the nodes that failed the target, are retried, and are not healthy yet.
+func retriedNodes(r v1alpha1.RolloutRecord) (names []string) {
+	for _, entry := range r.Forgiven {
+		if name, is := strings.CutSuffix(entry, again); is {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// isForgiven reports whether a node's failure does not count now.
+func isForgiven(r v1alpha1.RolloutRecord, m *poolstate.Member) bool {
+	return slices.Contains(r.Forgiven, m.Name) || !m.Failed && wasNotReady(r, m)
+}
+
+// wasNotReady reports whether a node was not Ready when it was assigned the target, and has not been Ready since.
+func wasNotReady(r v1alpha1.RolloutRecord, m *poolstate.Member) bool {
+	return slices.Contains(r.Forgiven, m.Name+away)
+}

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"bytes"
 	"maps"
 	"reflect"
 	"slices"
@@ -8,16 +9,18 @@ import (
 	"sync"
 	"time"
 
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/reconcile/gate"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/membership"
 	"github.com/bunsen-os/bunsen/reconcile/health"
 	"github.com/bunsen-os/bunsen/reconcile/revision"
-
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 )
 
 // coalesce is how long a pool waits for more events before its reconciliation. Thousands of nodes may report at the
@@ -74,6 +77,10 @@ func NewFleet(heartbeats *health.Heartbeats) *Fleet {
 		gatesDue: map[string]gatesDue{}, secrets: NewSecretRevisions(),
 		written: newPendingWrites(), daemons: heartbeats,
 	}
+}
+
+func newPendingWrites() pendingWrites {
+	return pendingWrites{byObject: map[objectKey]pendingWrite{}, byPool: map[string]map[objectKey]bool{}}
 }
 
 // SecretRevisions returns the published revisions of secrets, by rendered config.
@@ -273,4 +280,168 @@ func (f *Fleet) addWrite(key objectKey, what *pendingWrite) {
 		return
 	}
 	f.written.add(key, *what)
+}
+
+// gatesDue are the gates of a pool on which a decision depends. The zero value has no gates.
+type gatesDue struct {
+	// queries is true if the queries of the pool are due. jobs is true if the jobs at the end of the step are due. The
+	// fields other than queries and jobs identify the step and the rollout.
+	queries, jobs bool
+	config        string
+	began         int64
+	step          int
+}
+
+// answeredBy reports whether the evaluated gates include all gates that are due.
+func (d gatesDue) answeredBy(asked gatesDue) bool {
+	return (!d.queries || asked.queries) && (!d.jobs || d == asked)
+}
+
+// gateQuestion returns what to evaluate: the gates that the last decision about a pool depended on.
+func (f *Fleet) gateQuestion(facts poolstate.Facts, now time.Time) (q gate.Question, due gatesDue) {
+	f.mu.Lock()
+	due = f.gatesDue[facts.Pool]
+	f.mu.Unlock()
+	record := facts.Care.Record
+	if due.jobs && (due.config != record.Target() || due.began != record.Began.Unix() || due.step != record.Steps) {
+		due = gatesDue{queries: due.queries} // The jobs are due for another step or another rollout.
+	}
+	return gate.Question{
+		Pool: facts.Pool, Config: record.Config, Began: record.Began.Time, Step: record.Steps, Due: due.jobs,
+		RetryAt: facts.Care.RetryAt, Pace: facts.Care.Pace, Now: now,
+	}, due
+}
+
+// NodeConfigStore has the configs of single nodes. The zero value is empty and ready for use by several goroutines.
+type NodeConfigStore struct {
+	mu    sync.Mutex
+	known map[string]entry
+}
+
+type entry struct {
+	text    string
+	configs v1alpha1.NodeConfigs
+}
+
+// Put stores the configs of the nodes that a rendered config of a pool names. An invalid annotation counts as absent.
+// Put returns nil, because no decision about a pool depends on it before the pool names the config.
+func (s *NodeConfigStore) Put(mc *mcfgv1.MachineConfig) []string {
+	text := mc.Annotations[v1alpha1.NodeConfigsAnnotation]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known[mc.Name].text == text {
+		return nil
+	}
+	configs, err := v1alpha1.ParseNodeConfigs(text)
+	if err != nil || configs.IsZero() {
+		delete(s.known, mc.Name)
+		return nil
+	}
+	if s.known == nil {
+		s.known = map[string]entry{}
+	}
+	s.known[mc.Name] = entry{text, configs}
+	return nil
+}
+
+// Drop removes a deleted config.
+func (s *NodeConfigStore) Drop(mc *mcfgv1.MachineConfig) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.known, mc.Name)
+	return nil
+}
+
+// Of returns the configs of the nodes for a rendered config of a pool; the zero value if all nodes run that config.
+func (s *NodeConfigStore) Of(config string) v1alpha1.NodeConfigs {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.known[config].configs
+}
+
+// All returns a rendered config of a pool and the configs of single nodes that belong to it; none for no config. The
+// parameter at is a result of v1alpha1.ConfigAt.
+func (s *NodeConfigStore) All(at string) []string {
+	name := v1alpha1.ConfigName(at)
+	if all := s.Of(name).All(); len(all) > 0 || name == "" {
+		return all
+	}
+	return []string{name}
+}
+
+// maxConfigs is for how many rendered configs Files stores the hashes. A pool has at most about 3,000 configs.
+const maxConfigs = 10000
+
+// RemoteFiles has the hashes of the remote files, and the OS images, of rendered configs. The zero value is empty and
+// ready for use by several goroutines.
+type RemoteFiles struct {
+	mu sync.Mutex
+	of map[string][]string
+}
+
+// Examine stores the remote files of a rendered config, which never change.
+func (f *RemoteFiles) Examine(mc *mcfgv1.MachineConfig) {
+	f.mu.Lock()
+	_, known := f.of[mc.Name]
+	f.mu.Unlock()
+	if known {
+		return
+	}
+	hashes := hashesOf(mc)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.of == nil || len(f.of) >= maxConfigs {
+		f.of = map[string][]string{}
+	}
+	f.of[mc.Name] = hashes
+}
+
+// hashesOf returns the hashes of the remote files, and the OS image. A config that cannot be parsed has none, and
+// daemons refuse it.
+func hashesOf(mc *mcfgv1.MachineConfig) (hashes []string) {
+	if image := machineconfig.PulledImage(mc.Spec.OSImageURL); image != "" {
+		hashes = append(hashes, "image:"+image)
+	}
+	// Most configs have no remote files, and parsing takes long.
+	if !bytes.Contains(mc.Spec.Config.Raw, []byte(`"hash"`)) {
+		return hashes
+	}
+	c, err := machineconfig.Parse(mc.Spec)
+	if err != nil {
+		return hashes
+	}
+	for _, r := range machineconfig.RemoteFiles(c) {
+		hashes = append(hashes, r.Hash)
+	}
+	return hashes
+}
+
+// New reports whether a config of a pool has remote files that nodes with another one may lack. Both are given with
+// their configs of single nodes: target has new files if one of its configs has a file that not all configs of before
+// have. A config that was not examined has no files.
+func (f *RemoteFiles) New(target, before []string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	had := map[string]int{}
+	for _, config := range before {
+		for hash := range setOf(f.of[config]) {
+			had[hash]++
+		}
+	}
+	for _, config := range target {
+		for _, hash := range f.of[config] {
+			if had[hash] == 0 || had[hash] < len(before) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func setOf(list []string) map[string]bool {
+	set := make(map[string]bool, len(list))
+	for _, x := range list {
+		set[x] = true
+	}
+	return set
 }

@@ -1,8 +1,13 @@
 package rollout
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/membership"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
@@ -48,6 +53,217 @@ func newPlan(f poolstate.Facts, now time.Time) plan {
 	return p
 }
 
+// forgiveAssigned forgives the assigned nodes that already report a failure or are not Ready, if this could look like a
+// failure of the target. A recorded failure of another config does not look like a failure of the target.
+func forgiveAssigned(e evaluation, assigned []*poolstate.Member) v1alpha1.RolloutRecord {
+	if e.Care.Pace.Failures.After < 1 || e.nodes.Target != e.Target {
+		return e.record
+	}
+	var names []string
+	for _, m := range assigned {
+		switch {
+		case m.Failing() && m.Candidate != poolstate.CandidateCurrent && !m.FailedOther(e.nodes.Target):
+			names = append(names, m.Name)
+		case m.Health.Trouble != "":
+			names = append(names, m.Name+away)
+		}
+	}
+	return withForgiven(e.record, names)
+}
+
+// findBlockers finds the reasons that block the pool as a whole.
+func findBlockers(e evaluation, c capacity) blockers {
+	b := blockers{stops: findStops(e, c)}
+	if e.nodes.Total.Behind == 0 {
+		return b // No node waits for the target.
+	}
+	reverting := e.record.Verdict == v1alpha1.RolloutReverted
+	if names := retriedNodes(e.record); len(names) > 0 {
+		until := patientUntil(e)
+		b.holds = append(b.holds, poolstate.Block{
+			Cause: poolstate.CauseFailed, Reason: retryText(e.nodes.Target, names, until),
+			Until: until,
+		})
+	}
+	b.holds = slices.Concat(cycleBlocks(e.Care), b.holds, poolsBefore(e, reverting))
+	w := checkWindow(e)
+	b.holds, b.again = append(b.holds, w.holds...), w.again
+	if g, closed := closedGate(e, queries); closed && !reverting && !settled(e) {
+		b.holds = append(b.holds, g)
+		b.again = earliest(b.again, e.now.Add(recheckGates))
+	}
+	return b
+}
+
+// poolsBefore returns a block for each pool that is updated before this pool and has not finished.
+func poolsBefore(e evaluation, reverting bool) []poolstate.Block {
+	var blocks []poolstate.Block
+	for _, a := range e.Care.Around.Ahead {
+		switch {
+		case a.Done, reverting, a.Pool == membership.Master && arbiterIsOut(e):
+		case a.Missing: // The pool does not exist, so only a user can end this wait.
+			blocks = append(blocks,
+				poolstate.Block{
+					Cause: poolstate.CauseInvalid,
+					Reason: fmt.Sprintf("`after` of RolloutPolicy %s names pool %s, which "+
+						"does not exist",
+						strings.Join(e.Care.Pace.Policies, ", "), a.Pool), Policies: e.Care.Pace.Policies,
+				})
+		default:
+			blocks = append(blocks, poolstate.Block{Cause: poolstate.CauseAfterPool, Reason: "pool " + a.Pool +
+				" is updated first: " +
+				a.Why})
+		}
+	}
+	return blocks
+}
+
+// arbiterIsOut reports whether the arbiter is out of service with its current config. In this case, the masters wait
+// for the arbiter, because they need it for their quorum, and the arbiter does not wait for the masters.
+func arbiterIsOut(e evaluation) bool {
+	return e.Pool == poolstate.ArbiterPool && (len(e.nodes.Candidates[poolstate.CandidateDegraded]) > 0 ||
+		slices.ContainsFunc(e.nodes.NotReady, func(m *poolstate.Member) bool { return !m.Changing() }))
+}
+
+// findStops finds the reasons that apply to every node.
+func findStops(e evaluation, c capacity) []poolstate.Block {
+	stops := slices.Clone(c.invalid)
+	if e.Care.Invalid != "" {
+		stops = append(stops, poolstate.Block{
+			Cause: poolstate.CauseInvalid, Reason: e.Care.Invalid,
+			Policies: e.Care.InvalidPolicies,
+		})
+	}
+	if e.Paused {
+		stops = append(stops, poolstate.Block{Cause: poolstate.CausePaused, Reason: pausedText(e.Facts)})
+	}
+	if e.record.Verdict == v1alpha1.RolloutHalted {
+		stops = append(stops, verdictBlock(e.Pool, e.record))
+	}
+	if c.max < 1 {
+		stops = append(stops, poolstate.Block{Cause: poolstate.CauseBudget, Reason: noBudgetText(e.Pool, c.max)})
+	}
+	return stops
+}
+
+// cycleBlocks returns the block that names pools that wait for each other in a cycle.
+func cycleBlocks(c poolstate.Care) []poolstate.Block {
+	if len(c.Around.Cycle) == 0 {
+		return nil
+	}
+	return []poolstate.Block{{
+		Cause: poolstate.CauseInvalid,
+		Reason: fmt.Sprintf("pools %s wait for each other; remove one of them from "+
+			"`after` of its RolloutPolicy",
+			strings.Join(slices.Concat(c.Around.Cycle, c.Around.Cycle[:1]), ", ")), Policies: c.Pace.Policies,
+	}}
+}
+
+// checkWindow blocks the pool outside its maintenance windows.
+func checkWindow(e evaluation) (b blockers) {
+	w := e.Care.Pace.Windows.At(e.now)
+	if e.now.Before(e.Care.OpenUntil) {
+		b.again = e.Care.OpenUntil
+	}
+	b.again = earliest(b.again, w.Until)
+	if w.Open || e.now.Before(e.Care.OpenUntil) {
+		return b
+	}
+	text := "no maintenance window is open"
+	if w.Window != "" {
+		text = "outside of the maintenance windows (" + w.Window + ")"
+	}
+	if w.Until.IsZero() {
+		text += ", and none opens within a year"
+	} else {
+		text += "; the next opening is " + poolstate.FormatTime(w.Until)
+	}
+	b.holds = []poolstate.Block{{Cause: poolstate.CauseWindow, Reason: text, Until: w.Until}}
+	return b
+}
+
+// currentStep finds the current step, and starts the next step if the current one has ended. A step ends if its nodes
+// run the target and have been healthy for the soak, and its jobs and queries succeed. At most one step ends at a time,
+// because the answer of a job is about one step only.
+func currentStep(e evaluation, c capacity) step {
+	r := e.record
+	s := stepNumber(min(r.Steps, len(e.Care.Pace.Steps)), e, c)
+	s.record = r
+	if !s.limited || s.Healthy < s.Want || s.Want == 0 {
+		s.record.WellSince = nil
+		return s
+	}
+	// A time in the future means that the clock was set back.
+	if r.WellSince == nil || r.WellSince.After(e.now.Add(time.Second)) {
+		s.record.WellSince = stampUp(e.now)
+	}
+	s.soaked = s.record.WellSince.Add(s.policy.Soak)
+	if e.now.Before(s.soaked) && s.policy.Soak > 0 {
+		s.again = earliest(s.again, s.soaked)
+		return s
+	}
+	s.Due = true
+	if _, closed := closedGate(e, anyGate); closed {
+		s.again = earliest(s.again, e.now.Add(recheckGates))
+		return s
+	}
+	r.Steps, r.WellSince = s.Step+1, nil
+	next := stepNumber(r.Steps, e, c)
+	next.record, next.again = r, earliest(s.again, next.again, e.now.Add(minRequeue))
+	return next
+}
+
+// stepNumber counts the nodes of one step. There is no limit in a pool that has completed its steps, was reverted, or
+// returns to its last config.
+func stepNumber(number int, e evaluation, c capacity) step {
+	steps, total := e.Care.Pace.Steps, e.nodes.Total
+	s := step{Stage: poolstate.Stage{
+		Step: len(steps), Of: len(steps), Want: total.Nodes, Assigned: total.Assigned,
+		Healthy: total.Healthy - c.settling.nodes,
+	}}
+	if number >= len(steps) || e.record.Verdict != "" || settled(e) {
+		return s
+	}
+	s.policy, s.limited = steps[number], true
+	s.Step, s.Canary = number, s.policy.Canary
+	absent, again := countAbsent(e)
+	s.again = again
+	if s.policy.Selector != nil {
+		canary := e.nodes.Canary
+		s.Want, s.Assigned, s.Healthy = canary.Nodes, canary.Assigned, canary.Healthy-c.settling.canaries
+		return s
+	}
+	s.Want = min(s.policy.Size(total.Nodes), total.Nodes)
+	s.Assigned -= total.Failed + absent // Nodes that did not fail replace as many failed nodes as the policy allows.
+	return s
+}
+
+// admit removes the candidates that must wait, before any rule of assign picks a node: no rule can reach a node that is
+// not a candidate.
+func admit(e evaluation, b blockers) evaluation {
+	if len(b.stops)+len(b.holds) == 0 && e.Care.Around.Quorum == "" {
+		return e
+	}
+	late := e.again
+	e.nodes = e.nodes.Only(func(m *poolstate.Member) bool {
+		switch {
+		case len(b.stops) > 0:
+			return false
+		case m.Candidate == poolstate.CandidateCurrent:
+			return true
+		case keepsQuorum(e, m):
+			return false
+		case len(b.holds) == 0, m.Candidate == poolstate.CandidateFailed:
+			return true
+		}
+		lost, again := isLost(e, m)
+		late = earliest(late, again)
+		return lost
+	})
+	e.again = late
+	return e
+}
+
 // Next decides which configs a pool's nodes are assigned now. Next assigns nothing while the pool is paused, has no
 // target, or has a target with secrets that the server has not resolved.
 //
@@ -83,6 +299,212 @@ func Next(f poolstate.Facts, now time.Time) poolstate.Decision {
 		w.RequeueAfter = min(max(again.Sub(now), minRequeue), maxRequeue)
 	}
 	return w
+}
+
+// poolBlocks returns why the pool as a whole makes no progress, most important first.
+func poolBlocks(p plan) (out []poolstate.Block, again time.Time) {
+	if p.Care.Lost != "" {
+		out = append(out, poolstate.Block{Cause: poolstate.CauseInvalid, Reason: p.Care.Lost})
+	}
+	behind := p.nodes.Total.Behind > 0
+	for _, b := range p.blockers.stops {
+		if behind || b.Cause != poolstate.CausePaused && b.Cause != poolstate.CauseBudget {
+			out = append(out, b)
+		}
+	}
+	if p.record.Verdict == v1alpha1.RolloutReverted {
+		out = append(out, verdictBlock(p.Pool, p.record))
+	}
+	if !behind {
+		blocks, again := notReadyBlocks(p)
+		return append(out, blocks...), again
+	}
+	if len(p.blockers.stops) == 0 {
+		step, stepAgain := stepBlocks(p)
+		out = slices.Concat(out, p.blockers.holds, step)
+		places, placesAgain := placeBlocks(p, len(out) > 0)
+		out, again = append(out, places...), earliest(stepAgain, placesAgain)
+	}
+	drains, drainsAgain := drainBlocks(p)
+	return append(out, drains...), earliest(again, drainsAgain)
+}
+
+// placeBlocks returns blocks that say why no node is assigned, although nothing else blocks the pool and no node makes
+// progress. The parameter otherwise is true if another reason was found.
+func placeBlocks(p plan, otherwise bool) (blocks []poolstate.Block, again time.Time) {
+	if len(p.assigned.members) > 0 || len(p.released) > 0 {
+		return nil, again
+	}
+	moving, again := makesProgress(p)
+	if moving {
+		return nil, again
+	}
+	blocks = placesTaken(p, otherwise)
+	if waiting := content(p.evaluation).Waiting(p.nodes.Candidates[poolstate.CandidateInService]); waiting != "" &&
+		!otherwise && len(blocks) == 0 {
+		blocks = []poolstate.Block{{Cause: poolstate.CauseFetch, Reason: waiting}}
+	}
+	return blocks, again
+}
+
+// placesTaken returns a text that names the nodes that take the places of the budgets, or that says why no node is a
+// candidate.
+func placesTaken(p plan, otherwise bool) []poolstate.Block {
+	candidates, held := 0, slices.ContainsFunc(p.nodes.All, func(m *poolstate.Member) bool {
+		return keepsQuorum(p.evaluation, m)
+	})
+	for _, kind := range []poolstate.Candidate{
+		poolstate.CandidateInService, poolstate.CandidateFailed,
+		poolstate.CandidateChanging, poolstate.CandidateDegraded,
+	} {
+		candidates += len(p.nodes.Candidates[kind])
+	}
+	if candidates == 0 && !held {
+		waiting := poolstate.Filter(p.nodes.Occupying, func(m *poolstate.Member) bool {
+			return !m.Updated && !drainsSlowly(p, m)
+		})
+		if otherwise || len(waiting) == 0 {
+			return nil
+		}
+		return []poolstate.Block{{Cause: unavailableCause(p), Reason: poolstate.Describe(waiting,
+			stableWording(p.evaluation).State)}}
+	}
+	var out []poolstate.Block
+	if held {
+		out = append(out, poolstate.Block{Cause: poolstate.CauseAfterPool, Reason: p.Care.Around.Quorum})
+	}
+	for _, t := range p.Care.Around.Together {
+		if t.Left(p.capacity.used) <= 0 {
+			out = append(out, poolstate.Block{Cause: poolstate.CauseTogether, Reason: sharedText(p, t)})
+		}
+	}
+	if s := p.capacity.settling; s.nodes > 0 && p.nodes.Total.Gated == 0 &&
+		p.capacity.used-s.nodes < p.capacity.max {
+		b, _ := nodeGatesBlock(p)
+		return append(out, b)
+	}
+	if p.capacity.used >= p.capacity.max {
+		return append(out, poolstate.Block{
+			Cause: poolstate.CauseBudget, Reason: budgetText(p, stableWording(p.evaluation)),
+			Closed: closedNodeGates(p),
+		})
+	}
+	if otherwise || len(out) > 0 {
+		return out
+	}
+	for _, m := range p.nodes.Candidates[poolstate.CandidateInService] {
+		if p.step.lets(m, 0) && p.capacity.zone(m.Zone) == 0 {
+			return []poolstate.Block{{
+				Cause: poolstate.CauseBudget, Reason: zoneText(p, m.Zone),
+				Closed: closedNodeGates(p),
+			}}
+		}
+	}
+	return out
+}
+
+// notReadyBlocks returns the block that names nodes that run the target and have been not Ready for longer than
+// Flapping. The pool does not count as updated before these nodes are Ready.
+func notReadyBlocks(p plan) (blocks []poolstate.Block, again time.Time) {
+	var dead []*poolstate.Member
+	for _, m := range p.nodes.Occupying {
+		switch {
+		case m.Health.Trouble == "" || m.Changing():
+		case age(p.now, m.Health.Since) < Flapping:
+			again = earliest(again, m.Health.Since.Add(Flapping))
+		default:
+			dead = append(dead, m)
+		}
+	}
+	if len(dead) == 0 {
+		return nil, again
+	}
+	return []poolstate.Block{{
+		Cause:  poolstate.CauseNotReady,
+		Reason: poolstate.Describe(dead, stableWording(p.evaluation).State),
+	}}, again
+}
+
+// drainBlocks returns the block that names drains that take long, or that a PodDisruptionBudget has delayed for longer
+// than the time forbidden.
+func drainBlocks(p plan) (blocks []poolstate.Block, again time.Time) {
+	var delayed []*poolstate.Member
+	for _, m := range p.nodes.Occupying {
+		since := m.Step.HeldUpSince
+		forbids := !since.IsZero() && age(p.now, since) >= forbidden
+		if !since.IsZero() && !forbids {
+			again = p.now.Add(forbidden)
+		}
+		if forbids || drainsSlowly(p, m) {
+			delayed = append(delayed, m)
+		}
+	}
+	if len(delayed) == 0 {
+		return nil, again
+	}
+	return []poolstate.Block{{
+			Cause:  poolstate.CauseDrain,
+			Reason: poolstate.Describe(delayed, stableWording(p.evaluation).Draining),
+		}},
+		again
+}
+
+// invalidBlocks returns the blocks that name invalid settings, which a user has to correct.
+func invalidBlocks(c poolstate.Care) []poolstate.Block {
+	var blocks []poolstate.Block
+	if c.Invalid != "" {
+		blocks = append(blocks, poolstate.Block{
+			Cause: poolstate.CauseInvalid, Reason: c.Invalid,
+			Policies: c.InvalidPolicies,
+		})
+	}
+	if c.Lost != "" {
+		blocks = append(blocks, poolstate.Block{Cause: poolstate.CauseInvalid, Reason: c.Lost})
+	}
+	return blocks
+}
+
+// endedRollouts returns the rollouts that end with this decision, the newest first. A record that has ended already is
+// in the pool's history, and nothing is added about it: not when another record replaces it, and not when a retry lifts
+// its verdict.
+func endedRollouts(e evaluation) (ended []v1alpha1.RolloutOutcome) {
+	was, now := e.Care.Record, e.record
+	over := func(r v1alpha1.RolloutRecord) bool { return r.Ended != nil || r.Verdict != "" }
+	if over(now) && (e.begins || !over(was)) {
+		ended = append(ended, outcomeOf(e, now))
+	}
+	if e.begins && was.Config != "" && !over(was) {
+		o := outcomeOf(e, was)
+		if o.Result == v1alpha1.RolloutSuperseded {
+			o.Next = &v1alpha1.NextRollout{Cause: now.Cause, Revision: now.Revision}
+			if now.Cause == v1alpha1.RolloutCauseAPI {
+				o.Next = &v1alpha1.NextRollout{Cause: now.Cause}
+				if changes := slices.Concat(now.API, now.After); len(changes) > 0 {
+					o.Next.API = &changes[0]
+				}
+			}
+		}
+		ended = append(ended, o)
+	}
+	return ended
+}
+
+// outcomeOf returns how the rollout of a record ended, with the numbers of nodes of this moment.
+func outcomeOf(e evaluation, r v1alpha1.RolloutRecord) v1alpha1.RolloutOutcome {
+	total := classifyFor(e.Facts, r.Target()).Total
+	o := v1alpha1.RolloutOutcome{
+		Requester: r.Requester, Config: r.Config, Secrets: r.Secrets, Before: r.Before,
+		Result: v1alpha1.RolloutSuperseded, Nodes: total.Nodes, Updated: total.Nodes - total.Behind,
+		Failed: total.Failed, Began: r.Began, Ended: stamp(e.now), UpdatedBefore: r.UpdatedBefore,
+	}
+	switch {
+	case r.Verdict != "":
+		o.Result, o.Back, o.Why, o.Updated = v1alpha1.RolloutResult(r.Verdict), r.Back,
+			poolstate.Shorten(r.Why, mostOfOutcome), max(o.Updated, r.Updated)
+	case r.Ended != nil || o.Nodes > 0 && total.Healthy == o.Nodes:
+		o.Result = v1alpha1.RolloutCompleted
+	}
+	return o
 }
 
 // CountAt counts the nodes of a pool at a point in time, as Next does.

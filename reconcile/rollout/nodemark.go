@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"slices"
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
@@ -84,4 +85,40 @@ func announce(p MarkedPool) (out []poolstate.Announcement) {
 		}
 	}
 	return out
+}
+
+// tellToDownload returns the configs of the nodes that download now, by node, in the order of assignment. Nodes that
+// already download keep their place.
+func tellToDownload(p MarkedPool) map[string]string {
+	want, left := map[string]string{}, max(0, p.Max)+fetchedAhead
+	var waiting []*poolstate.Member
+	for _, m := range p.Nodes.Candidates[poolstate.CandidateInService] {
+		if p.Written(m) || !m.Ahead || !m.Done() {
+			continue
+		}
+		switch p.Content.state(m) {
+		case poolstate.NotToldToDownload:
+			waiting = append(waiting, m)
+			continue
+		case poolstate.Downloading, poolstate.Downloaded:
+			left--
+		case poolstate.DownloadingLong, poolstate.DownloadFails:
+		}
+		want[m.Name] = p.Content.own(m)
+	}
+	if p.Canaries { // The nodes of the canary come first.
+		slices.SortStableFunc(waiting, func(a, b *poolstate.Member) int {
+			switch {
+			case a.Canary == b.Canary:
+				return 0
+			case a.Canary:
+				return -1
+			}
+			return 1
+		})
+	}
+	for _, m := range waiting[:min(len(waiting), max(0, left))] {
+		want[m.Name] = p.Content.own(m)
+	}
+	return want
 }

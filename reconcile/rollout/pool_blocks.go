@@ -20,56 +20,6 @@ const (
 	Flapping = 30 * time.Second
 )
 
-// poolBlocks returns why the pool as a whole makes no progress, most important first.
-func poolBlocks(p plan) (out []poolstate.Block, again time.Time) {
-	if p.Care.Lost != "" {
-		out = append(out, poolstate.Block{Cause: poolstate.CauseInvalid, Reason: p.Care.Lost})
-	}
-	behind := p.nodes.Total.Behind > 0
-	for _, b := range p.blockers.stops {
-		if behind || b.Cause != poolstate.CausePaused && b.Cause != poolstate.CauseBudget {
-			out = append(out, b)
-		}
-	}
-	if p.record.Verdict == v1alpha1.RolloutReverted {
-		out = append(out, verdictBlock(p.Pool, p.record))
-	}
-	if !behind {
-		blocks, again := notReadyBlocks(p)
-		return append(out, blocks...), again
-	}
-	if len(p.blockers.stops) == 0 {
-		step, stepAgain := stepBlocks(p)
-		out = slices.Concat(out, p.blockers.holds, step)
-		places, placesAgain := placeBlocks(p, len(out) > 0)
-		out, again = append(out, places...), earliest(stepAgain, placesAgain)
-	}
-	drains, drainsAgain := drainBlocks(p)
-	return append(out, drains...), earliest(again, drainsAgain)
-}
-
-// notReadyBlocks returns the block that names nodes that run the target and have been not Ready for longer than
-// Flapping. The pool does not count as updated before these nodes are Ready.
-func notReadyBlocks(p plan) (blocks []poolstate.Block, again time.Time) {
-	var dead []*poolstate.Member
-	for _, m := range p.nodes.Occupying {
-		switch {
-		case m.Health.Trouble == "" || m.Changing():
-		case age(p.now, m.Health.Since) < Flapping:
-			again = earliest(again, m.Health.Since.Add(Flapping))
-		default:
-			dead = append(dead, m)
-		}
-	}
-	if len(dead) == 0 {
-		return nil, again
-	}
-	return []poolstate.Block{{
-		Cause:  poolstate.CauseNotReady,
-		Reason: poolstate.Describe(dead, stableWording(p.evaluation).State),
-	}}, again
-}
-
 // stepBlocks returns the blocks that say why the current step does not end.
 func stepBlocks(p plan) (blocks []poolstate.Block, again time.Time) {
 	s := p.step
@@ -168,80 +118,6 @@ func closedNodeGates(p plan) (closed []v1alpha1.ClosedGate) {
 	return closed
 }
 
-// placeBlocks returns blocks that say why no node is assigned, although nothing else blocks the pool and no node makes
-// progress. The parameter otherwise is true if another reason was found.
-func placeBlocks(p plan, otherwise bool) (blocks []poolstate.Block, again time.Time) {
-	if len(p.assigned.members) > 0 || len(p.released) > 0 {
-		return nil, again
-	}
-	moving, again := makesProgress(p)
-	if moving {
-		return nil, again
-	}
-	blocks = placesTaken(p, otherwise)
-	if waiting := content(p.evaluation).Waiting(p.nodes.Candidates[poolstate.CandidateInService]); waiting != "" &&
-		!otherwise && len(blocks) == 0 {
-		blocks = []poolstate.Block{{Cause: poolstate.CauseFetch, Reason: waiting}}
-	}
-	return blocks, again
-}
-
-// placesTaken returns a text that names the nodes that take the places of the budgets, or that says why no node is a
-// candidate.
-func placesTaken(p plan, otherwise bool) []poolstate.Block {
-	candidates, held := 0, slices.ContainsFunc(p.nodes.All, func(m *poolstate.Member) bool {
-		return keepsQuorum(p.evaluation, m)
-	})
-	for _, kind := range []poolstate.Candidate{
-		poolstate.CandidateInService, poolstate.CandidateFailed,
-		poolstate.CandidateChanging, poolstate.CandidateDegraded,
-	} {
-		candidates += len(p.nodes.Candidates[kind])
-	}
-	if candidates == 0 && !held {
-		waiting := poolstate.Filter(p.nodes.Occupying, func(m *poolstate.Member) bool {
-			return !m.Updated && !drainsSlowly(p, m)
-		})
-		if otherwise || len(waiting) == 0 {
-			return nil
-		}
-		return []poolstate.Block{{Cause: unavailableCause(p), Reason: poolstate.Describe(waiting,
-			stableWording(p.evaluation).State)}}
-	}
-	var out []poolstate.Block
-	if held {
-		out = append(out, poolstate.Block{Cause: poolstate.CauseAfterPool, Reason: p.Care.Around.Quorum})
-	}
-	for _, t := range p.Care.Around.Together {
-		if t.Left(p.capacity.used) <= 0 {
-			out = append(out, poolstate.Block{Cause: poolstate.CauseTogether, Reason: sharedText(p, t)})
-		}
-	}
-	if s := p.capacity.settling; s.nodes > 0 && p.nodes.Total.Gated == 0 &&
-		p.capacity.used-s.nodes < p.capacity.max {
-		b, _ := nodeGatesBlock(p)
-		return append(out, b)
-	}
-	if p.capacity.used >= p.capacity.max {
-		return append(out, poolstate.Block{
-			Cause: poolstate.CauseBudget, Reason: budgetText(p, stableWording(p.evaluation)),
-			Closed: closedNodeGates(p),
-		})
-	}
-	if otherwise || len(out) > 0 {
-		return out
-	}
-	for _, m := range p.nodes.Candidates[poolstate.CandidateInService] {
-		if p.step.lets(m, 0) && p.capacity.zone(m.Zone) == 0 {
-			return []poolstate.Block{{
-				Cause: poolstate.CauseBudget, Reason: zoneText(p, m.Zone),
-				Closed: closedNodeGates(p),
-			}}
-		}
-	}
-	return out
-}
-
 // unavailableCause returns the cause for a pool whose last nodes cannot be assigned the target.
 func unavailableCause(p plan) poolstate.Cause {
 	waits := func(is func(*poolstate.Member) bool) bool {
@@ -298,28 +174,4 @@ func madeNoProgress(p plan, m *poolstate.Member) (ended bool, again time.Time) {
 
 func drainsSlowly(p plan, m *poolstate.Member) bool {
 	return m.Step.Draining && age(p.now, m.Step.DrainStarted) > slow
-}
-
-// drainBlocks returns the block that names drains that take long, or that a PodDisruptionBudget has delayed for longer
-// than the time forbidden.
-func drainBlocks(p plan) (blocks []poolstate.Block, again time.Time) {
-	var delayed []*poolstate.Member
-	for _, m := range p.nodes.Occupying {
-		since := m.Step.HeldUpSince
-		forbids := !since.IsZero() && age(p.now, since) >= forbidden
-		if !since.IsZero() && !forbids {
-			again = p.now.Add(forbidden)
-		}
-		if forbids || drainsSlowly(p, m) {
-			delayed = append(delayed, m)
-		}
-	}
-	if len(delayed) == 0 {
-		return nil, again
-	}
-	return []poolstate.Block{{
-			Cause:  poolstate.CauseDrain,
-			Reason: poolstate.Describe(delayed, stableWording(p.evaluation).Draining),
-		}},
-		again
 }

@@ -41,19 +41,3 @@ func requester(ctx context.Context, r *Controller, pool *mcfgv1.MachineConfigPoo
 func (r *Controller) commit(ctx context.Context, pool *mcfgv1.MachineConfigPool, name string) string {
 	return kube.RequesterText(requester(ctx, r, pool, name))
 }
-
-// configRequests returns a function. The returned function returns the requester of a config in the form of
-// RequestAnnotation; empty if the requester is unknown.
-func configRequests(ask func(config string) v1alpha1.Requester) func(config, of string) string {
-	known := map[string]string{}
-	return func(config, of string) string {
-		text, ok := known[config]
-		if !ok {
-			if asked := ask(of); asked.Revision != "" || len(asked.API) > 0 {
-				text = v1alpha1.ConfigRequest{Config: config, Requester: asked}.String()
-			}
-			known[config] = text
-		}
-		return text
-	}
-}

@@ -1,6 +1,9 @@
 package rollout
 
 import (
+	"cmp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
@@ -20,62 +23,6 @@ type step struct {
 	// record is the record with the number of completed steps.
 	record v1alpha1.RolloutRecord
 	again  time.Time
-}
-
-// currentStep finds the current step, and starts the next step if the current one has ended. A step ends if its nodes
-// run the target and have been healthy for the soak, and its jobs and queries succeed. At most one step ends at a time,
-// because the answer of a job is about one step only.
-func currentStep(e evaluation, c capacity) step {
-	r := e.record
-	s := stepNumber(min(r.Steps, len(e.Care.Pace.Steps)), e, c)
-	s.record = r
-	if !s.limited || s.Healthy < s.Want || s.Want == 0 {
-		s.record.WellSince = nil
-		return s
-	}
-	// A time in the future means that the clock was set back.
-	if r.WellSince == nil || r.WellSince.After(e.now.Add(time.Second)) {
-		s.record.WellSince = stampUp(e.now)
-	}
-	s.soaked = s.record.WellSince.Add(s.policy.Soak)
-	if e.now.Before(s.soaked) && s.policy.Soak > 0 {
-		s.again = earliest(s.again, s.soaked)
-		return s
-	}
-	s.Due = true
-	if _, closed := closedGate(e, anyGate); closed {
-		s.again = earliest(s.again, e.now.Add(recheckGates))
-		return s
-	}
-	r.Steps, r.WellSince = s.Step+1, nil
-	next := stepNumber(r.Steps, e, c)
-	next.record, next.again = r, earliest(s.again, next.again, e.now.Add(minRequeue))
-	return next
-}
-
-// stepNumber counts the nodes of one step. There is no limit in a pool that has completed its steps, was reverted, or
-// returns to its last config.
-func stepNumber(number int, e evaluation, c capacity) step {
-	steps, total := e.Care.Pace.Steps, e.nodes.Total
-	s := step{Stage: poolstate.Stage{
-		Step: len(steps), Of: len(steps), Want: total.Nodes, Assigned: total.Assigned,
-		Healthy: total.Healthy - c.settling.nodes,
-	}}
-	if number >= len(steps) || e.record.Verdict != "" || settled(e) {
-		return s
-	}
-	s.policy, s.limited = steps[number], true
-	s.Step, s.Canary = number, s.policy.Canary
-	absent, again := countAbsent(e)
-	s.again = again
-	if s.policy.Selector != nil {
-		canary := e.nodes.Canary
-		s.Want, s.Assigned, s.Healthy = canary.Nodes, canary.Assigned, canary.Healthy-c.settling.canaries
-		return s
-	}
-	s.Want = min(s.policy.Size(total.Nodes), total.Nodes)
-	s.Assigned -= total.Failed + absent // Nodes that did not fail replace as many failed nodes as the policy allows.
-	return s
 }
 
 // countAbsent counts the nodes that were assigned the target and cannot try it, for reasons other than the target.
@@ -149,4 +96,81 @@ func answerOf(gates []poolstate.Gate, name string) poolstate.Gate {
 		}
 	}
 	return worst
+}
+
+// postponeDrains postpones the drains that take too long, if other nodes can be updated instead.
+func postponeDrains(e evaluation, c capacity, s step, a assignments) (released []poolstate.Release, again time.Time) {
+	policy, target := e.Care.Pace.Drain, e.nodes.Target
+	if policy.WhenBlocked != v1alpha1.DrainMoveOn || policy.After <= 0 {
+		return nil, again
+	}
+	var late []*poolstate.Member
+	for _, m := range e.nodes.Occupying {
+		if !m.Assigned || !m.Step.Draining || m.Step.DrainStarted.IsZero() || m.Config.Current == "" ||
+			m.Config.Current == target {
+			continue
+		}
+		if due := m.Step.DrainStarted.Add(policy.After); e.now.Before(due) {
+			again = earliest(again, due)
+		} else {
+			late = append(late, m)
+		}
+	}
+	slices.SortFunc(late, func(a, b *poolstate.Member) int {
+		return cmp.Or(a.Step.DrainStarted.Compare(b.Step.DrainStarted), strings.Compare(a.Name, b.Name))
+	})
+	if len(late) == 0 {
+		return nil, again
+	}
+	spare, used := findSpare(e, c, s, a), c.used
+	for _, m := range late {
+		if used-m.Places() >= c.max || !spare.replace(m.Zone) {
+			continue // No other node would get the place in the budget.
+		}
+		used -= m.Places()
+		released = append(released, poolstate.Release{
+			Node: m.Name, Config: e.Care.NodeConfigs.Own(m.Config.Current, m.Name),
+			Postponed: poolstate.Postponed{For: target, At: e.now.Truncate(time.Second)}.String(),
+			Drains:    m.Drains.Add(target, m.Step.DrainStarted).String(),
+		})
+	}
+	return released, again
+}
+
+// spare counts the candidates that remain after a decision, and the free places for them, by zone.
+type spare struct {
+	zones       []string
+	nodes, room map[string]int
+}
+
+// findSpare counts the candidates that the step allows in place of another node.
+func findSpare(e evaluation, c capacity, s step, a assignments) spare {
+	p, assigned := spare{nodes: map[string]int{}, room: map[string]int{}}, a.set()
+	for _, m := range e.nodes.Candidates[poolstate.CandidateInService] {
+		if assigned[m] || s.policy.Selector != nil && !m.Canary || !content(e).On(m) {
+			continue
+		}
+		if p.nodes[m.Zone]++; p.nodes[m.Zone] == 1 {
+			p.zones = append(p.zones, m.Zone)
+			p.room[m.Zone] = c.zone(m.Zone) - a.zones[m.Zone]
+		}
+	}
+	return p
+}
+
+// replace uses one candidate for the place of a node in a zone. replace prefers a candidate of the same zone, because
+// the node's place in this zone becomes free.
+func (p spare) replace(zone string) bool {
+	if p.nodes[zone] > 0 {
+		p.nodes[zone]--
+		return true
+	}
+	for _, other := range p.zones {
+		if p.nodes[other] > 0 && p.room[other] > 0 {
+			p.nodes[other]--
+			p.room[other]--
+			return true
+		}
+	}
+	return false
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -290,29 +289,6 @@ func isUntrusted(err error) bool {
 
 // secrets are texts that no error may contain, sorted by length, the longest first.
 type secrets []string
-
-// secretsOf lists every form in which a credential could appear: plain, escaped for a URL, in a basic header.
-func secretsOf(a source.Address, secret map[string][]byte) secrets {
-	user, password := string(secret["username"]), string(secret["password"])
-	plain := []string{password, string(secret["bearerToken"]), a.Password}
-	// A user name without a password can be a token.
-	if password == "" || password == "x-oauth-basic" {
-		plain = append(plain, user)
-	}
-	if a.Transport == source.HTTP && (a.Password == "" || a.Password == "x-oauth-basic") {
-		plain = append(plain, a.User)
-	}
-	var all secrets
-	for _, s := range plain {
-		all = append(all, s, url.QueryEscape(s), url.PathEscape(s))
-	}
-	for _, pair := range [][2]string{{user, password}, {a.User, a.Password}} {
-		all = append(all, base64.StdEncoding.EncodeToString([]byte(pair[0]+":"+pair[1])))
-	}
-	all = slices.DeleteFunc(all, func(s string) bool { return len(s) < 4 || s == "Og==" })
-	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
-	return all
-}
 
 // removeFrom replaces the secrets in a text.
 func (s secrets) removeFrom(text string) string {

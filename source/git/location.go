@@ -9,16 +9,22 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
+	"github.com/bunsen-os/bunsen/source"
 	"github.com/go-git/go-billy/v5/osfs"
+	"github.com/go-git/go-git/v5/config"
+	"github.com/go-git/go-git/v5/plumbing/cache"
+	formatconfig "github.com/go-git/go-git/v5/plumbing/format/config"
+	"github.com/go-git/go-git/v5/storage/filesystem"
+	"github.com/go-git/go-git/v5/storage/filesystem/dotgit"
+
 	gogit "github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/format/index"
 	"github.com/go-git/go-git/v5/plumbing/object"
-
-	"github.com/bunsen-os/bunsen/source"
 )
 
 // Location is where a repository on this machine is. FindAt and FindAround decide this for every reader and for every
@@ -394,4 +400,43 @@ func (l Location) Open() (*gogit.Repository, error) {
 		return gogit.Open(store, nil)
 	}
 	return gogit.Open(store, osfs.New(l.WorkTree))
+}
+
+func newLocalStorage(l Location) (localStorage, error) {
+	common := osfs.New(l.CommonDir)
+	if l.CommonDir == l.GitDir {
+		common = nil
+	}
+	files := localFiles{dotgit.NewRepositoryFilesystem(osfs.New(l.GitDir), common), l.CommonDir}
+	store := filesystem.NewStorageWithOptions(files, cache.NewObjectLRUDefault(), filesystem.Options{
+		KeepDescriptors: true, AlternatesFS: osfs.New("/"),
+	})
+	c, err := store.Config()
+	if err != nil {
+		return localStorage{}, fmt.Errorf("reading the config of %s: %w", l.GitDir, err)
+	}
+	if err := checkFormat(c); err != nil {
+		return localStorage{}, fmt.Errorf("%s %w", l.GitDir, err)
+	}
+	c.Raw.RemoveSection("extensions") // The library refuses also those that change nothing for a reader.
+	return localStorage{store, c, l}, nil
+}
+
+// checkFormat returns an error for a repository that the library would misread.
+func checkFormat(c *config.Config) error {
+	if !c.Raw.HasSection("extensions") {
+		return nil
+	}
+	for _, o := range c.Raw.Section("extensions").Options {
+		switch name, value := strings.ToLower(o.Key), strings.ToLower(o.Value); {
+		case name == "objectformat" && value != "sha1":
+			return ErrObjectFormat
+		case name == "refstorage" && value != "files":
+			return errRefStorage
+		case name == "objectformat", name == "refstorage", slices.Contains(readableExtensions, name):
+		case c.Core.RepositoryFormatVersion == formatconfig.Version_1: // Version 0 has no others, and git ignores them.
+			return fmt.Errorf("%w: %s", errExtension, source.Line(o.Key))
+		}
+	}
+	return nil
 }

@@ -2,7 +2,10 @@ package git
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
+	"net/url"
+	"slices"
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
@@ -121,6 +124,29 @@ func New(c Config) (*Remote, error) {
 		limits: limits, modules: c.Submodules, memory: c.Memory,
 	}
 	return r, nil
+}
+
+// secretsOf lists every form in which a credential could appear: plain, escaped for a URL, in a basic header.
+func secretsOf(a source.Address, secret map[string][]byte) secrets {
+	user, password := string(secret["username"]), string(secret["password"])
+	plain := []string{password, string(secret["bearerToken"]), a.Password}
+	// A user name without a password can be a token.
+	if password == "" || password == "x-oauth-basic" {
+		plain = append(plain, user)
+	}
+	if a.Transport == source.HTTP && (a.Password == "" || a.Password == "x-oauth-basic") {
+		plain = append(plain, a.User)
+	}
+	var all secrets
+	for _, s := range plain {
+		all = append(all, s, url.QueryEscape(s), url.PathEscape(s))
+	}
+	for _, pair := range [][2]string{{user, password}, {a.User, a.Password}} {
+		all = append(all, base64.StdEncoding.EncodeToString([]byte(pair[0]+":"+pair[1])))
+	}
+	all = slices.DeleteFunc(all, func(s string) bool { return len(s) < 4 || s == "Og==" })
+	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
+	return all
 }
 
 // URL returns the repository's address without credentials.

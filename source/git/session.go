@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/fault"
@@ -13,8 +15,9 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/git/objects"
 	"github.com/bunsen-os/bunsen/source/git/transport"
-
 	"github.com/bunsen-os/bunsen/source/memory"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 )
 
 // remoteRepository is a repository that Bunsen reads over a network protocol.
@@ -174,6 +177,43 @@ func (r remoteRepository) list(ctx context.Context, prefixes []string) ([]source
 		return nil, s.Explain(err)
 	}
 	return found, nil
+}
+
+// refsOf returns the refs of an advertisement, HEAD first.
+func refsOf(adv *packp.AdvRefs) []source.Ref {
+	refs := make([]source.Ref, 0, len(adv.References)+1)
+	for name, hash := range adv.References {
+		r := source.Ref{Name: name, Hash: hash.String()}
+		if peeled, ok := adv.Peeled[name]; ok {
+			r.Peeled = peeled.String()
+		}
+		refs = append(refs, r)
+	}
+	slices.SortFunc(refs, func(a, b source.Ref) int { return strings.Compare(a.Name, b.Name) })
+	if adv.Head == nil {
+		return refs
+	}
+	head := source.Ref{Name: "HEAD", Hash: adv.Head.String()}
+	for _, s := range adv.Capabilities.Get(capability.SymRef) {
+		if target, ok := strings.CutPrefix(s, "HEAD:"); ok {
+			head.Target = target
+		}
+	}
+	if head.Target == "" {
+		head.Target = guessHead(refs, head.Hash)
+	}
+	return slices.Insert(refs, 0, head)
+}
+
+// guessHead guesses HEAD's branch for an old server that does not send it: main or master, if that branch has HEAD's
+// commit.
+func guessHead(refs []source.Ref, hash string) string {
+	for _, name := range []string{"refs/heads/main", "refs/heads/master"} {
+		if slices.ContainsFunc(refs, func(r source.Ref) bool { return r.Name == name && r.Hash == hash }) {
+			return name
+		}
+	}
+	return ""
 }
 
 // receive requests objects in a session. A server may announce filters and still refuse the filter; then receive

@@ -6,60 +6,11 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/object"
-
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/git/objects"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/object"
 )
-
-// commitsSince returns the objects of the commits that head adds to the applied commit, head first, and the relation of
-// both commits. If the store lacks a parent of an added commit, and the parent is not known to be an ancestor of the
-// applied commit, the relation is Unknown and the result empty: the missing history could add any commit.
-//
-// commitsSince reads the newest commits first. So commitsSince reads only a few commits if head adds a few commits to a
-// long history. The times of commits are what their authors write: a wrong time can only add commits of the applied
-// history to the result.
-func commitsSince(ctx context.Context, store objects.Reader, applied,
-	head plumbing.Hash,
-) ([][]byte, source.Descent, error) {
-	w := historyWalk{
-		store: store, old: map[plumbing.Hash]bool{}, queued: map[plumbing.Hash]bool{},
-		waiting: map[plumbing.Hash]bool{}, missing: map[plumbing.Hash]bool{},
-	}
-	if err := w.enqueue(head, false); err != nil {
-		return nil, source.Unknown, err
-	}
-	if err := w.enqueue(applied, true); err != nil {
-		return nil, source.Unknown, err
-	}
-	var added [][]byte
-	descent := source.Rewritten
-	for w.new > 0 {
-		if ctx.Err() != nil {
-			return nil, source.Unknown, context.Cause(ctx)
-		}
-		c := w.next()
-		old := w.old[c.hash]
-		if !old {
-			added = append(added, c.raw)
-		}
-		if !old && slices.Contains(c.parents, applied) {
-			descent = source.Descends
-		}
-		for _, parent := range c.parents {
-			if err := w.enqueue(parent, old); err != nil {
-				return nil, source.Unknown, err
-			}
-		}
-	}
-	for hash := range w.missing {
-		if !w.old[hash] {
-			return nil, source.Unknown, nil
-		}
-	}
-	return added, descent, nil
-}
 
 // historyWalk visits commits, the newest first.
 type historyWalk struct {
@@ -145,4 +96,81 @@ func (q *queue) Pop() any {
 	c := (*q)[last]
 	*q = (*q)[:last]
 	return c
+}
+
+// maxCommitBytes is the largest commit or tag, in bytes.
+const maxCommitBytes = 1 << 20
+
+// EvidenceOf reads the evidence from a folder with commits. The parameter complete means that the folder has all
+// commits since the applied commit.
+func EvidenceOf(ctx context.Context, store objects.Reader, p source.Picked, complete bool) (source.Evidence, error) {
+	head := plumbing.NewHash(p.Hash)
+	raw, err := objects.ReadObject(store, plumbing.CommitObject, head, maxCommitBytes)
+	if err != nil {
+		return source.Evidence{}, fmt.Errorf("reading commit %s: %w", p.Hash, err)
+	}
+	e := source.Evidence{Ref: p.FullName, Applied: p.Applied, Commit: raw, Added: [][]byte{raw}}
+	if p.TagObject != "" {
+		if e.Tag, err = objects.ReadObject(store, plumbing.TagObject, plumbing.NewHash(p.TagObject),
+			maxCommitBytes); err != nil {
+			return source.Evidence{}, fmt.Errorf("reading the object of tag %s: %w", p.Ref, err)
+		}
+	}
+	switch {
+	case p.Applied == p.Hash:
+		e.Descent = source.Descends
+	case p.Applied != "" && complete:
+		if e.Added, e.Descent, err = commitsSince(ctx, store, plumbing.NewHash(p.Applied), head); len(e.Added) == 0 {
+			e.Added = [][]byte{raw} // It is older than the applied commit, or its history is not known.
+		}
+	}
+	return e, err
+}
+
+// commitsSince returns the objects of the commits that head adds to the applied commit, head first, and the relation of
+// both commits. If the store lacks a parent of an added commit, and the parent is not known to be an ancestor of the
+// applied commit, the relation is Unknown and the result empty: the missing history could add any commit.
+//
+// commitsSince reads the newest commits first. So commitsSince reads only a few commits if head adds a few commits to a
+// long history. The times of commits are what their authors write: a wrong time can only add commits of the applied
+// history to the result.
+func commitsSince(ctx context.Context, store objects.Reader, applied,
+	head plumbing.Hash,
+) ([][]byte, source.Descent, error) {
+	w := historyWalk{
+		store: store, old: map[plumbing.Hash]bool{}, queued: map[plumbing.Hash]bool{},
+		waiting: map[plumbing.Hash]bool{}, missing: map[plumbing.Hash]bool{},
+	}
+	if err := w.enqueue(head, false); err != nil {
+		return nil, source.Unknown, err
+	}
+	if err := w.enqueue(applied, true); err != nil {
+		return nil, source.Unknown, err
+	}
+	var added [][]byte
+	descent := source.Rewritten
+	for w.new > 0 {
+		if ctx.Err() != nil {
+			return nil, source.Unknown, context.Cause(ctx)
+		}
+		c := w.next()
+		old := w.old[c.hash]
+		if !old {
+			added = append(added, c.raw)
+		}
+		if !old && slices.Contains(c.parents, applied) {
+			descent = source.Descends
+		}
+		for _, parent := range c.parents {
+			if err := w.enqueue(parent, old); err != nil {
+				return nil, source.Unknown, err
+			}
+		}
+	}
+	for hash := range w.missing {
+		if !w.old[hash] {
+			return nil, source.Unknown, nil
+		}
+	}
+	return added, descent, nil
 }

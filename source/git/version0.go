@@ -60,43 +60,6 @@ func withoutAnswer(err error, want string) error {
 // errLongHash is the error for refs whose hashes are longer than those of SHA-1.
 var errLongHash = errors.New("the list of refs has no space after hash of SHA-1")
 
-// refsOf returns the refs of an advertisement, HEAD first.
-func refsOf(adv *packp.AdvRefs) []source.Ref {
-	refs := make([]source.Ref, 0, len(adv.References)+1)
-	for name, hash := range adv.References {
-		r := source.Ref{Name: name, Hash: hash.String()}
-		if peeled, ok := adv.Peeled[name]; ok {
-			r.Peeled = peeled.String()
-		}
-		refs = append(refs, r)
-	}
-	slices.SortFunc(refs, func(a, b source.Ref) int { return strings.Compare(a.Name, b.Name) })
-	if adv.Head == nil {
-		return refs
-	}
-	head := source.Ref{Name: "HEAD", Hash: adv.Head.String()}
-	for _, s := range adv.Capabilities.Get(capability.SymRef) {
-		if target, ok := strings.CutPrefix(s, "HEAD:"); ok {
-			head.Target = target
-		}
-	}
-	if head.Target == "" {
-		head.Target = guessHead(refs, head.Hash)
-	}
-	return slices.Insert(refs, 0, head)
-}
-
-// guessHead guesses HEAD's branch for an old server that does not send it: main or master, if that branch has HEAD's
-// commit.
-func guessHead(refs []source.Ref, hash string) string {
-	for _, name := range []string{"refs/heads/main", "refs/heads/master"} {
-		if slices.ContainsFunc(refs, func(r source.Ref) bool { return r.Name == name && r.Hash == hash }) {
-			return name
-		}
-	}
-	return ""
-}
-
 // session0 is a session in version 0 of the protocol. session0 serves one request.
 type session0 struct {
 	session

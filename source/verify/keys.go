@@ -6,13 +6,16 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/ProtonMail/go-crypto/openpgp"
-
+	"github.com/ProtonMail/go-crypto/openpgp/armor"
+	pgperrors "github.com/ProtonMail/go-crypto/openpgp/errors"
+	"github.com/ProtonMail/go-crypto/openpgp/packet"
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
@@ -114,4 +117,38 @@ func (k *Keys) addBlock(lines []string) error {
 	entities, err := readEntities(strings.Join(lines, "\n") + "\n")
 	k.pgp = append(k.pgp, entities...)
 	return err
+}
+
+// readEntities reads every key of an armored block. A key that cannot be used is an error.
+func readEntities(armored string) (all openpgp.EntityList, err error) {
+	defer recoverAs(&err, errors.New("the OpenPGP block is damaged: copy it whole"))
+	block, err := armor.Decode(strings.NewReader(armored))
+	if err != nil {
+		return nil, errors.New("the OpenPGP block is damaged: copy it whole")
+	}
+	packets := packet.NewReader(block.Body)
+	for {
+		e, err := openpgp.ReadEntity(packets)
+		switch {
+		case errors.Is(err, io.EOF) && len(all) > 0:
+			return all, nil
+		case err != nil:
+			return nil, fmt.Errorf("the OpenPGP block's key number %d cannot be used: %s; export it again with gpg "+
+				"--armor --export",
+				len(all)+1, reasonText(err))
+		case e.PrivateKey != nil:
+			return nil, errors.New("the OpenPGP block holds a private key: put the public key here, and replace the " +
+				"private one, for it may have been read")
+		}
+		all = append(all, e)
+	}
+}
+
+// reasonText describes a library's error without its text, which may contain a part of the key.
+func reasonText(err error) string {
+	var unsupported pgperrors.UnsupportedError
+	if errors.As(err, &unsupported) {
+		return "it is of a kind that is not supported"
+	}
+	return "it is damaged, or no user identity is bound to it"
 }

@@ -20,40 +20,6 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// readEntities reads every key of an armored block. A key that cannot be used is an error.
-func readEntities(armored string) (all openpgp.EntityList, err error) {
-	defer recoverAs(&err, errors.New("the OpenPGP block is damaged: copy it whole"))
-	block, err := armor.Decode(strings.NewReader(armored))
-	if err != nil {
-		return nil, errors.New("the OpenPGP block is damaged: copy it whole")
-	}
-	packets := packet.NewReader(block.Body)
-	for {
-		e, err := openpgp.ReadEntity(packets)
-		switch {
-		case errors.Is(err, io.EOF) && len(all) > 0:
-			return all, nil
-		case err != nil:
-			return nil, fmt.Errorf("the OpenPGP block's key number %d cannot be used: %s; export it again with gpg "+
-				"--armor --export",
-				len(all)+1, reasonText(err))
-		case e.PrivateKey != nil:
-			return nil, errors.New("the OpenPGP block holds a private key: put the public key here, and replace the " +
-				"private one, for it may have been read")
-		}
-		all = append(all, e)
-	}
-}
-
-// reasonText describes a library's error without its text, which may contain a part of the key.
-func reasonText(err error) string {
-	var unsupported pgperrors.UnsupportedError
-	if errors.As(err, &unsupported) {
-		return "it is of a kind that is not supported"
-	}
-	return "it is damaged, or no user identity is bound to it"
-}
-
 func (k Keys) checkPGP(o object, now time.Time) (_ identity, err error) {
 	broken := refuse("the %s's OpenPGP signature is damaged: it is not one armored signature; create the %s again",
 		o.kind, o.kind)

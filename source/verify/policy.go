@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -236,6 +237,51 @@ func (p Policy) checkTag(e source.Evidence, now time.Time) (string, error) {
 	return by.text, err
 }
 
+// splitTag separates the signature at the end of an annotated tag's message from all other bytes. The tag must name a
+// commit.
+func splitTag(raw []byte) (object, error) {
+	end := bytes.Index(raw, []byte("\n\n"))
+	if end < 0 || bytes.IndexByte(raw, 0) >= 0 {
+		return object{}, tagKind.malformed("its header does not end, or it contains a NUL byte")
+	}
+	o := object{kind: tagKind, payload: raw, header: map[string]string{}}
+	lines := strings.Split(string(raw[:end]), "\n")
+	for i, line := range lines {
+		key, value, _ := strings.Cut(line, " ")
+		if i >= len(tagHeader) || key != tagHeader[i] {
+			return object{}, tagKind.malformed("its header line %d begins %.40q; want object, type, tag and tagger, "+
+				"once each and in this order", i+1, key)
+		}
+		o.header[key] = value
+	}
+	switch {
+	case len(lines) < len(tagHeader):
+		return object{}, tagKind.malformed("it lacks the header %s", tagHeader[len(lines)])
+	case !fullHash.MatchString(o.header["object"]):
+		return object{}, tagKind.malformed("its header object is not a SHA-1 hash")
+	case o.header["type"] != "commit":
+		return object{}, refuse("the tag %.60q names a %.20q, not a commit: tag the commit itself", o.header["tag"],
+			o.header["type"])
+	}
+	at := end + 2
+	for offset := at; offset < len(raw); {
+		line := raw[offset:]
+		if slices.ContainsFunc(begins, func(b string) bool { return bytes.HasPrefix(line, []byte(b)) }) {
+			if o.signature != "" {
+				return object{}, tagKind.malformed("it has more than one signature")
+			}
+			o.payload, o.signature = raw[:offset], string(line)
+		}
+		next := bytes.IndexByte(line, '\n')
+		if next < 0 {
+			break
+		}
+		offset += next + 1
+	}
+	o.message = string(o.payload[at:])
+	return o, nil
+}
+
 // checkRange checks every commit since the applied commit. checkRange returns the signer of the newest commit.
 func (p Policy) checkRange(e source.Evidence, now time.Time) (string, error) {
 	signer, err := p.checkCommit(e.Commit, now, true)
@@ -263,4 +309,15 @@ func (p Policy) checkRange(e source.Evidence, now time.Time) (string, error) {
 		problems[0] = err
 	}
 	return signerOf(signer, joinFaults(problems...))
+}
+
+// describe names a commit in a list of problems: `0123abcd "subject" by Ada <ada@example.com>`. The arguments are the
+// object as git stores it, and the parts that could be parsed.
+func describe(raw []byte, o object) string {
+	by, _, _ := strings.Cut(o.header["committer"], ">")
+	text := hashOf(commitKind, raw)[:8]
+	if o.kind == "" {
+		return text
+	}
+	return fmt.Sprintf("%s %s by %s>", text, source.Quote(source.Line(o.message)), source.Line(by))
 }

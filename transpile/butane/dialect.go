@@ -1,34 +1,64 @@
 package butane
 
 import (
+	"slices"
+	"strings"
+
 	fcos1_0 "github.com/coreos/butane/config/fcos/v1_0"
 	fcos1_1 "github.com/coreos/butane/config/fcos/v1_1"
+
 	fcos1_2 "github.com/coreos/butane/config/fcos/v1_2"
+
 	fcos1_3 "github.com/coreos/butane/config/fcos/v1_3"
+
 	fcos1_4 "github.com/coreos/butane/config/fcos/v1_4"
+
 	fcos1_5 "github.com/coreos/butane/config/fcos/v1_5"
+
 	fcos1_6 "github.com/coreos/butane/config/fcos/v1_6"
+
 	fcos1_7 "github.com/coreos/butane/config/fcos/v1_7"
+
 	fiot1_0 "github.com/coreos/butane/config/fiot/v1_0"
+
 	flatcar1_0 "github.com/coreos/butane/config/flatcar/v1_0"
+
 	flatcar1_1 "github.com/coreos/butane/config/flatcar/v1_1"
+
 	openshift4_10 "github.com/coreos/butane/config/openshift/v4_10"
+
 	openshift4_11 "github.com/coreos/butane/config/openshift/v4_11"
+
 	openshift4_12 "github.com/coreos/butane/config/openshift/v4_12"
+
 	openshift4_13 "github.com/coreos/butane/config/openshift/v4_13"
+
 	openshift4_14 "github.com/coreos/butane/config/openshift/v4_14"
+
 	openshift4_15 "github.com/coreos/butane/config/openshift/v4_15"
+
 	openshift4_16 "github.com/coreos/butane/config/openshift/v4_16"
+
 	openshift4_17 "github.com/coreos/butane/config/openshift/v4_17"
+
 	openshift4_18 "github.com/coreos/butane/config/openshift/v4_18"
+
 	openshift4_19 "github.com/coreos/butane/config/openshift/v4_19"
+
 	openshift4_20 "github.com/coreos/butane/config/openshift/v4_20"
+
 	openshift4_21 "github.com/coreos/butane/config/openshift/v4_21"
+
 	openshift4_22 "github.com/coreos/butane/config/openshift/v4_22"
+
 	openshift4_8 "github.com/coreos/butane/config/openshift/v4_8"
+
 	openshift4_9 "github.com/coreos/butane/config/openshift/v4_9"
+
 	r4e1_0 "github.com/coreos/butane/config/r4e/v1_0"
+
 	r4e1_1 "github.com/coreos/butane/config/r4e/v1_1"
+
 	cutil "github.com/coreos/butane/config/util"
 )
 
@@ -73,4 +103,59 @@ var dialects = []dialect{
 	{"openshift", "4.20.0", func() cutil.Config { return &openshift4_20.Config{} }, "ToMachineConfig4_20Unvalidated"},
 	{"openshift", "4.21.0", func() cutil.Config { return &openshift4_21.Config{} }, "ToMachineConfig4_21Unvalidated"},
 	{"openshift", "4.22.0", func() cutil.Config { return &openshift4_22.Config{} }, "ToMachineConfig4_22Unvalidated"},
+}
+
+// choose finds the dialect of the document by its variant and version. choose returns false, with a finding, if there
+// is none.
+func (t *translator) choose() bool {
+	variant, version := scalar(t.doc, "variant"), scalar(t.doc, "version")
+	var ok bool
+	if t.dialect, ok = find(variant, version); ok {
+		return true
+	}
+	switch _, known := find(variant, version+".0"); {
+	case variant == "":
+		t.fatal("$", "variant", "the document has no variant: begin it with `variant: fcos` and `version: 1.6.0`; %s",
+			versions(""))
+	case variant == "rhcos":
+		t.fatal("$.variant", "variant", "variant rhcos was removed from Butane: write `variant: openshift` and "+
+			"`version: 4.19.0`, with metadata.name and the label %s", roleLabel)
+	case version == "":
+		t.fatal("$.variant", "variant", "the document has no version; %s", versions(variant))
+	case known:
+		t.fatal("$.version", "variant", "version %s is not whole: write `version: %s.0`", version, version)
+	case strings.HasSuffix(version, "-experimental"):
+		t.fatal("$.version", "variant", "version %s of %s is experimental and not supported, as its meaning can "+
+			"change from one release of Butane to the next; %s", version, variant, versions(variant))
+	case slices.ContainsFunc(dialects, func(d dialect) bool { return d.variant == variant }):
+		t.fatal("$.version", "variant", "version %s of %s is not supported; %s", version, variant, versions(variant))
+	default:
+		t.fatal("$.variant", "variant", "variant %s is not supported; %s", variant, versions(variant))
+	}
+	return false
+}
+
+func find(variant, version string) (dialect, bool) {
+	i := slices.IndexFunc(dialects, func(d dialect) bool { return d.variant == variant && d.version == version })
+	if i < 0 {
+		return dialect{}, false
+	}
+	return dialects[i], true
+}
+
+// versions lists the versions of a variant for a message. For an unknown variant, versions lists all variants.
+func versions(variant string) string {
+	var mine, variants []string
+	for _, d := range dialects {
+		if d.variant == variant {
+			mine = append(mine, d.version)
+		}
+		if !slices.Contains(variants, d.variant) {
+			variants = append(variants, d.variant)
+		}
+	}
+	if mine == nil {
+		return "variants are " + strings.Join(variants, ", ")
+	}
+	return "versions of " + variant + " are " + strings.Join(mine, ", ")
 }

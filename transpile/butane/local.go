@@ -1,26 +1,26 @@
 package butane
 
 import (
-	"cmp"
+	"bytes"
 	"crypto/sha256"
+	"crypto/sha512"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 	"maps"
 	"path"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/transpile/origin"
+	"go.yaml.in/yaml/v3"
 )
 
 // Local is one file or directory that a document includes.
@@ -181,6 +181,77 @@ func (t *translator) locals() []Local {
 	return out
 }
 
+// takeLarge reads the local file at a reference, if it is too large for a config. It returns the file with its digest.
+// takeLarge never has the whole file in memory.
+func takeLarge(t *translator, r reference) (origin.File, bool) {
+	info, err := fs.Stat(t.in.FS, r.path)
+	if err != nil || info.IsDir() || info.Size() <= machineconfig.MaxContentObject {
+		return origin.File{}, false
+	}
+	place := takesSecret.FindStringSubmatch(r.at)
+	if place == nil {
+		refuseLarge(t, r.at, r.path, info.Size())
+		return origin.File{}, true
+	}
+	i, _ := strconv.Atoi(place[1])
+	contents := child(lookup(t.doc, "$.storage.files."+place[1]), "contents")
+	if scalar(contents, "compression") != "" {
+		t.fatal(r.at, ruleLarge, "%q is too large for a config, and the content store has no compressed files; "+
+			"unpack it, and remove `compression`", r.path)
+		return origin.File{}, true
+	}
+	if t.secrets.files[i].template {
+		t.fatal(r.at, ruleLarge, "%q has %d bytes, and a template at most %d; split it", r.path, info.Size(),
+			machineconfig.MaxContentObject)
+		return origin.File{}, true
+	}
+	f, err := readLarge(t.in.FS, r.path, info.Size())
+	if err != nil {
+		t.fatal(r.at, ruleLarge, "%v", err)
+		return origin.File{}, true
+	}
+	if want := strings.ToLower(scalar(child(contents, "verification"), "hash")); want != "" && want != f.Hash &&
+		want != "sha256-"+f.sha256 {
+		t.fatal(r.at, ruleLarge, "verification hash does not match %q: a machine would refuse to boot; write %s, or "+
+			"remove it", r.path, f.Hash)
+	}
+	if t.large == nil {
+		t.large = largeFiles{}
+	}
+	t.large[i] = f
+	blob := f.sha256
+	if info.Mode()&0o111 != 0 {
+		blob += "+x"
+	}
+	return origin.File{Path: r.path, Blob: blob}, true
+}
+
+// readLarge reads a file once, and returns its hashes.
+func readLarge(files fs.FS, name string, size int64) (largeFile, error) {
+	if size > machineconfig.MaxContent {
+		return largeFile{}, fmt.Errorf("%q has %d bytes, and the content store has files of at most %d", name, size,
+			int64(machineconfig.MaxContent))
+	}
+	file, err := files.Open(name)
+	if err != nil {
+		return largeFile{}, fmt.Errorf("reading %q: %w", name, err)
+	}
+	defer file.Close()
+	short, long := sha256.New(), sha512.New()
+	marks := &finder{needles: [][]byte{[]byte(encrypted), []byte(machineconfig.ContentFact)}}
+	n, err := io.Copy(io.MultiWriter(short, long, marks), io.LimitReader(file, machineconfig.MaxContent+1))
+	if err != nil {
+		return largeFile{}, fmt.Errorf("reading %q: %w", name, err)
+	}
+	if marks.found[0] {
+		return largeFile{}, fmt.Errorf("SOPS encrypted %q, and an encrypted file has at most 1 MiB; split it", name)
+	}
+	hex := func(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
+	out := largeFile{sha256: hex(short)}
+	out.LargeFile = machineconfig.LargeFile{Hash: "sha512-" + hex(long), Size: n, Name: name, HasFacts: marks.found[1]}
+	return out, nil
+}
+
 // otherCase names the file whose path differs from a missing one only in upper and lower case, which some file systems
 // do not tell apart.
 func otherCase(files fs.FS, missing string) string {
@@ -202,28 +273,6 @@ func otherCase(files fs.FS, missing string) string {
 // takesFolder matches the places where `local` names a directory.
 var takesFolder = regexp.MustCompile(`^\$\.storage\.trees\.[0-9]+\.local$`)
 
-// unchecked returns a reference in a decoded document that the method locals did not check, or "". If the key has an
-// unusual spelling, locals does not find the reference, but Butane would read the file.
-func unchecked(v reflect.Value, checked map[string]bool) string {
-	switch v.Kind() {
-	case reflect.Pointer:
-		if !v.IsNil() {
-			return unchecked(v.Elem(), checked)
-		}
-	case reflect.Slice:
-		for i := range v.Len() {
-			if p := unchecked(v.Index(i), checked); p != "" {
-				return p
-			}
-		}
-	case reflect.String:
-		if p := v.String(); !checked[p] {
-			return p
-		}
-	}
-	return ""
-}
-
 // refused returns the reason why a path must not be read, or "". The reason is an entry that is not in the tree: the
 // path itself, a directory above it, or an entry below it.
 func (in Input) refused(p string) string {
@@ -243,16 +292,44 @@ func (in Input) refused(p string) string {
 	return ""
 }
 
-// mergeFiles adds the files of locals to the list a and keeps one file for each path. mergeFiles removes the mark of
-// executable files.
-func mergeFiles(a []origin.File, locals []Local) []origin.File {
-	out := slices.Clone(a)
-	for _, l := range locals {
-		for _, f := range l.Files {
-			f.Blob = strings.TrimSuffix(f.Blob, "+x")
-			out = append(out, f)
-		}
+// ruleLarge is the rule of findings about large files.
+const ruleLarge = "large-file"
+
+// largeFile is a local file that is too large for any config, so that its contents go to the content store.
+type largeFile struct {
+	machineconfig.LargeFile
+	sha256 string
+}
+
+// largeFiles are the large files of a document, by their place in storage.files.
+type largeFiles map[int]largeFile
+
+// encrypted is in each value that SOPS encrypted.
+const encrypted = "ENC[AES256_GCM,data:"
+
+// refuseLarge refuses a large file in a place from which it cannot go to the content store.
+func refuseLarge(t *translator, at, file string, size int64) {
+	t.fatal(at, ruleLarge, "%q has %d bytes, and only `contents: {local: …}` of a file in storage.files may have "+
+		"more than %d; include it there", file, size, machineconfig.MaxContentObject)
+}
+
+// finder is a writer that looks for texts in everything that is written.
+type finder struct {
+	needles [][]byte
+	found   [2]bool
+	tail    []byte
+}
+
+// Write looks for the texts, also across the borders of writes.
+func (f *finder) Write(b []byte) (int, error) {
+	const overlap = 32 // more than a text is long
+	joint := append(f.tail, b[:min(len(b), overlap)]...)
+	for i, needle := range f.needles {
+		f.found[i] = f.found[i] || bytes.Contains(joint, needle) || bytes.Contains(b, needle)
 	}
-	slices.SortFunc(out, func(x, y origin.File) int { return cmp.Compare(x.Path, y.Path) })
-	return slices.CompactFunc(out, func(x, y origin.File) bool { return x.Path == y.Path })
+	f.tail = append([]byte(nil), joint[max(0, len(joint)-overlap):]...)
+	if len(b) >= overlap {
+		f.tail = append(f.tail[:0], b[len(b)-overlap:]...)
+	}
+	return len(b), nil
 }

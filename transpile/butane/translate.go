@@ -1,26 +1,28 @@
 package butane
 
 import (
+	"cmp"
 	"io/fs"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/coreos/butane/config/common"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/transpile/message"
+	"github.com/bunsen-os/bunsen/transpile/origin"
+	"github.com/bunsen-os/bunsen/transpile/unit"
 	cutil "github.com/coreos/butane/config/util"
 	"github.com/coreos/butane/translate"
 	"github.com/coreos/ignition/v2/config/shared/errors"
+
 	ignvalidate "github.com/coreos/ignition/v2/config/validate"
 	"github.com/coreos/vcontext/path"
 	"github.com/coreos/vcontext/report"
 	"github.com/coreos/vcontext/validate"
 	"go.yaml.in/yaml/v3"
-
-	"github.com/bunsen-os/bunsen/api/machineconfig"
-
-	"github.com/bunsen-os/bunsen/transpile/message"
-	"github.com/bunsen-os/bunsen/transpile/origin"
-	"github.com/bunsen-os/bunsen/transpile/unit"
 )
 
 // Input is one document and the files that it may include.
@@ -110,6 +112,50 @@ func (t *translator) run() Output {
 	return out
 }
 
+// withPlaceholders calls a function while the document has short texts in place of its large files, so that Butane does
+// not read these files.
+func withPlaceholders(t *translator, use func()) {
+	for i := range t.large {
+		contents := child(lookup(t.doc, "$.storage.files."+strconv.Itoa(i)), "contents")
+		for k := 0; k+1 < len(contents.Content); k += 2 {
+			if contents.Content[k].Value != "local" {
+				continue
+			}
+			key, value := contents.Content[k], contents.Content[k+1]
+			inline, text := *key, yaml.Node{
+				Kind: yaml.ScalarNode, Tag: "!!str", Value: "large", Line: value.Line,
+				Column: value.Column,
+			}
+			inline.Value = "inline"
+			contents.Content[k], contents.Content[k+1] = &inline, &text
+			defer func() { contents.Content[k], contents.Content[k+1] = key, value }()
+		}
+	}
+	use()
+}
+
+// mergeFiles adds the files of locals to the list a and keeps one file for each path. mergeFiles removes the mark of
+// executable files.
+func mergeFiles(a []origin.File, locals []Local) []origin.File {
+	out := slices.Clone(a)
+	for _, l := range locals {
+		for _, f := range l.Files {
+			f.Blob = strings.TrimSuffix(f.Blob, "+x")
+			out = append(out, f)
+		}
+	}
+	slices.SortFunc(out, func(x, y origin.File) int { return cmp.Compare(x.Path, y.Path) })
+	return slices.CompactFunc(out, func(x, y origin.File) bool { return x.Path == y.Path })
+}
+
+// findSecrets finds the files whose contents the server resolves. It removes the notation that Butane does not know
+// from the document: marks of templates, references in place of a source, and addresses in registries.
+func findSecrets(t *translator) secretFiles {
+	out := secretFiles{t, map[int]secretFile{}}
+	out.take()
+	return out
+}
+
 // translate does the same as Butane's method of the dialect, but also returns the translation set, which Butane drops.
 // Like Butane, translate stops at the first fatal report.
 func (t *translator) translate(cfg cutil.Config) (final reflect.Value, set translate.TranslationSet) {
@@ -163,4 +209,117 @@ func documentPath(c path.ContextPath) string {
 		p = "$" + rest
 	}
 	return p
+}
+
+// checkKernelArguments refuses arguments that the daemon cannot set on a node, and arguments with an open quotation
+// mark.
+func (t *translator) checkKernelArguments() {
+	if n := child(child(t.doc, "kernel_arguments"), "should_not_exist"); n != nil && len(n.Content) > 0 &&
+		t.dialect.variant != "openshift" {
+		t.fatal("$.kernel_arguments.should_not_exist", "kernel-arguments", "should_not_exist is not supported: a "+
+			"node can remove only the kernel arguments that it added, not those of its image. Build an image "+
+			"without them")
+	}
+	for _, list := range []string{"$.kernel_arguments.should_exist", "$.openshift.kernel_arguments"} {
+		n := lookup(t.doc, list)
+		if n == nil {
+			continue
+		}
+		for i, c := range n.Content {
+			if arg := text(c); strings.Count(arg, `"`)%2 != 0 {
+				t.fatal(list+"."+strconv.Itoa(i), "kernel-arguments", "%s: the closing double quote is missing, so "+
+					"the kernel would read all later arguments as part of this one; add it", arg)
+			}
+		}
+	}
+}
+
+// checkKeys refuses every key of the document that its dialect does not have, because the effect of a typo would be
+// missing on the node. checkKeys walks only the parts of the document that the decoder decoded.
+func (t *translator) checkKeys(v reflect.Value, n *yaml.Node, at string) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			t.checkKeys(v.Elem(), n, at)
+		}
+	case reflect.Slice:
+		if n.Kind == yaml.SequenceNode && v.Type().Elem().Kind() == reflect.Struct {
+			for i := range min(v.Len(), len(n.Content)) {
+				t.checkKeys(v.Index(i), n.Content[i], at+"."+strconv.Itoa(i))
+			}
+		}
+	case reflect.Struct:
+		t.checkKeysOf(v, n, at)
+	}
+}
+
+func (t *translator) checkKeysOf(v reflect.Value, n *yaml.Node, at string) {
+	if n.Kind != yaml.MappingNode {
+		t.warn(at, "butane", "%s is empty: indent what belongs to it below it, or remove it",
+			at[strings.LastIndexByte(at, '.')+1:])
+		return
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i].Value
+		f, ok := fieldOf(v.Type(), key)
+		if !ok && key == templateKey {
+			t.fatal(at+"."+key, ruleReference, "only files in storage.files can be templates; write the secret into "+
+				"a file, and let the unit or program read it")
+			continue
+		}
+		if !ok {
+			t.fatal(at+"."+key, "unknown-key", "%s %s knows no key %q here%s", t.dialect.variant, t.dialect.version,
+				key, t.dialect.suggest(at, key, v.Type()))
+			continue
+		}
+		switch value := v.FieldByIndex(f.Index); {
+		case elem(f.Type, true).Kind() == reflect.Int && n.Content[i+1].ShortTag() == "!!float": // The decoder cuts it.
+			t.fatal(at+"."+key, "yaml", "%s", noWholeNumber(key, n.Content[i+1].Value))
+		case elem(f.Type, true).Kind() == reflect.Struct:
+			t.checkKeys(value, n.Content[i+1], at+"."+key)
+		case key == "local", key == "contents_local", key == "ssh_authorized_keys_local":
+			if p := unchecked(value, t.checked); p != "" && !origin.Fatal(t.findings) {
+				t.fatal(at+"."+key, "refused-local", "%q has an unusual notation; write it as a simple string", p)
+			}
+		}
+	}
+}
+
+// unchecked returns a reference in a decoded document that the method locals did not check, or "". If the key has an
+// unusual spelling, locals does not find the reference, but Butane would read the file.
+func unchecked(v reflect.Value, checked map[string]bool) string {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			return unchecked(v.Elem(), checked)
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			if p := unchecked(v.Index(i), checked); p != "" {
+				return p
+			}
+		}
+	case reflect.String:
+		if p := v.String(); !checked[p] {
+			return p
+		}
+	}
+	return ""
+}
+
+// noWholeNumber says why YAML reads a number with a fraction.
+func noWholeNumber(key, value string) string {
+	switch {
+	case strings.HasSuffix(key, "mode") && strings.Trim(value, "0123456789") == "":
+		return key + " is an octal number, which has no digits 8 and 9: write it like 0644"
+	case strings.HasSuffix(key, "mode"):
+		return key + " is a whole number, and this has a fraction or an exponent: write it like 0644"
+	default:
+		return key + " is a whole number, and this has a fraction or an exponent"
+	}
+}
+
+func (t *translator) warn(docPath, rule, format string, args ...any) {
+	at, _ := t.in.Origin.Find(docPath)
+	t.findings = append(t.findings, origin.Warningf(at, rule, format, args...))
 }

@@ -1,18 +1,29 @@
 package cluster
 
 import (
+	"bytes"
 	"cmp"
+	"errors"
+	"io"
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-	operatorv1 "github.com/openshift/api/operator/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"github.com/bunsen-os/bunsen/api/pinnedimage"
+	"github.com/bunsen-os/bunsen/internal/schedule"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/transpile/origin"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 const (
@@ -96,4 +107,125 @@ func Read(fsys fs.FS, pools []string, stop func() bool, found *origin.Findings) 
 	checkRollouts(fsys, pools, out, found)
 	checkImageSets(fsys, pools, out, found)
 	return out
+}
+
+// readFile reads one file, which may have several objects.
+func readFile(fsys fs.FS, file string, found *origin.Findings) []Object {
+	r := &reader{Findings: found, file: file}
+	src, err := fs.ReadFile(fsys, file)
+	if err != nil {
+		r.Errorf(origin.Pos{File: file}, "missing", "%v", err)
+		return nil
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(src))
+	for {
+		var doc yaml.Node
+		switch err := dec.Decode(&doc); {
+		case errors.Is(err, io.EOF):
+			return r.objects
+		case err != nil:
+			at := origin.Pos{File: file, Line: 1} // The YAML library names no line if the error is in the first line.
+			if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
+				at.Line, _ = strconv.Atoi(m[1])
+			}
+			r.Errorf(at, "yaml", "not valid YAML: %s",
+				yamlLine.ReplaceAllString(strings.TrimPrefix(err.Error(), "yaml: "), "")+quotesHint(err))
+			return r.objects
+		}
+		if root := doc.Content[0]; root.Tag != "!!null" {
+			r.object(root)
+		}
+	}
+}
+
+// quotesHint returns advice for a value that begins with a special character of YAML, as the schedule of a window may
+// do.
+func quotesHint(err error) string {
+	for _, text := range []string{"alphabetic or numeric", "cannot start any token", "unknown anchor"} {
+		if strings.Contains(err.Error(), text) {
+			return "; put a value that begins with * or @ in quotes"
+		}
+	}
+	return ""
+}
+
+// checkRollouts checks the RolloutPolicies of a repository against its pools.
+func checkRollouts(fsys fs.FS, pools []string, objects []Object, found *origin.Findings) {
+	r := &rolloutChecker{Findings: found, fs: fsys, pools: map[string]*mcfgv1.MachineConfigPool{}}
+	for _, name := range slices.Concat(standardPools, pools) {
+		r.addPool(name, nil)
+	}
+	for _, o := range objects {
+		switch o.Object.GetKind() {
+		case PoolKind:
+			r.addPool(o.Object.GetName(), o.Object.GetLabels())
+		case rolloutKind:
+			var p v1alpha1.RolloutPolicy
+			// No error is possible, because the object was decoded before.
+			if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object.Object, &p) == nil {
+				r.policies, r.objects = append(r.policies, p), append(r.objects, o)
+			}
+		}
+	}
+	for i, p := range r.policies {
+		o := r.objects[i]
+		r.warnUnknownPools(o, "spec.pools", p.Spec.Pools)
+		r.warnUnknownPools(o, "spec.after", p.Spec.After)
+		r.warnNoPool(o, p.Spec.MachineConfigPoolSelector)
+		for _, doubt := range schedule.Doubts(&p) {
+			r.Warnf(o.Position(r.fs, doubt.Path), "rollout", "%s: %s", doubt.Path, doubt.Text)
+		}
+	}
+	r.warnUnusedJobs()
+	r.checkCycles()
+}
+
+// checkImageSets checks the PinnedImageSets of a repository against its pools: whether a pool has each of them, and
+// whether the repository has each that a pool names.
+func checkImageSets(fsys fs.FS, pools []string, objects []Object, found *origin.Findings) {
+	var sets []mcfgv1.PinnedImageSet
+	all := map[string]*mcfgv1.MachineConfigPool{}
+	for _, name := range slices.Concat(standardPools, pools) {
+		all[name] = &mcfgv1.MachineConfigPool{Spec: mcfgv1.MachineConfigPoolSpec{
+			MachineConfigSelector: metav1.SetAsLabelSelector(map[string]string{v1alpha1.RoleLabel: name}),
+		}}
+	}
+	for _, o := range objects {
+		switch o.Object.GetKind() {
+		case imagesKind:
+			var s mcfgv1.PinnedImageSet
+			// The object was decoded before.
+			if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object.Object, &s) == nil {
+				sets = append(sets, s)
+			}
+		case PoolKind:
+			var p mcfgv1.MachineConfigPool
+			if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object.Object, &p) == nil {
+				all[p.Name] = &p
+			}
+		}
+	}
+	used := map[string]bool{}
+	for _, pool := range all {
+		chosen, _ := pinnedimage.Of(pool, sets)
+		for _, s := range chosen {
+			used[s.Name] = true
+		}
+	}
+	for _, o := range objects {
+		switch name := o.Object.GetName(); o.Object.GetKind() {
+		case imagesKind:
+			if !used[name] {
+				found.Warnf(origin.Pos{File: o.File, Line: o.Line}, "pinned-image", "no pool of this repository has "+
+					"PinnedImageSet %s: give it the label %s: POOL, or name it in spec.pinnedImageSets of a "+
+					"MachineConfigPool", name, v1alpha1.RoleLabel)
+			}
+		case PoolKind:
+			if _, missing := pinnedimage.Of(all[name], sets); len(missing) > 0 {
+				found.Warnf(o.Position(fsys, "spec.pinnedImageSets"), "pinned-image",
+					"spec.pinnedImageSets names sets that this repository does not have: %s",
+					strings.Join(missing, ", "))
+			}
+		}
+	}
 }

@@ -5,21 +5,26 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/bunsen-os/bunsen/api/pinnedimage"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/disruption"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
 	operatorv1 "github.com/openshift/api/operator/v1"
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/disruption"
 	transpilekinds "github.com/bunsen-os/bunsen/transpile/kinds"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
@@ -31,46 +36,6 @@ type reader struct {
 	*origin.Findings
 	file    string
 	objects []Object
-}
-
-// readFile reads one file, which may have several objects.
-func readFile(fsys fs.FS, file string, found *origin.Findings) []Object {
-	r := &reader{Findings: found, file: file}
-	src, err := fs.ReadFile(fsys, file)
-	if err != nil {
-		r.Errorf(origin.Pos{File: file}, "missing", "%v", err)
-		return nil
-	}
-	dec := yaml.NewDecoder(bytes.NewReader(src))
-	for {
-		var doc yaml.Node
-		switch err := dec.Decode(&doc); {
-		case errors.Is(err, io.EOF):
-			return r.objects
-		case err != nil:
-			at := origin.Pos{File: file, Line: 1} // The YAML library names no line if the error is in the first line.
-			if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
-				at.Line, _ = strconv.Atoi(m[1])
-			}
-			r.Errorf(at, "yaml", "not valid YAML: %s",
-				yamlLine.ReplaceAllString(strings.TrimPrefix(err.Error(), "yaml: "), "")+quotesHint(err))
-			return r.objects
-		}
-		if root := doc.Content[0]; root.Tag != "!!null" {
-			r.object(root)
-		}
-	}
-}
-
-// quotesHint returns advice for a value that begins with a special character of YAML, as the schedule of a window may
-// do.
-func quotesHint(err error) string {
-	for _, text := range []string{"alphabetic or numeric", "cannot start any token", "unknown anchor"} {
-		if strings.Contains(err.Error(), text) {
-			return "; put a value that begins with * or @ in quotes"
-		}
-	}
-	return ""
 }
 
 // at returns a node's position.
@@ -121,6 +86,19 @@ func (r *reader) object(root *yaml.Node) {
 		}
 		r.objects = append(r.objects, Object{Object: u, Digest: digest, File: r.file, Line: root.Line})
 	}
+}
+
+// findAlias returns the first alias of a tree, or nil.
+func findAlias(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		return n
+	}
+	for _, c := range n.Content {
+		if a := findAlias(c); a != nil {
+			return a
+		}
+	}
+	return nil
 }
 
 // undecodable reports an error for each line that the YAML library names.
@@ -279,4 +257,145 @@ func (r *reader) strip(root *yaml.Node, u *unstructured.Unstructured) {
 	r.stripMetadata(root, u)
 	unstructured.RemoveNestedField(u.Object, "status")
 	unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
+}
+
+// images refuses names of images in a PinnedImageSet that the API server or a container runtime would refuse.
+func (r *reader) images(root *yaml.Node, s *mcfgv1.PinnedImageSet) {
+	if len(s.Spec.PinnedImages) == 0 {
+		r.Errorf(fieldPosition(r.file, root, `"spec.pinnedImages"`), "pinned-image",
+			"spec.pinnedImages: the PinnedImageSet has no images; name 1 to 500")
+	}
+	for i, image := range s.Spec.PinnedImages {
+		if problem := pinnedimage.Problem(string(image.Name)); problem != "" {
+			field := fmt.Sprintf("spec.pinnedImages[%d].name", i)
+			r.Errorf(fieldPosition(r.file, root, fmt.Sprintf("%q", field)), "pinned-image", "%s: %q: %s", field,
+				image.Name, problem)
+		}
+	}
+}
+
+// position returns a node's position in a file.
+func position(file string, n *yaml.Node) origin.Pos {
+	return origin.Pos{File: file, Line: n.Line, Column: n.Column}
+}
+
+var quoted = regexp.MustCompile(`"([^"]+)"`)
+
+// fieldPosition finds the field that a strict decoding error names: `unknown field "spec.nodeSelektor"`.
+func fieldPosition(file string, root *yaml.Node, message string) origin.Pos {
+	at := position(file, root)
+	m := quoted.FindStringSubmatch(message)
+	if m == nil {
+		return at
+	}
+	n := root
+	for _, word := range strings.Split(strings.NewReplacer("[", ".", "]", "").Replace(m[1]), ".") {
+		k, v := entry(n, word)
+		if v == nil {
+			return at
+		}
+		at, n = position(file, k), v
+	}
+	return at
+}
+
+// entry returns an entry of a mapping or a list: the key (or the item) and the value. The node may be nil. entry
+// returns nil if there is no entry.
+func entry(n *yaml.Node, word string) (k, v *yaml.Node) {
+	if n == nil {
+		return nil, nil
+	}
+	if n.Kind == yaml.SequenceNode {
+		if i, err := strconv.Atoi(word); err == nil && i < len(n.Content) {
+			return n.Content[i], n.Content[i]
+		}
+		return nil, nil
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == word {
+			return n.Content[i], n.Content[i+1]
+		}
+	}
+	return nil, nil
+}
+
+// Position returns the position of a field of the object.
+func (o Object) Position(fsys fs.FS, field string) origin.Pos {
+	at := origin.Pos{File: o.File, Line: o.Line}
+	src, err := fs.ReadFile(fsys, o.File)
+	dec := yaml.NewDecoder(bytes.NewReader(src))
+	for err == nil {
+		var doc yaml.Node
+		if err = dec.Decode(&doc); err == nil && doc.Content[0].Line == o.Line {
+			return fieldPosition(o.File, doc.Content[0], strconv.Quote(field))
+		}
+	}
+	return at
+}
+
+// driftActions are the values of a rule's action.
+var driftActions = []v1alpha1.DriftAction{
+	v1alpha1.DriftDegrade, v1alpha1.DriftRepair, v1alpha1.DriftReport,
+	v1alpha1.DriftIgnore,
+}
+
+// drift checks a DriftPolicy for values that the API server refuses, and for rules that the daemon would never use.
+func (r *reader) drift(root *yaml.Node, p *v1alpha1.DriftPolicy) {
+	if _, err := metav1.LabelSelectorAsSelector(p.Spec.MachineConfigPoolSelector); err != nil {
+		const field = "spec.machineConfigPoolSelector"
+		r.Errorf(r.valueAt(root, field), "selector", "%s: %s", field, selectorMessage(err))
+	}
+	if every := p.Spec.Repair.Interval.Duration; every != 0 && every < time.Second {
+		const field = "spec.repair.interval"
+		r.Errorf(r.valueAt(root, field), "drift", "%s: %s is less than a second; the usual is 10m", field, every)
+	}
+	if burst := p.Spec.Repair.Burst; burst < 0 || burst > 100 {
+		const field = "spec.repair.burst"
+		r.Errorf(r.valueAt(root, field), "drift", "%s: %d repairs; want 1 to 100", field, burst)
+	}
+	all := slices.IndexFunc(p.Spec.Rules, func(rule v1alpha1.DriftRule) bool { return rule.Path == "**" })
+	for i, rule := range p.Spec.Rules {
+		field := fmt.Sprintf("spec.rules.%d.path", i)
+		if all >= 0 && i > all {
+			r.Warnf(r.valueAt(root, field), "drift", "%s: the rule is never used, because rule %d of this policy "+
+				"matches everything", field, all+1)
+		} else if problem := pathProblem(rule.Path); problem != "" {
+			r.Errorf(r.valueAt(root, field), "drift", "%s%s", field, problem)
+		}
+		if !slices.Contains(driftActions, rule.Action) {
+			field := fmt.Sprintf("spec.rules.%d.action", i)
+			r.Errorf(r.valueAt(root, field), "drift", "%s: %q is no action; there are Degrade, Repair, Report "+
+				"and Ignore", field, rule.Action)
+		}
+	}
+}
+
+// pathProblem returns what is wrong with the path of a rule, or "".
+func pathProblem(path string) string {
+	first, _, hasSlash := strings.Cut(path, "/")
+	switch {
+	case path == "":
+		return " is empty: name a path, a unit, user/NAME, group/NAME or os/PART, or ** for everything"
+	case hasSlash && first != "" && !slices.Contains([]string{"user", "group", "os", "**", "*"}, first):
+		return fmt.Sprintf(": %q is not an absolute path, and only user, group and os may be before a /: write /%s",
+			path, path)
+	}
+	return ""
+}
+
+// valueAt returns the position of a field such as spec.rules.0.path. For a scalar, valueAt returns the position of the
+// key, otherwise that of the value. For a missing field, valueAt returns the position of the nearest existing parent.
+func (r *reader) valueAt(root *yaml.Node, field string) origin.Pos {
+	n := root
+	for word := range strings.SplitSeq(field, ".") {
+		k, v := entry(n, word)
+		if v == nil {
+			break
+		}
+		n = v
+		if k != v && v.Kind == yaml.ScalarNode {
+			n = k
+		}
+	}
+	return r.at(n)
 }

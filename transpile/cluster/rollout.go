@@ -12,7 +12,6 @@ import (
 	"go.yaml.in/yaml/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/schedule"
@@ -37,37 +36,6 @@ type rolloutChecker struct {
 	pools    map[string]*mcfgv1.MachineConfigPool
 	policies []v1alpha1.RolloutPolicy
 	objects  []Object // objects are the decoded objects, in the same order as the policies.
-}
-
-// checkRollouts checks the RolloutPolicies of a repository against its pools.
-func checkRollouts(fsys fs.FS, pools []string, objects []Object, found *origin.Findings) {
-	r := &rolloutChecker{Findings: found, fs: fsys, pools: map[string]*mcfgv1.MachineConfigPool{}}
-	for _, name := range slices.Concat(standardPools, pools) {
-		r.addPool(name, nil)
-	}
-	for _, o := range objects {
-		switch o.Object.GetKind() {
-		case PoolKind:
-			r.addPool(o.Object.GetName(), o.Object.GetLabels())
-		case rolloutKind:
-			var p v1alpha1.RolloutPolicy
-			// No error is possible, because the object was decoded before.
-			if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object.Object, &p) == nil {
-				r.policies, r.objects = append(r.policies, p), append(r.objects, o)
-			}
-		}
-	}
-	for i, p := range r.policies {
-		o := r.objects[i]
-		r.warnUnknownPools(o, "spec.pools", p.Spec.Pools)
-		r.warnUnknownPools(o, "spec.after", p.Spec.After)
-		r.warnNoPool(o, p.Spec.MachineConfigPoolSelector)
-		for _, doubt := range schedule.Doubts(&p) {
-			r.Warnf(o.Position(r.fs, doubt.Path), "rollout", "%s: %s", doubt.Path, doubt.Text)
-		}
-	}
-	r.warnUnusedJobs()
-	r.checkCycles()
 }
 
 // addPool adds a pool. The standard pools get two more labels, because they have these labels on every cluster.

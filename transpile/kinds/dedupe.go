@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/coreos/ign-converter/translate/v24tov31"
 	old "github.com/coreos/ignition/config/v2_4/types"
 )
 
@@ -13,45 +12,6 @@ type deduped struct {
 	cfg      old.Config
 	moves    []move
 	problems []IgnitionProblem
-}
-
-// dedupe drops repeated items, which version 3 does not allow. Of files and units with the same name, the last one
-// counts. dedupe joins the drop-ins and SSH keys of all repeated items. The resulting lists are in reverse order, as
-// those of the Machine Config Operator.
-func dedupe(cfg old.Config) deduped {
-	d := deduped{cfg: cfg}
-	appended := d.appended(cfg)
-	plain := cfg
-	plain.Storage.Files = nil
-	for i, f := range cfg.Storage.Files {
-		if !f.Append && !d.later("$.storage.files", i, len(cfg.Storage.Files), func(j int) bool {
-			return cfg.Storage.Files[j].Path == f.Path
-		}) {
-			plain.Storage.Files = append(plain.Storage.Files, f)
-		}
-	}
-	for i, u := range cfg.Systemd.Units {
-		d.dropins(i, u)
-		d.later("$.systemd.units", i, len(cfg.Systemd.Units), func(j int) bool {
-			return cfg.Systemd.Units[j].Name == u.Name
-		})
-	}
-	for i := range plain.Storage.Files { // The function filesystemNames reports files on other file systems.
-		plain.Storage.Files[i].Filesystem = "root"
-	}
-	out, err := v24tov31.RemoveDuplicateFilesUnitsUsers(plain)
-	if err != nil {
-		d.problems = append(d.problems, IgnitionProblem{Path: "$", Rule: "ignition-2", Message: err.Error()})
-		return d
-	}
-	out.Storage.Files = append(out.Storage.Files, appended...)
-	for i := range out.Passwd.Users {
-		out.Passwd.Users[i].SSHAuthorizedKeys = unique(out.Passwd.Users[i].SSHAuthorizedKeys)
-	}
-	d.nodes(cfg)
-	d.cfg = out
-	d.trace(cfg)
-	return d
 }
 
 // later reports whether an item occurs again further down, and warns of it.
@@ -183,15 +143,4 @@ func lastIndex[T any](list []T, is func(T) bool) int {
 		}
 	}
 	return -1
-}
-
-// unique removes repeated items and keeps the first of them.
-func unique[T comparable](list []T) []T {
-	var out []T
-	for _, v := range list {
-		if !slices.Contains(out, v) {
-			out = append(out, v)
-		}
-	}
-	return out
 }

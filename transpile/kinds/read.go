@@ -8,12 +8,18 @@ import (
 	"slices"
 	"strings"
 
-	v35 "github.com/coreos/ignition/v2/config/v3_5"
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
-	"github.com/coreos/vcontext/report"
+	"github.com/coreos/ign-converter/translate/v24tov31"
+	"github.com/coreos/ignition/config/v2_4"
+	v31 "github.com/coreos/ignition/v2/config/v3_1/types"
+
+	old "github.com/coreos/ignition/config/v2_4/types"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/transpile/message"
+	v35 "github.com/coreos/ignition/v2/config/v3_5"
+
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+	"github.com/coreos/vcontext/report"
 )
 
 // IgnitionProblem is an error or a warning about one position in a config.
@@ -83,6 +89,203 @@ func ReadIgnition(source []byte) (reading IgnitionReading, problems []IgnitionPr
 		reading = IgnitionReading{}
 	}
 	return reading, problems
+}
+
+// readV2 translates a config of version 2 as the Machine Config Operator does: of repeated items, the last one counts.
+// readV2 reports a problem for each part that version 3 cannot express.
+func readV2(f flat, version string) (IgnitionReading, []IgnitionProblem) {
+	cfg, rep, err := v2_4.Parse(f.json)
+	problems := f.oldProblems(rep, version)
+	if version == securityAstray {
+		problems = f.security(problems)
+	}
+	if err != nil {
+		if mistyped := f.mistyped(&old.Config{}); mistyped != nil {
+			return IgnitionReading{}, []IgnitionProblem{*mistyped}
+		}
+		if !rep.IsFatal() {
+			problems = append(problems, IgnitionProblem{Path: "$", Rule: "ignition", Message: err.Error()})
+		}
+		return IgnitionReading{}, problems
+	}
+	problems = append(problems, untranslatable(cfg)...)
+	d := dedupe(cfg)
+	problems = append(problems, d.problems...)
+	if fatal(problems) {
+		return IgnitionReading{}, problems
+	}
+	head := d.cfg.Ignition
+	d.cfg.Ignition.Config.Append, d.cfg.Ignition.Security.TLS.CertificateAuthorities = nil, nil
+	translated, err := v24tov31.Translate(d.cfg, mountPoints(cfg))
+	if err != nil {
+		return IgnitionReading{},
+			append(problems, IgnitionProblem{Path: "$", Rule: "ignition", Message: "translating it from version 2: " +
+				strings.Join(strings.Fields(err.Error()), " ")})
+	}
+	references(&translated, head)
+	raw, err := json.Marshal(translated)
+	if err != nil {
+		return IgnitionReading{},
+			append(problems, IgnitionProblem{
+				Path: "$", Rule: "ignition",
+				Message: fmt.Sprintf("writing it as version 3: %v",
+					err),
+			})
+	}
+	out := IgnitionReading{moves: d.moves}
+	newest, entries, err := v35.ParseCompatibleVersion(raw)
+	for _, e := range entries.Entries {
+		if e.Kind.IsFatal() {
+			problems = append(problems, IgnitionProblem{
+				Path: out.from(e.Context.String()), Rule: "ignition",
+				Message: "translated from version 2: " + e.Message,
+			})
+		}
+	}
+	if err != nil && !fatal(problems) {
+		problems = append(problems, IgnitionProblem{
+			Path: "$", Rule: "ignition",
+			Message: fmt.Sprintf("translating it from version 2: %v", err),
+		})
+	}
+	out.Config = newest
+	return out, problems
+}
+
+// untranslatable finds parts that version 3 cannot express.
+func untranslatable(cfg old.Config) []IgnitionProblem {
+	var out []IgnitionProblem
+	if len(cfg.Networkd.Units) > 0 {
+		out = append(out, version2("$.networkd", "version 3 has no networkd: write the units as files below "+
+			"/etc/systemd/network"))
+	}
+	for i, u := range cfg.Passwd.Users {
+		if u.Create != nil {
+			out = append(out, version2(fmt.Sprintf("$.passwd.users.%d.create", i),
+				"version 3 has no `create`: write its fields beside the user's name"))
+		}
+	}
+	return slices.Concat(out, sizesInSectors(cfg), filesystemOptions(cfg), filesystemNames(cfg))
+}
+
+func sizesInSectors(cfg old.Config) (out []IgnitionProblem) {
+	for i, d := range cfg.Storage.Disks {
+		for j, p := range d.Partitions {
+			if p.Size != nil || p.Start != nil {
+				out = append(out, version2(fmt.Sprintf("$.storage.disks.%d.partitions.%d", i, j),
+					"version 3 has no sizes in sectors: write the config in version 3, with sizeMiB and startMiB"))
+			}
+		}
+	}
+	return out
+}
+
+func filesystemOptions(cfg old.Config) (out []IgnitionProblem) {
+	for i, fs := range cfg.Storage.Filesystems {
+		at := fmt.Sprintf("$.storage.filesystems.%d", i)
+		switch {
+		case fs.Mount != nil && fs.Mount.Create != nil:
+			out = append(out, version2(at+".mount.create", "version 3 has no `create`: write wipeFilesystem and "+
+				"options beside the format"))
+		case fs.Path != nil && *fs.Path != "/":
+			out = append(out, version2(at+".path", "version 3 has no names for file systems: write the whole path of "+
+				"each file that is on it"))
+		}
+	}
+	return out
+}
+
+// filesystemNames finds files, directories and links on a file system that is not the root.
+func filesystemNames(cfg old.Config) (out []IgnitionProblem) {
+	mounts := mountPoints(cfg)
+	check := func(kind string, i int, name string) {
+		if mounts[name] != "/" {
+			out = append(out, version2(fmt.Sprintf("$.storage.%s.%d.filesystem", kind, i),
+				fmt.Sprintf("version 3 has no names for file systems: write the whole path, and not that it is on %q",
+					name)))
+		}
+	}
+	for i, f := range cfg.Storage.Files {
+		check("files", i, f.Filesystem)
+	}
+	for i, d := range cfg.Storage.Directories {
+		check("directories", i, d.Filesystem)
+	}
+	for i, l := range cfg.Storage.Links {
+		check("links", i, l.Filesystem)
+	}
+	return out
+}
+
+// references translates the lists of merged configs and certificate authorities. The library has a bug: it gives every
+// item of such a list the source of the last item.
+func references(to *v31.Config, from old.Ignition) {
+	for _, r := range from.Config.Append {
+		to.Ignition.Config.Merge = append(to.Ignition.Config.Merge,
+			remoteResource(r.Source, r.Verification, r.HTTPHeaders))
+	}
+	for _, r := range from.Security.TLS.CertificateAuthorities {
+		to.Ignition.Security.TLS.CertificateAuthorities = append(to.Ignition.Security.TLS.CertificateAuthorities,
+			remoteResource(r.Source, r.Verification, r.HTTPHeaders))
+	}
+}
+
+func remoteResource(source string, verification old.Verification, headers old.HTTPHeaders) v31.Resource {
+	out := v31.Resource{Source: &source, Verification: v31.Verification{Hash: verification.Hash}}
+	for _, h := range headers {
+		out.HTTPHeaders = append(out.HTTPHeaders, v31.HTTPHeader{Name: h.Name, Value: &h.Value})
+	}
+	return out
+}
+
+// dedupe drops repeated items, which version 3 does not allow. Of files and units with the same name, the last one
+// counts. dedupe joins the drop-ins and SSH keys of all repeated items. The resulting lists are in reverse order, as
+// those of the Machine Config Operator.
+func dedupe(cfg old.Config) deduped {
+	d := deduped{cfg: cfg}
+	appended := d.appended(cfg)
+	plain := cfg
+	plain.Storage.Files = nil
+	for i, f := range cfg.Storage.Files {
+		if !f.Append && !d.later("$.storage.files", i, len(cfg.Storage.Files), func(j int) bool {
+			return cfg.Storage.Files[j].Path == f.Path
+		}) {
+			plain.Storage.Files = append(plain.Storage.Files, f)
+		}
+	}
+	for i, u := range cfg.Systemd.Units {
+		d.dropins(i, u)
+		d.later("$.systemd.units", i, len(cfg.Systemd.Units), func(j int) bool {
+			return cfg.Systemd.Units[j].Name == u.Name
+		})
+	}
+	for i := range plain.Storage.Files { // The function filesystemNames reports files on other file systems.
+		plain.Storage.Files[i].Filesystem = "root"
+	}
+	out, err := v24tov31.RemoveDuplicateFilesUnitsUsers(plain)
+	if err != nil {
+		d.problems = append(d.problems, IgnitionProblem{Path: "$", Rule: "ignition-2", Message: err.Error()})
+		return d
+	}
+	out.Storage.Files = append(out.Storage.Files, appended...)
+	for i := range out.Passwd.Users {
+		out.Passwd.Users[i].SSHAuthorizedKeys = unique(out.Passwd.Users[i].SSHAuthorizedKeys)
+	}
+	d.nodes(cfg)
+	d.cfg = out
+	d.trace(cfg)
+	return d
+}
+
+// unique removes repeated items and keeps the first of them.
+func unique[T comparable](list []T) []T {
+	var out []T
+	for _, v := range list {
+		if !slices.Contains(out, v) {
+			out = append(out, v)
+		}
+	}
+	return out
 }
 
 // versionOf returns the version as which Read parses a config. versionOf changes version 3.6.0 to 3.5.0, whose parser

@@ -2,11 +2,20 @@ package overlay
 
 import (
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/bunsen-os/bunsen/transpile/origin"
+	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
+	"go.yaml.in/yaml/v3"
+	"sigs.k8s.io/kustomize/api/filters/patchjson6902"
+	"sigs.k8s.io/kustomize/api/filters/patchstrategicmerge"
+	"sigs.k8s.io/kustomize/api/filters/replacement"
+	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/kustomize/kyaml/resid"
+
+	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
 // change is the application of one step to one document.
@@ -57,6 +66,451 @@ func (c change) transform(b *builder) bool {
 	default:
 		return false
 	}
+}
+
+func applyReplacement(r Replacement, c change) bool {
+	for _, s := range r.Reject {
+		if s.HasMetadata() && s.MatchesMetadata(c.document.root) {
+			return true
+		}
+	}
+	for _, f := range r.Fields {
+		if !copyValue(r, c, f) || !c.checkSize() {
+			return false
+		}
+	}
+	return true
+}
+
+// copyValue calls kustomize to set one field of a document.
+func copyValue(r Replacement, c change, f TargetField) bool {
+	d := c.document
+	one := types.Replacement{SourceValue: r.Value, Targets: []*types.TargetSelector{{
+		Select: exactly(d.file.Info, c.name), FieldPaths: []string{f.Path}, Options: r.To,
+	}}}
+	nodes := []*kyaml.RNode{kyaml.NewRNode(d.root)}
+	if r.Source != nil {
+		one.Source = &types.SourceSelector{
+			ResId: exactly(c.source.file.Info, c.sourceName).ResId, FieldPath: r.Path,
+			Options: r.From,
+		}
+		if c.source != d {
+			c.source.load()
+			if c.source.root == nil || origin.Fatal(c.source.findings) {
+				return d.fatal(r.Source.At, "replacement", "the source %q cannot be built", c.sourceName)
+			}
+			nodes = append(nodes, kyaml.NewRNode(c.source.root))
+		}
+	}
+	if !isBounded(r, f, nodes) {
+		return d.fatal(f.At, "too-large", "this could write a value of %d bytes to too many fields; name the fields",
+			valueSize(r, nodes))
+	}
+	before := documents.Copy(d.root, 0)
+	if _, err := (replacement.Filter{Replacements: []types.Replacement{one}}).Filter(nodes); err != nil {
+		return d.kustomizeFailed(f.At, err)
+	}
+	d.files.SetChanged(before, d.root, f.At)
+	return true
+}
+
+// isBounded reports whether a replacement writes a bounded number of bytes. A path with a wildcard may write to every
+// field.
+func isBounded(r Replacement, f TargetField, nodes []*kyaml.RNode) bool {
+	return !strings.ContainsAny(f.Path, "*[") || valueSize(r, nodes)*count(nodes[0].YNode()) <= 4*maxGrown
+}
+
+// count returns the number of nodes of a tree.
+func count(n *yaml.Node) int {
+	total := 1
+	for _, c := range n.Content {
+		total += count(c)
+	}
+	return total
+}
+
+// exactly returns a selector for the one document with a kind and name.
+func exactly(info documents.Info, name string) *types.Selector {
+	return &types.Selector{ResId: resid.ResId{Gvk: resid.Gvk{
+		Group: info.Group, Version: info.Version,
+		Kind: string(info.Kind),
+	}, Name: name}}
+}
+
+func applyRename(to change) bool {
+	_, meta := documents.Field(to.document.root, "metadata")
+	name := documents.Str(to.name)
+	if _, was := documents.Field(meta, "name"); was != nil {
+		name.Line, name.Column = was.Line, was.Column
+	}
+	documents.Set(meta, "name", name)
+	return true
+}
+
+func applyPatch(b *builder, p *Patch, c change) bool {
+	if p.Object == nil {
+		return applyOperations(b, p, c)
+	}
+	return applyMerge(b, p, c)
+}
+
+// applyOperations runs the patch's operations on a document.
+func applyOperations(b *builder, p *Patch, c change) bool {
+	d := c.document
+	lists := d.file.Info.Lists
+	for _, op := range p.Operations {
+		if !b.spend(2*size(d.root, maxGrown) + len(op.Text)) {
+			return d.fatal(op.At, "too-large", "patching all documents needs more work than a repository of this "+
+				"size may request: use fewer operations that select many documents")
+		}
+		before, wholeBefore := documents.Entries(d.content(), lists), documents.WholeEntries(d.content(), lists)
+		if !runOperation(op, d, p.File) || !c.checkSize() {
+			return false
+		}
+		if last := op.Path[len(op.Path)-1]; slices.ContainsFunc(lists, func(l documents.List) bool {
+			return l.Key == last
+		}) {
+			continue // The operation has renamed an item, so the item is not lost.
+		}
+		after := documents.Entries(d.content(), lists)
+		for _, e := range removedEntries(before, after) {
+			d.effects = append(d.effects, effect{
+				step: c.step, what: removed, entry: e, at: op.At,
+				was: d.entryPosition(before[e], e),
+			})
+		}
+		for _, e := range removedOfWhole(before, after, wholeBefore, documents.WholeEntries(d.content(), lists)) {
+			if !entersList(op.Path, d.file.Info.Section, e) {
+				d.effects = append(d.effects, effect{
+					step: c.step, what: removed, entry: e, at: op.At, was: d.files.Pos(wholeBefore[e]),
+				})
+			}
+		}
+	}
+	return true
+}
+
+// runOperation runs one operation with kustomize. kustomize converts the result to JSON, which has no lines. So
+// runOperation also applies the operation to the nodes and copies their positions to the result.
+func runOperation(op Operation, d *document, file string) bool {
+	before := d.root
+	given := documents.Copy(before, 0)
+	documents.MarkTabs(given)
+	n := kyaml.NewRNode(given)
+	if _, err := (patchjson6902.Filter{Patch: op.Text}).Filter([]*kyaml.RNode{n}); err != nil {
+		return d.kustomizeFailed(op.At, err)
+	}
+	d.root = n.YNode()
+	documents.UnmarkTabs(d.root)
+	if d.content() == nil {
+		return d.fatal(op.At, "document", "the document %q is empty after this; remove it from the resources", d.name())
+	}
+	bits := d.files.Bits(file)
+	applyToNodes(op, before, documents.Copy(op.Value, bits), bits)
+	d.files.SetAll(d.root, op.At)
+	copyPositions(before, d.root)
+	return true
+}
+
+// copyPositions copies the positions of one tree's nodes to the nodes of another tree.
+func copyPositions(from, to *yaml.Node) {
+	to.Line, to.Column = from.Line, from.Column
+	for i, c := range to.Content {
+		var was *yaml.Node
+		switch {
+		case to.Kind == yaml.MappingNode && i%2 == 1:
+			_, was = documents.Field(from, to.Content[i-1].Value)
+		case to.Kind == yaml.SequenceNode && from.Kind == yaml.SequenceNode && i < len(from.Content):
+			was = from.Content[i]
+		}
+		if was != nil {
+			copyPositions(was, c)
+		}
+	}
+}
+
+// applyToNodes applies the operation to a tree of nodes with positions. If the operation cannot be applied,
+// applyToNodes does not change the tree, and the position of new values is that of the operation.
+func applyToNodes(op Operation, root, value *yaml.Node, bits int) {
+	switch op.Name {
+	case "remove":
+		removeAt(root, op.Path)
+		return
+	case "move":
+		value = removeAt(root, op.From)
+	case "copy":
+		value = documents.Copy(nodeAt(root, op.From), 0)
+	case "test":
+		return
+	}
+	parent := nodeAt(root, op.Path[:len(op.Path)-1])
+	if parent == nil || value == nil {
+		return
+	}
+	value.Line, value.Column = op.At.Line|bits, op.At.Column
+	key := op.Path[len(op.Path)-1]
+	switch i, ok := index(parent, key); {
+	case parent.Kind == yaml.MappingNode:
+		documents.Set(parent, key, value)
+	case ok && op.Name == "replace" && i < len(parent.Content):
+		parent.Content[i] = value
+	case ok:
+		parent.Content = slices.Insert(parent.Content, i, value)
+	}
+}
+
+// removeAt removes and returns the node to which a pointer's keys lead.
+func removeAt(root *yaml.Node, keys []string) *yaml.Node {
+	parent, key := nodeAt(root, keys[:len(keys)-1]), keys[len(keys)-1]
+	if parent == nil {
+		return nil
+	}
+	if i, ok := index(parent, key); ok && i < len(parent.Content) {
+		n := parent.Content[i]
+		parent.Content = slices.Delete(parent.Content, i, i+1)
+		return n
+	}
+	_, n := documents.Field(parent, key)
+	documents.Remove(parent, key)
+	return n
+}
+
+// entersList reports whether the path of an operation leads into the list of an entry, so that the operation names the
+// item itself.
+func entersList(path []string, section string, e documents.Entry) bool {
+	words := strings.Split(e.List, ".")
+	if section != "" && len(path) > 0 && path[0] == section {
+		path = path[1:]
+	}
+	for _, key := range path {
+		_, err := strconv.Atoi(key)
+		switch isIndex := err == nil || key == "-"; {
+		case len(words) == 0:
+			return true
+		case isIndex:
+		case key == words[0]:
+			words = words[1:]
+		default:
+			return false
+		}
+	}
+	return false
+}
+
+// applyMerge merges the patch into a document.
+func applyMerge(b *builder, p *Patch, c change) bool {
+	d := c.document
+	lists := d.file.Info.Lists
+	before, wholeBefore := documents.Entries(d.content(), lists), documents.WholeEntries(d.content(), lists)
+	for _, of := range p.Deletions {
+		e := effect{step: c.step, what: missing, entry: of.Entry, at: of.At}
+		if _, there := before[of.Entry]; there {
+			e.what = deleted
+		}
+		d.effects = append(d.effects, e)
+	}
+	part := documents.Copy(p.Object, d.files.Bits(p.File))
+	if !checkMerge(p, d, part) {
+		return false
+	}
+	_, meta := documents.Field(part, "metadata")
+	if meta == nil {
+		meta = documents.Mapping()
+		documents.Set(part, "metadata", meta)
+	}
+	documents.Remove(part, "apiVersion") // A patch does not change the kind and the name of the document.
+	documents.Remove(part, "kind")
+	documents.Remove(meta, "name")
+	content := d.file.Info.Content(part)
+	inPatch, inDocument := scalarItems(documents.Entries(content, lists)), scalarItems(before)
+	inOrder := orderedItems(d.content(), content, lists)
+	b.spend(p.Size)
+	documents.AddHiddenKeys(d.content(), lists)
+	documents.AddHiddenKeys(content, lists)
+	out, err := merge(d.root, part)
+	if err != nil {
+		return d.kustomizeFailed(p.At, err)
+	}
+	if d.root = out; out == nil {
+		return true
+	}
+	documents.RemoveHiddenKeys(d.content(), lists)
+	after := documents.Entries(d.content(), lists)
+	restoreScalars(after, inPatch, inDocument)
+	placeNewLists(d.content(), lists)
+	setOrder(d.content(), inOrder)
+	for _, e := range removedEntries(before, after) {
+		if !deletesByName(p, e) {
+			d.effects = append(d.effects, effect{
+				step: c.step, what: removed, entry: e, at: listPosition(p, e),
+				was: d.entryPosition(before[e], e),
+			})
+		}
+	}
+	for _, e := range removedOfWhole(before, after, wholeBefore, documents.WholeEntries(d.content(), lists)) {
+		d.effects = append(d.effects, effect{
+			step: c.step, what: removed, entry: e, at: listPosition(p, e), was: d.files.Pos(wholeBefore[e]),
+		})
+	}
+	return true
+}
+
+// setOrder gives merged lists the order of their items, without items that kustomize did not keep.
+func setOrder(content *yaml.Node, inOrder map[string][]*yaml.Node) {
+	for path, items := range inOrder {
+		for _, list := range documents.NodesBelow(content, strings.Split(path, ".")) {
+			list.Content = slices.DeleteFunc(items, func(n *yaml.Node) bool { return !hasValue(list.Content, n.Value) })
+		}
+	}
+}
+
+// scalarItems copies the items of lists of scalars, because kustomize overwrites these items.
+func scalarItems(in map[documents.Entry]*yaml.Node) map[documents.Entry]yaml.Node {
+	out := map[documents.Entry]yaml.Node{}
+	for e, item := range in {
+		if item.Kind == yaml.ScalarNode {
+			out[e] = *item
+		}
+	}
+	return out
+}
+
+// restoreScalars restores the positions and the notation of the items that scalarItems copied.
+func restoreScalars(after map[documents.Entry]*yaml.Node, inPatch, inDocument map[documents.Entry]yaml.Node) {
+	for e, item := range after {
+		if was, ok := inPatch[e]; ok && item.Kind == yaml.ScalarNode {
+			*item = was
+		} else if was, ok := inDocument[e]; ok && item.Kind == yaml.ScalarNode {
+			*item = was
+		}
+	}
+}
+
+// placeNewLists sets the position of each list that kustomize created to the position of the list's first item.
+func placeNewLists(content *yaml.Node, lists []documents.List) {
+	for _, l := range lists {
+		for _, n := range documents.NodesBelow(content, strings.Split(l.Path, ".")) {
+			if n.Line == 0 && len(n.Content) > 0 {
+				n.Line, n.Column = n.Content[0].Line, n.Content[0].Column
+			}
+		}
+	}
+}
+
+// orderedItems returns, by its path, the order of each list in which the last item counts: first what only the document
+// has, then what the patch has. kustomize would put the items of the patch first.
+func orderedItems(content, patch *yaml.Node, lists []documents.List) map[string][]*yaml.Node {
+	out := map[string][]*yaml.Node{}
+	for _, l := range lists {
+		words := strings.Split(l.Path, ".")
+		theirs := scalarsIn(patch, words)
+		if !l.IsOrdered || len(theirs) == 0 {
+			continue
+		}
+		for _, item := range scalarsIn(content, words) {
+			if !hasValue(theirs, item.Value) {
+				out[l.Path] = append(out[l.Path], item)
+			}
+		}
+		out[l.Path] = append(out[l.Path], theirs...)
+	}
+	return out
+}
+
+// scalarsIn returns copies of the scalars of a list.
+func scalarsIn(content *yaml.Node, words []string) (out []*yaml.Node) {
+	for _, list := range documents.NodesBelow(content, words) {
+		if list.Kind != yaml.SequenceNode {
+			continue
+		}
+		for _, item := range list.Content {
+			if item.Kind == yaml.ScalarNode {
+				is := *item
+				out = append(out, &is)
+			}
+		}
+	}
+	return out
+}
+
+// merge merges a patch into an object. The result is nil if the patch deletes the object.
+func merge(object, part *yaml.Node) (*yaml.Node, error) {
+	out, err := patchstrategicmerge.Filter{Patch: kyaml.NewRNode(part)}.Filter([]*kyaml.RNode{kyaml.NewRNode(object)})
+	if err != nil || len(out) == 0 || out[0].IsNilOrEmpty() {
+		return nil, err
+	}
+	return out[0].YNode(), nil
+}
+
+// listPosition returns the position in the patch of the list that contains an entry. If the patch does not have the
+// list, listPosition returns the position of the nearest parent.
+func listPosition(p *Patch, e documents.Entry) origin.Pos {
+	n, at := p.Info.Content(p.Object), p.At
+	for _, word := range strings.Split(e.List, ".") {
+		if _, n = documents.Field(n, word); n == nil {
+			break
+		}
+		at = origin.Pos{File: p.File, Line: n.Line, Column: n.Column}
+	}
+	return at
+}
+
+// deletesByName reports whether the patch deletes an entry by its name.
+func deletesByName(p *Patch, e documents.Entry) bool {
+	return slices.ContainsFunc(p.Deletions, func(d Deletion) bool { return d.Entry == e })
+}
+
+// checkMerge refuses patches that kustomize would merge wrongly or too slowly.
+func checkMerge(p *Patch, d *document, part *yaml.Node) bool {
+	info := d.file.Info
+	if info.Kind == documents.Ignition && documents.IsIgnition2(d.content()) && !p.Deletes {
+		return d.fatal(p.At, "patch", "%s is a config of Ignition 2, where a path can occur twice, so a patch is "+
+			"ambiguous. Use a JSON patch, or write the config as version 3", d.file.Path)
+	}
+	if key, twice := documents.FindAmbiguousKey(d.content(), info.Content(part), info.Lists); twice {
+		return d.fatal(p.At, "patch-key", "%q occurs twice in %s, so a patch of it is ambiguous; use operations of a "+
+			"JSON patch", key, d.file.Path)
+	}
+	if isWide(d.root) || isWide(part) {
+		return d.fatal(p.At, "too-large", "%s, or the patch, has a list or mapping of more than %d entries, which "+
+			"kustomize would take too long to merge", d.file.Path, maxWidth)
+	}
+	return true
+}
+
+// isWide reports whether a list or mapping of the tree has more entries than kustomize can merge in time.
+func isWide(n *yaml.Node) bool {
+	limit := maxWidth
+	if n.Kind == yaml.MappingNode {
+		limit *= 2
+	}
+	if len(n.Content) > limit {
+		return true
+	}
+	for _, c := range n.Content {
+		if c.Content != nil && isWide(c) {
+			return true
+		}
+	}
+	return false
+}
+
+func applyMetadata(c SetMetadata, to change) bool {
+	d := to.document
+	_, meta := documents.Field(d.root, "metadata")
+	_, m := documents.Field(meta, c.Field)
+	if m == nil || m.Kind != yaml.MappingNode {
+		m = documents.Mapping()
+		d.files.Set(m, c.At)
+		documents.Set(meta, c.Field, m)
+	}
+	v := documents.Str(c.Value)
+	d.files.Set(v, c.At)
+	documents.Set(m, c.Key, v)
+	if added := [2]string{c.Field, c.Key}; !stays(c, d) && !slices.Contains(d.added, added) {
+		d.added = append(d.added, added)
+	}
+	return true
 }
 
 // recoverPanic turns a panic in kustomize into a finding, so that the panic fails only this build.

@@ -2,13 +2,17 @@ package overlay
 
 import (
 	"cmp"
+	"fmt"
 	"io/fs"
 	"maps"
 	"path"
 	"slices"
+	"sync"
 
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
+	"go.yaml.in/yaml/v3"
+	"sigs.k8s.io/kustomize/kyaml/openapi"
 )
 
 // Result is the result of building one directory.
@@ -70,6 +74,26 @@ func buildWithin(fsys fs.FS, dir string, limit int) (Result, []origin.Finding) {
 	return out, sorted(b.Findings)
 }
 
+// gather finds all documents of a directory and the changes to them, in order. Documents that a patch deletes come
+// last.
+func gather(b *builder, dir string) ([]*document, []change) {
+	g := &gatherer{builder: b, effective: map[SetMetadata]bool{}}
+	l := b.Layer(dir, origin.Pos{File: dir})
+	if l == nil {
+		return nil, nil
+	}
+	if l.Component {
+		b.Add(origin.Errorf(origin.Pos{File: l.File}, "kustomization", "a component is no directory of its own: list "+
+			"it under components of a kustomization"))
+		return nil, nil
+	}
+	all := newDocumentSet()
+	g.layerInto(l, all)
+	g.reportUnmatched()
+	g.warnUnusedMetadata()
+	return slices.Concat(all.docs, g.dropped), g.changes
+}
+
 func newBuilder(fsys fs.FS, limit int) *builder {
 	return &builder{Reader: NewReader(fsys), maxWork: limit}
 }
@@ -100,6 +124,129 @@ func (b *builder) apply(docs []*document, changes []change) []documents.Document
 	return out
 }
 
+// reportEffects reports entries that were removed, and steps that had no effect.
+func reportEffects(docs []*document, changes []change, layers map[string]*Layer) (out []origin.Finding) {
+	outcomes := outcomesOf(docs)
+	used := map[*Layer]map[string]bool{}
+	seen := map[*Step]bool{}
+	for _, c := range changes {
+		s := c.step
+		if seen[s] {
+			continue
+		}
+		seen[s] = true
+		o := outcomes[s]
+		if o == nil {
+			o = &outcome{}
+		}
+		if !o.applied && s.Selector.HasMetadata() {
+			out = append(out, origin.Errorf(s.Selector.At, "patch-target", "no matching document has these labels or "+
+				"annotations; kustomize would ignore the patch silently"))
+		}
+		for of, found := range o.deletions {
+			if !found {
+				out = append(out, origin.Warningf(of.At, "delete-missing", "there is no %s to delete here: correct "+
+					"its name, or remove this item", of.Entry))
+			}
+		}
+		if used[s.Layer] == nil {
+			used[s.Layer] = map[string]bool{}
+		}
+		out = append(out, reportLosses(s.Layer, o.removed, used[s.Layer])...)
+	}
+	return append(out, reportUnusedAcknowledgements(layers, used)...)
+}
+
+// reportUnusedAcknowledgements warns of acknowledgements without a removal. An unused acknowledgement would hide the
+// loss if a step later removed an entry with its name.
+func reportUnusedAcknowledgements(layers map[string]*Layer,
+	used map[*Layer]map[string]bool,
+) (out []origin.Finding) {
+	for _, dir := range slices.Sorted(maps.Keys(layers)) {
+		l := layers[dir]
+		if l == nil {
+			continue
+		}
+		words := slices.DeleteFunc(slices.Clone(l.Removes), func(name string) bool { return used[l][name] })
+		if len(words) > 0 {
+			out = append(out, origin.Warningf(l.RemovesAt, "entry-removed", "%s acknowledges that %s is removed, and "+
+				"nothing of that name is; remove it", RemovesAnnotation, some(words)))
+		}
+	}
+	return out
+}
+
+// reportLosses warns of removed entries that the layer does not acknowledge. reportLosses marks used acknowledgements.
+func reportLosses(l *Layer, losses []loss, used map[string]bool) (out []origin.Finding) {
+	count := 0
+	for _, f := range losses {
+		if name, ok := acknowledgement(l, f.entry); ok {
+			used[name] = true
+			continue
+		}
+		if count++; count > maxLosses {
+			continue
+		}
+		from := ""
+		if f.was.File != "" {
+			from = " (" + f.was.String() + ")"
+		}
+		remedy := "delete the item with `$patch: delete`, or "
+		if f.entry.IsOfWhole() {
+			remedy = "" // A list without a merge key has no such directive.
+		}
+		text := fmt.Sprintf("this removes %s%s from %q; if that is intended, %ssay so in %s: metadata: {annotations: "+
+			"{%s: %q}}", f.entry, from, f.document, remedy, l.File, RemovesAnnotation, f.entry.Short())
+		if f.entry.IsOfWhole() {
+			text += ". If not, repeat the item: a patch replaces this list as a whole"
+		}
+		out = append(out, origin.Warningf(f.at, "entry-removed", "%s", text))
+	}
+	if count > maxLosses {
+		out = append(out, origin.Warningf(losses[0].at, "entry-removed", "this removes %d more entries",
+			count-maxLosses))
+	}
+	return out
+}
+
+// acknowledgement returns the word with which a layer acknowledges that an entry is removed.
+func acknowledgement(l *Layer, e documents.Entry) (string, bool) {
+	holder, _ := e.Within()
+	for _, name := range l.Removes {
+		if name == "*" || name == e.Name || name == e.Short() || name == holder.Name {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+// outcomesOf collects the effects by step.
+func outcomesOf(docs []*document) map[*Step]*outcome {
+	out := map[*Step]*outcome{}
+	for _, d := range docs {
+		for _, e := range d.effects {
+			o := out[e.step]
+			if o == nil {
+				o = &outcome{deletions: map[Deletion]bool{}}
+				out[e.step] = o
+			}
+			switch of := (Deletion{Entry: e.entry, At: e.at}); e.what {
+			case applied:
+				o.applied = true
+			case deleted:
+				o.deletions[of] = true
+			case missing:
+				if !o.deletions[of] { // If any document had the entry, the deletion has had an effect.
+					o.deletions[of] = false
+				}
+			case removed:
+				o.removed = append(o.removed, loss{e, d.name()})
+			}
+		}
+	}
+	return out
+}
+
 // applyAll applies all changes in order, while kustomize uses Bunsen's schema.
 func (b *builder) applyAll(changes []change) error {
 	if len(changes) == 0 {
@@ -112,6 +259,21 @@ func (b *builder) applyAll(changes []change) error {
 	}
 	for _, c := range changes {
 		c.apply(b)
+	}
+	return nil
+}
+
+// resetSchema makes kustomize use Bunsen's schema, because other code in the process may have set another schema. No
+// repository can change the schema. The caller holds kustomizeLock.
+func resetSchema() error {
+	keys, err := documents.Schema()
+	if err != nil {
+		return err
+	}
+	openapi.ResetOpenAPI()
+	openapi.SuppressBuiltInSchemaUse()
+	if err := openapi.AddSchema(keys); err != nil {
+		return fmt.Errorf("adding the schema of merge keys: %w", err)
 	}
 	return nil
 }
@@ -154,3 +316,83 @@ func severity(f origin.Finding) int {
 	}
 	return 0
 }
+
+// effect is one effect of a step on a document, such as a removed entry.
+type effect struct {
+	step  *Step
+	what  effectKind
+	entry documents.Entry
+	// at is the position of the step. was is the position of the line that wrote the removed entry.
+	at, was origin.Pos
+}
+
+type effectKind int
+
+const (
+	applied effectKind = iota // applied: the step's selector matched the document.
+	removed                   // removed: the step removed an entry.
+	deleted                   // deleted: the patch deletes an entry by name, and the document had the entry.
+	missing                   // missing: the patch deletes an entry by name, and the document did not have the entry.
+)
+
+// outcome collects the effects of one step on all documents.
+type outcome struct {
+	applied bool
+	// deletions maps each entry that the patch deletes by name to whether any document had this entry.
+	deletions map[Deletion]bool
+	removed   []loss
+}
+
+// loss is an entry that a step removed.
+type loss struct {
+	effect
+	document string
+}
+
+// maxLosses is how many removed entries of one step get a warning of their own.
+const maxLosses = 20
+
+// maxWidth is how many entries a list or a mapping may have if kustomize merges it. The time for a merge grows with the
+// square of that number.
+const maxWidth = 4000
+
+func hasValue(in []*yaml.Node, value string) bool {
+	return slices.ContainsFunc(in, func(n *yaml.Node) bool { return n.Value == value })
+}
+
+// removedOfWhole returns the items of lists without a merge key that a step removed, except those of an item that is
+// removed itself.
+func removedOfWhole(before, after, wholeBefore, wholeAfter map[documents.Entry]*yaml.Node) []documents.Entry {
+	var out []documents.Entry
+	for e := range wholeBefore {
+		holder, within := e.Within()
+		_, was := before[holder]
+		_, left := after[holder]
+		if _, same := wholeAfter[e]; !same && (!within || !was || left) {
+			out = append(out, e)
+		}
+	}
+	documents.SortEntries(out)
+	return out
+}
+
+// removedEntries returns the entries that are in before and not in after, except entries within a removed item.
+func removedEntries(before, after map[documents.Entry]*yaml.Node) []documents.Entry {
+	var out []documents.Entry
+	for e := range before {
+		if _, left := after[e]; !left {
+			out = append(out, e)
+		}
+	}
+	documents.SortEntries(out)
+	return slices.DeleteFunc(out, func(e documents.Entry) bool {
+		holder, within := e.Within()
+		_, was := before[holder]
+		_, left := after[holder]
+		return within && was && !left
+	})
+}
+
+// kustomizeLock guards kustomize's schema, which is in package variables. A build holds the lock while it applies its
+// changes.
+var kustomizeLock sync.Mutex

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"io/fs"
+	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
 )
@@ -47,26 +49,6 @@ func (set *documentSet) add(d *document) {
 // reindex removes deleted documents and indexes the others by their new names.
 func (set *documentSet) reindex() {
 	*set = *newDocumentSet(slices.DeleteFunc(set.docs, func(d *document) bool { return d.dropped })...)
-}
-
-// gather finds all documents of a directory and the changes to them, in order. Documents that a patch deletes come
-// last.
-func gather(b *builder, dir string) ([]*document, []change) {
-	g := &gatherer{builder: b, effective: map[SetMetadata]bool{}}
-	l := b.Layer(dir, origin.Pos{File: dir})
-	if l == nil {
-		return nil, nil
-	}
-	if l.Component {
-		b.Add(origin.Errorf(origin.Pos{File: l.File}, "kustomization", "a component is no directory of its own: list "+
-			"it under components of a kustomization"))
-		return nil, nil
-	}
-	all := newDocumentSet()
-	g.layerInto(l, all)
-	g.reportUnmatched()
-	g.warnUnusedMetadata()
-	return slices.Concat(all.docs, g.dropped), g.changes
 }
 
 // gatherer reads layers in kustomize's order: first the resources; then the components, which change the documents
@@ -128,6 +110,93 @@ func (g *gatherer) plan(s *Step, all *documentSet) {
 	case Rename:
 		planRename(g, t, s, all)
 	}
+}
+
+// planReplacement adds a change for each document to which a replacement copies its value.
+func planReplacement(g *gatherer, r Replacement, s *Step, all *documentSet) {
+	c := change{step: s}
+	if r.Source != nil {
+		sources := g.find(r.Source, all)
+		if len(sources) == 0 {
+			return
+		}
+		if len(sources) > 1 {
+			g.unmatched = append(g.unmatched,
+				unmatched{selector: r.Source, why: "more than one document is the source here; name the one"})
+			return
+		}
+		c.source, c.sourceName = sources[0], sources[0].name()
+	}
+	for _, d := range g.find(r.Target, all) {
+		if !rejects(r, d) {
+			c.document, c.name = d, d.name()
+			g.changes = append(g.changes, c)
+		}
+	}
+}
+
+// rejects reports whether the replacement excludes a document by its name or kind.
+func rejects(r Replacement, d *document) bool {
+	for _, s := range r.Reject {
+		if s.HasIdentity && matches(s, d) {
+			return true
+		}
+	}
+	return false
+}
+
+// planRename adds a change for each document, and records the new name for the selectors of later steps.
+func planRename(g *gatherer, c Rename, s *Step, all *documentSet) {
+	warnOfOrder(g, c, s, all)
+	for _, d := range all.docs {
+		name := c.Prefix + d.name() + c.Suffix
+		d.names = append(d.names, name)
+		g.changes = append(g.changes, change{step: s, document: d, name: name})
+	}
+	all.reindex()
+}
+
+// warnOfOrder warns of a prefix that comes before the number of a name, because the prefix changes the order in which
+// documents merge.
+func warnOfOrder(g *gatherer, c Rename, s *Step, all *documentSet) {
+	if c.Prefix == "" || number.MatchString(c.Prefix) {
+		return
+	}
+	for _, d := range all.docs {
+		switch {
+		case !number.MatchString(d.name()), d.file.Info.Kind.HasGeneratedName():
+		default:
+			g.Add(origin.Warningf(s.At, "merge-order", "the prefix changes the order of merging: %s becomes %s, "+
+				"which no longer begins with a number. Use nameSuffix, or a prefix that begins with a number", d.name(),
+				c.Prefix+d.name()))
+			return
+		}
+	}
+}
+
+// planPatch adds a change for each document that a patch selects.
+func planPatch(g *gatherer, p *Patch, s *Step, all *documentSet) {
+	for _, d := range g.find(s.Selector, all) {
+		g.changes = append(g.changes, change{step: s, document: d, name: d.name()})
+		if p.Deletes && !s.Selector.HasMetadata() {
+			d.dropped = true
+			g.dropped = append(g.dropped, d)
+		}
+	}
+	if p.Deletes {
+		all.reindex()
+	}
+}
+
+// planMetadata adds a change for each document whose labels or annotations a step sets.
+func planMetadata(g *gatherer, c SetMetadata, s *Step, all *documentSet) {
+	for _, d := range all.docs {
+		g.changes = append(g.changes, change{step: s, document: d, name: d.name()})
+		if stays(c, d) {
+			g.effective[c] = true
+		}
+	}
+	g.metadata = append(g.metadata, c)
 }
 
 // stop ends the build of a directory that includes too many files or directories.
@@ -231,4 +300,89 @@ func (g *gatherer) addDocument(d *document, r documents.Reference, all *document
 	}
 	g.Add(origin.Errorf(r.At, "duplicate-name", "the document %q (%s) is listed twice; list it, or the directory "+
 		"that lists it, once", d.name(), d.file.Path))
+}
+
+// Rename adds a prefix or a suffix to the names of all documents.
+type Rename struct{ Prefix, Suffix string }
+
+// SetMetadata sets one label or annotation of all documents, so that selectors of later steps can use it. Of these,
+// objects on the cluster get only the role label. Documents keep the annotation that names container runtimes, because
+// it decides to which files they are translated.
+type SetMetadata struct {
+	Field, Key, Value string
+	At                origin.Pos
+}
+
+// IsRole reports whether the label is the role label, by which pools select MachineConfigs.
+func (c SetMetadata) IsRole() bool { return c.Field == "labels" && c.Key == v1alpha1.RoleLabel }
+
+// IsRuntime reports whether the annotation names the container runtimes of documents.
+func (c SetMetadata) IsRuntime() bool {
+	return c.Field == "annotations" && c.Key == v1alpha1.ContainerRuntimeAnnotation
+}
+
+// number matches the number at the beginning of a name, which decides the order of merging.
+var number = regexp.MustCompile(`^[0-9]+-`)
+
+// stays reports whether a finished document keeps a label or annotation that a layer set.
+func stays(c SetMetadata, d *document) bool {
+	return c.IsRole() && !d.file.Info.Wrapped || c.IsRuntime() && d.file.Info.Kind.ReadsRuntime()
+}
+
+// warnUnusedMetadata warns of labels and annotations without an effect: no selector uses them, and objects on the
+// cluster do not get them.
+func (g *gatherer) warnUnusedMetadata() {
+	for _, c := range g.metadata {
+		if g.effective[c] || g.isSelectedBy(c) {
+			continue
+		}
+		why := "of a fragment's metadata only its name and role count"
+		if c.IsRuntime() {
+			why = "no document here configures a container runtime"
+		}
+		if c.IsRole() {
+			why = "the role of a Butane document is its directory's pool"
+		}
+		g.Add(origin.Warningf(c.At, "ignored-field", "%s does not reach the cluster, and no target here selects "+
+			"by it: %s", c.Key, why))
+	}
+}
+
+// isSelectedBy reports whether any selector of the build uses a label or annotation.
+func (g *gatherer) isSelectedBy(c SetMetadata) bool {
+	for _, l := range g.Layers {
+		if l == nil {
+			continue
+		}
+		for _, s := range l.Steps {
+			for _, sel := range selectors(s) {
+				words := sel.Labels
+				if c.Field == "annotations" {
+					words = sel.Annotations
+				}
+				if mentionsKey(words, c.Key) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// selectors returns all selectors of a step that compare labels.
+func selectors(s *Step) []*Selector {
+	var out []*Selector
+	if s.Selector != nil {
+		out = append(out, s.Selector)
+	}
+	if c, ok := s.Transform.(Replacement); ok {
+		out = append(out, c.Reject...)
+	}
+	return out
+}
+
+// mentionsKey reports whether a selector such as `tier=edge,!old` has a key.
+func mentionsKey(selector, key string) bool {
+	ok, err := regexp.MatchString(`(^|[^-._/\w])`+regexp.QuoteMeta(key)+`($|[^-._/\w])`, selector)
+	return err == nil && ok
 }

@@ -182,6 +182,332 @@ func (r *layerReader) read(root *yaml.Node) {
 	}
 }
 
+// readReplacements reads the list of replacements.
+func readReplacements(r *layerReader, list *yaml.Node) {
+	for _, n := range list.Content {
+		k, v := documents.Field(n, "path")
+		if k == nil {
+			readReplacement(r, r.text, n)
+			continue
+		}
+		if len(n.Content) > 2 {
+			r.Add(origin.Errorf(r.text.Pos(n), "replacement", "a replacement from a file has a path and nothing else"))
+			continue
+		}
+		full, ok := r.local(r.text, v)
+		if !ok {
+			continue
+		}
+		src, err := r.Read(full)
+		if err != nil {
+			r.Add(documents.Unreadable(r.text.Pos(v), full, v.Value, err))
+			continue
+		}
+		t := documents.YAMLText{File: full, Src: src}
+		root, fs := t.Parse()
+		r.Add(fs...)
+		switch {
+		case root == nil:
+		case root.Kind == yaml.SequenceNode:
+			for _, item := range root.Content {
+				readReplacement(r, t, item)
+			}
+		default:
+			readReplacement(r, t, root)
+		}
+	}
+}
+
+// readReplacement reads one replacement. Each target of a replacement becomes a step of its own.
+func readReplacement(r *layerReader, t documents.YAMLText, n *yaml.Node) {
+	if n.Kind != yaml.MappingNode {
+		r.Add(origin.Errorf(t.Pos(n), "replacement", "a replacement is {source, targets}"))
+		return
+	}
+	if r.unknownKey(t, n, "a replacement", "source", "sourceValue", "targets") {
+		return
+	}
+	var c Replacement
+	_, source := documents.Field(n, "source")
+	_, value := documents.Field(n, "sourceValue")
+	_, targets := documents.Field(n, "targets")
+	switch {
+	case (source == nil) == (value == nil):
+		r.Add(origin.Errorf(t.Pos(n), "replacement", "a replacement has either a source or a sourceValue"))
+		return
+	case targets == nil || targets.Kind != yaml.SequenceNode || len(targets.Content) == 0:
+		r.Add(origin.Errorf(t.Pos(n), "replacement",
+			"a replacement has targets: [{select: {name: …}, fieldPaths: […]}]"))
+		return
+	case value != nil && value.Kind != yaml.ScalarNode:
+		r.Add(origin.Errorf(t.Pos(value), "replacement", "a sourceValue is text"))
+		return
+	case value != nil:
+		c.Value = &value.Value
+	case !readSource(r, t, source, &c):
+		return
+	}
+	for _, target := range targets.Content {
+		one := c
+		if readTarget(r, t, target, &one) {
+			r.step(&Step{At: t.Pos(target), Selector: one.Target, Transform: one})
+		}
+	}
+}
+
+// readTarget reads to which documents and fields a replacement copies its value.
+func readTarget(r *layerReader, t documents.YAMLText, n *yaml.Node, c *Replacement) bool {
+	if n.Kind != yaml.MappingNode {
+		r.Add(origin.Errorf(t.Pos(n), "replacement", "a target is {select, fieldPaths}"))
+		return false
+	}
+	if r.unknownKey(t, n, "a target", "select", "reject", "fieldPaths", "options") {
+		return false
+	}
+	_, sel := documents.Field(n, "select")
+	_, paths := documents.Field(n, "fieldPaths")
+	_, options := documents.Field(n, "options")
+	var ok bool
+	if sel == nil {
+		sel = &yaml.Node{Line: n.Line, Column: n.Column}
+	}
+	if c.Target, ok = r.selector(sel, documents.Butane, t); !ok {
+		return false
+	}
+	c.Target.AnyName = true
+	if !readReject(r, t, n, c) {
+		return false
+	}
+	if paths == nil || paths.Kind != yaml.SequenceNode || len(paths.Content) == 0 {
+		r.Add(origin.Errorf(t.Pos(n), "replacement", "a target has fieldPaths, such as [storage.files.0.path]"))
+		return false
+	}
+	for _, p := range paths.Content {
+		if !readFieldPath(r, t, p, c) {
+			return false
+		}
+	}
+	c.To, ok = readFieldOptions(r, t, options)
+	return ok
+}
+
+// readFieldPath reads the path of one field to which a replacement copies its value.
+func readFieldPath(r *layerReader, t documents.YAMLText, p *yaml.Node, c *Replacement) bool {
+	f := TargetField{p.Value, t.Pos(p)}
+	switch first, _, _ := strings.Cut(p.Value, "."); {
+	case c.Target.Info.Wrapped:
+		f.Path = c.Target.Info.Section + "." + p.Value
+	case first == "kind", first == "apiVersion", p.Value == "metadata", p.Value == "metadata.name":
+		r.Add(origin.Errorf(f.At, "replacement", "a document is known by its kind and name, and %s would change "+
+			"them; use namePrefix or nameSuffix", p.Value))
+		return false
+	}
+	if p.Kind != yaml.ScalarNode || p.Value == "" {
+		r.Add(origin.Errorf(f.At, "replacement", "a field path is words with dots between them, such as "+
+			"storage.files.0.path"))
+		return false
+	}
+	c.Fields = append(c.Fields, f)
+	return true
+}
+
+// readSource reads from which document and field a replacement copies its value.
+func readSource(r *layerReader, t documents.YAMLText, n *yaml.Node, c *Replacement) bool {
+	if n.Kind != yaml.MappingNode {
+		r.Add(origin.Errorf(t.Pos(n), "replacement", "a source is {name, fieldPath}"))
+		return false
+	}
+	id, options := documents.Mapping(), (*yaml.Node)(nil)
+	c.Path = "metadata.name"
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		switch k, v := n.Content[i], n.Content[i+1]; k.Value {
+		case "fieldPath":
+			if c.Path = v.Value; v.Kind != yaml.ScalarNode || v.Value == "" {
+				r.Add(origin.Errorf(t.Pos(v), "replacement", "a fieldPath is words with dots between them, such as "+
+					"storage.files.0.path"))
+				return false
+			}
+		case "options":
+			options = v
+		default:
+			id.Content = append(id.Content, k, v)
+		}
+	}
+	id.Line, id.Column = n.Line, n.Column
+	sel, ok := r.selector(id, documents.Butane, t)
+	if !ok {
+		return false
+	}
+	if _, said := documents.Field(n, "fieldPath"); said != nil && sel.Info.Wrapped {
+		c.Path = sel.Info.Section + "." + c.Path
+	}
+	sel.ByID, sel.IsSource, c.Source = sel.Name != "", true, sel
+	c.From, ok = readFieldOptions(r, t, options)
+	return ok
+}
+
+// readPatches reads the list of patches.
+func readPatches(r *layerReader, list *yaml.Node) {
+	for _, entry := range list.Content {
+		if entry.Kind != yaml.MappingNode {
+			r.Add(origin.Errorf(r.text.Pos(entry), "kustomization", "a patch is {path or patch, target}"))
+			continue
+		}
+		readPatch(r, entry)
+	}
+}
+
+func readPatch(r *layerReader, entry *yaml.Node) {
+	if r.unknownKey(r.text, entry, "a patch", "path", "patch", "target", "options") || !checkPatchOptions(r, entry) {
+		return
+	}
+	t, ok := patchText(r, entry)
+	if !ok {
+		return
+	}
+	_, target := documents.Field(entry, "target")
+	p := ParsePatch(t, target)
+	r.Add(p.Findings...)
+	sel := &Selector{Info: p.Info, ByID: true, Name: p.Name, At: p.At, File: r.layer.File}
+	if target != nil {
+		kind := p.Info.Kind
+		if kind == "" { // The patch is invalid, but readPatch still checks the target.
+			kind = documents.Butane
+		}
+		if sel, ok = r.selector(target, kind, r.text); !ok {
+			return
+		}
+	}
+	if origin.Fatal(p.Findings) {
+		return
+	}
+	switch {
+	case target != nil:
+	case p.Object == nil:
+		r.Add(origin.Errorf(r.text.Pos(entry), "patch-target", "a JSON patch needs a target, such as target: {name: "+
+			"10-chrony}"))
+		return
+	case t.Inline && p.Info.Wrapped:
+		r.Add(origin.Errorf(r.text.Pos(entry), "patch-target", "an inline patch of a Butane document needs a target, "+
+			"such as target: {name: 10-chrony}"))
+		return
+	}
+	r.step(&Step{At: p.At, Selector: sel, Transform: p})
+}
+
+// patchText returns the patch's text, from its file or from the kustomization itself.
+func patchText(r *layerReader, entry *yaml.Node) (documents.YAMLText, bool) {
+	_, file := documents.Field(entry, "path")
+	_, inline := documents.Field(entry, "patch")
+	switch {
+	case (file == nil) == (inline == nil):
+		r.Add(origin.Errorf(r.text.Pos(entry), "kustomization", "a patch has either a path or a patch"))
+		return documents.YAMLText{}, false
+	case inline != nil && inline.Kind != yaml.ScalarNode:
+		r.Add(origin.Errorf(r.text.Pos(inline), "kustomization", "a patch is text: write patch: |- and the patch "+
+			"below it"))
+		return documents.YAMLText{}, false
+	case inline != nil:
+		offset := inline.Line - 1
+		if inline.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+			offset = inline.Line
+		}
+		t := documents.YAMLText{File: r.text.File, Src: []byte(inline.Value), Offset: offset, Inline: true}
+		return t, true
+	}
+	full, ok := r.local(r.text, file)
+	if !ok {
+		return documents.YAMLText{}, false
+	}
+	src, err := r.Read(full)
+	if err != nil {
+		r.Add(documents.Unreadable(r.text.Pos(file), full, file.Value, err))
+		return documents.YAMLText{}, false
+	}
+	return documents.YAMLText{File: full, Src: src}, true
+}
+
+// checkPatchOptions refuses options that change a document's name or kind, because targets select documents by name and
+// kind.
+func checkPatchOptions(r *layerReader, entry *yaml.Node) bool {
+	_, options := documents.Field(entry, "options")
+	if options == nil {
+		return true
+	}
+	for i := 0; i+1 < len(options.Content); i += 2 {
+		if k, v := options.Content[i], options.Content[i+1]; v.Value != "false" {
+			r.Add(origin.Errorf(r.text.Pos(k), "kustomization-field", "the option %s is not supported here: a "+
+				"document is known by its name and kind; use namePrefix or nameSuffix, or name its file otherwise",
+				k.Value))
+			return false
+		}
+	}
+	return true
+}
+
+// readLabels reads labels, commonLabels and commonAnnotations, in kustomize's order.
+func readLabels(r *layerReader, labels, commonLabels, commonAnnotations *yaml.Node) {
+	if labels != nil {
+		for _, l := range labels.Content {
+			if l.Kind != yaml.MappingNode {
+				r.Add(origin.Errorf(r.text.Pos(l), "kustomization", "an item of labels is {pairs: {key: value}}"))
+				continue
+			}
+			if _, pairs := documents.Field(l, "pairs"); !hasUnknownLabelField(r, l) && pairs != nil {
+				readPairs(r, "labels", pairs)
+			}
+		}
+	}
+	if commonLabels != nil {
+		readPairs(r, "labels", commonLabels)
+	}
+	if commonAnnotations != nil {
+		readPairs(r, "annotations", commonAnnotations)
+	}
+}
+
+// readPairs adds a step for each label or annotation.
+func readPairs(r *layerReader, to string, pairs *yaml.Node) {
+	if pairs.Kind != yaml.MappingNode {
+		r.Add(origin.Errorf(r.text.Pos(pairs), "kustomization", "%s are a mapping of words to words", to))
+		return
+	}
+	for i := 0; i+1 < len(pairs.Content); i += 2 {
+		k, v := pairs.Content[i], pairs.Content[i+1]
+		if v.Kind != yaml.ScalarNode || v.Tag != "!!str" {
+			r.Add(origin.Errorf(r.text.Pos(v), "kustomization", "the value of %s is text; put it in quotation marks",
+				k.Value))
+			continue
+		}
+		c := SetMetadata{to, k.Value, v.Value, r.text.Pos(k)}
+		r.step(&Step{At: c.At, Transform: c})
+	}
+}
+
+// hasUnknownLabelField refuses fields that would write labels outside the metadata. hasUnknownLabelField reports
+// whether it has refused a field.
+func hasUnknownLabelField(r *layerReader, l *yaml.Node) bool {
+	for i := 0; i+1 < len(l.Content); i += 2 {
+		k, v := l.Content[i], l.Content[i+1]
+		switch k.Value {
+		case "pairs":
+		case "includeSelectors", "includeTemplates", "includeVolumeClaimTemplates":
+			if v.Value != "false" {
+				r.Add(origin.Warningf(r.text.Pos(k), "ignored-field", "%s changes nothing: no document here has "+
+					"selectors or templates", k.Value))
+			}
+		case "fields":
+			r.Add(origin.Errorf(r.text.Pos(k), "kustomization-field", "labels go to the metadata only, and fields "+
+				"would write them elsewhere; use a patch"))
+			return true
+		default:
+			return r.unknownKey(r.text, l, "an item of labels", "pairs", "includeSelectors", "includeTemplates",
+				"includeVolumeClaimTemplates")
+		}
+	}
+	return false
+}
+
 // RemovesAnnotation is the annotation in which a kustomization acknowledges which entries it removes.
 const RemovesAnnotation = "bunsen.dev/removes"
 

@@ -2,120 +2,203 @@ package overlay
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
 
-	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
-
 	"go.yaml.in/yaml/v3"
-	"sigs.k8s.io/kustomize/api/filters/replacement"
 	"sigs.k8s.io/kustomize/api/types"
-	"sigs.k8s.io/kustomize/kyaml/resid"
 
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
+	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// selectors returns all selectors of a step that compare labels.
-func selectors(s *Step) []*Selector {
-	var out []*Selector
-	if s.Selector != nil {
-		out = append(out, s.Selector)
-	}
-	if c, ok := s.Transform.(Replacement); ok {
-		out = append(out, c.Reject...)
-	}
-	return out
+// Selector selects documents, as a target of a patch or a replacement does.
+type Selector struct {
+	Info documents.Info
+	// If ByID is true, the selector selects the only document that has or had this name.
+	ByID bool
+	// IsSource is true if a replacement copies its value from the document.
+	IsSource bool
+	Name     string
+	// Pattern is compared with the first and the current name of a document; nil matches all names.
+	Pattern             *regexp.Regexp
+	Labels, Annotations string
+	// If AnyName is true, the selector compares all names that a document had, as replacements do.
+	AnyName bool
+	// HasIdentity is true if the selector has fields other than labels and annotations.
+	HasIdentity bool
+	At          origin.Pos
+	File        string // File is the path of the kustomization that contains the selector.
 }
 
-// mentionsKey reports whether a selector such as `tier=edge,!old` has a key.
-func mentionsKey(selector, key string) bool {
-	ok, err := regexp.MatchString(`(^|[^-._/\w])`+regexp.QuoteMeta(key)+`($|[^-._/\w])`, selector)
-	return err == nil && ok
+// selector reads a target. The parameter kind is the kind if the target names none. selector refuses targets that
+// kustomize would ignore silently, because the change would be missing on every node.
+func (r *layerReader) selector(target *yaml.Node, kind documents.Kind, t documents.YAMLText) (*Selector, bool) {
+	if target == nil || target.Kind != yaml.MappingNode {
+		at := t.Pos(&yaml.Node{Line: 1})
+		if target != nil {
+			at = t.Pos(target)
+		}
+		r.Add(origin.Errorf(at, "patch-target", "a target is a mapping, such as {name: 10-chrony}"))
+		return nil, false
+	}
+	info, ok := r.targetKind(target, kind, t)
+	if !ok {
+		return nil, false
+	}
+	s := &Selector{Info: info, At: t.Pos(target), File: r.layer.File}
+	for i := 0; i+1 < len(target.Content); i += 2 {
+		k, v := target.Content[i], target.Content[i+1]
+		if v.Kind != yaml.ScalarNode || !s.set(k.Value, v.Value) {
+			r.Add(origin.Errorf(t.Pos(k), "patch-target", "a target has name, kind, labelSelector and "+
+				"annotationSelector, and %s: %s selects nothing here; remove it", k.Value, scalarText(v)))
+			return nil, false
+		}
+		if k.Value == "name" {
+			s.At = t.Pos(v)
+		}
+	}
+	return s, r.compile(s, target, t)
 }
 
-// planReplacement adds a change for each document to which a replacement copies its value.
-func planReplacement(g *gatherer, r Replacement, s *Step, all *documentSet) {
-	c := change{step: s}
-	if r.Source != nil {
-		sources := g.find(r.Source, all)
-		if len(sources) == 0 {
-			return
-		}
-		if len(sources) > 1 {
-			g.unmatched = append(g.unmatched,
-				unmatched{selector: r.Source, why: "more than one document is the source here; name the one"})
-			return
-		}
-		c.source, c.sourceName = sources[0], sources[0].name()
+// targetKind returns the kind of a target, or the default.
+func (r *layerReader) targetKind(target *yaml.Node, kind documents.Kind, t documents.YAMLText) (documents.Info, bool) {
+	k, v := documents.Field(target, "kind")
+	if k == nil {
+		info, _ := kind.Info()
+		return info, true
 	}
-	for _, d := range g.find(r.Target, all) {
-		if !rejects(r, d) {
-			c.document, c.name = d, d.name()
-			g.changes = append(g.changes, c)
-		}
+	info, known := documents.Kind(v.Value).Info()
+	if !known {
+		r.Add(origin.Errorf(t.Pos(v), "patch-target", "there is no kind %q here; a target is of kind %s", v.Value,
+			documents.KindNames()))
 	}
+	return info, known
 }
 
-// rejects reports whether the replacement excludes a document by its name or kind.
-func rejects(r Replacement, d *document) bool {
-	for _, s := range r.Reject {
-		if s.HasIdentity && matches(s, d) {
-			return true
-		}
+// set sets one field of the selector. set returns false if the field would select nothing.
+func (s *Selector) set(key, value string) bool {
+	switch key {
+	case "kind": // The method targetKind reads the kind.
+	case "name":
+		s.Name = value
+	case "labelSelector":
+		s.Labels = value
+	case "annotationSelector":
+		s.Annotations = value
+	case "group":
+		return value == s.Info.Group
+	case "version":
+		return value == s.Info.Version
+	default:
+		return false
 	}
-	return false
+	return true
 }
 
-func applyReplacement(r Replacement, c change) bool {
-	for _, s := range r.Reject {
-		if s.HasMetadata() && s.MatchesMetadata(c.document.root) {
-			return true
+// compile compiles the regular expressions and label selectors of the selector.
+func (r *layerReader) compile(s *Selector, target *yaml.Node, t documents.YAMLText) bool {
+	if s.Name != "" {
+		re, err := regexp.Compile("^(?:" + s.Name + ")$")
+		if err != nil {
+			r.Add(origin.Errorf(s.At, "patch-target", "%q is not a regular expression: %v", s.Name, err))
+			return false
 		}
+		s.Pattern = re
 	}
-	for _, f := range r.Fields {
-		if !copyValue(r, c, f) || !c.checkSize() {
+	for _, key := range []string{"labelSelector", "annotationSelector"} {
+		words := documents.Scalar(target, key)
+		if _, err := kyaml.NewRNode(documents.Mapping()).MatchesLabelSelector(words); err != nil {
+			_, v := documents.Field(target, key)
+			r.Add(origin.Errorf(t.Pos(v), "patch-target", "%q is not a selector such as tier=edge: %v", words, err))
 			return false
 		}
 	}
 	return true
 }
 
-// copyValue calls kustomize to set one field of a document.
-func copyValue(r Replacement, c change, f TargetField) bool {
-	d := c.document
-	one := types.Replacement{SourceValue: r.Value, Targets: []*types.TargetSelector{{
-		Select: exactly(d.file.Info, c.name), FieldPaths: []string{f.Path}, Options: r.To,
-	}}}
-	nodes := []*kyaml.RNode{kyaml.NewRNode(d.root)}
-	if r.Source != nil {
-		one.Source = &types.SourceSelector{
-			ResId: exactly(c.source.file.Info, c.sourceName).ResId, FieldPath: r.Path,
-			Options: r.From,
+// MatchesMetadata reports whether a document currently has the labels and annotations of the selector.
+func (s *Selector) MatchesMetadata(root *yaml.Node) bool {
+	if s == nil || s.Labels == "" && s.Annotations == "" {
+		return true
+	}
+	n := kyaml.NewRNode(root)
+	labels, err := n.MatchesLabelSelector(s.Labels)
+	if err != nil || !labels {
+		return false
+	}
+	annotations, err := n.MatchesAnnotationSelector(s.Annotations)
+	return err == nil && annotations
+}
+
+// HasMetadata reports whether the selector has labels or annotations. For such a selector, the earlier layers decide
+// which documents it matches.
+func (s *Selector) HasMetadata() bool { return s != nil && s.Labels+s.Annotations != "" }
+
+// scalarText returns a scalar for a message, or dots for any other node.
+func scalarText(n *yaml.Node) string {
+	if n.Kind != yaml.ScalarNode {
+		return "…"
+	}
+	return n.Value
+}
+
+// Replacement copies a value from one document, or from the kustomization, to fields of other documents.
+type Replacement struct {
+	Source *Selector // Source is nil if the kustomization itself contains the value.
+	Path   string    // Path is the path of the field in the source.
+	Value  *string
+	From   *types.FieldOptions
+	Target *Selector
+	Reject []*Selector
+	Fields []TargetField
+	To     *types.FieldOptions
+}
+
+// TargetField is one field into which a replacement copies its value.
+type TargetField struct {
+	Path string // Path is the path of the field in the object.
+	At   origin.Pos
+}
+
+// readReject reads which documents the target of a replacement leaves out.
+func readReject(r *layerReader, t documents.YAMLText, target *yaml.Node, c *Replacement) bool {
+	_, reject := documents.Field(target, "reject")
+	if reject == nil {
+		return true
+	}
+	for _, e := range reject.Content {
+		s, ok := r.selector(e, c.Target.Info.Kind, t)
+		if !ok {
+			return false
 		}
-		if c.source != d {
-			c.source.load()
-			if c.source.root == nil || origin.Fatal(c.source.findings) {
-				return d.fatal(r.Source.At, "replacement", "the source %q cannot be built", c.sourceName)
-			}
-			nodes = append(nodes, kyaml.NewRNode(c.source.root))
-		}
+		_, kind := documents.Field(e, "kind")
+		s.AnyName, s.HasIdentity = true, kind != nil || s.Name != ""
+		c.Reject = append(c.Reject, s)
 	}
-	if !isBounded(r, f, nodes) {
-		return d.fatal(f.At, "too-large", "this could write a value of %d bytes to too many fields; name the fields",
-			valueSize(r, nodes))
-	}
-	before := documents.Copy(d.root, 0)
-	if _, err := (replacement.Filter{Replacements: []types.Replacement{one}}).Filter(nodes); err != nil {
-		return d.kustomizeFailed(f.At, err)
-	}
-	d.files.SetChanged(before, d.root, f.At)
 	return true
 }
 
-// isBounded reports whether a replacement writes a bounded number of bytes. A path with a wildcard may write to every
-// field.
-func isBounded(r Replacement, f TargetField, nodes []*kyaml.RNode) bool {
-	return !strings.ContainsAny(f.Path, "*[") || valueSize(r, nodes)*count(nodes[0].YNode()) <= 4*maxGrown
+func readFieldOptions(r *layerReader, t documents.YAMLText, n *yaml.Node) (*types.FieldOptions, bool) {
+	if n == nil {
+		return nil, true
+	}
+	if r.unknownKey(t, n, "options", "delimiter", "index", "create") {
+		return nil, false
+	}
+	out := &types.FieldOptions{
+		Delimiter: documents.Scalar(n, "delimiter"),
+		Create:    documents.Scalar(n, "create") == "true",
+	}
+	if _, v := documents.Field(n, "index"); v != nil {
+		var err error
+		if out.Index, err = strconv.Atoi(v.Value); err != nil {
+			r.Add(origin.Errorf(t.Pos(v), "replacement", "an index is a number"))
+			return nil, false
+		}
+	}
+	return out, true
 }
 
 // valueSize returns about how many bytes the value takes.
@@ -128,21 +211,4 @@ func valueSize(r Replacement, nodes []*kyaml.RNode) int {
 		return size(found.YNode(), maxGrown)
 	}
 	return 0
-}
-
-// count returns the number of nodes of a tree.
-func count(n *yaml.Node) int {
-	total := 1
-	for _, c := range n.Content {
-		total += count(c)
-	}
-	return total
-}
-
-// exactly returns a selector for the one document with a kind and name.
-func exactly(info documents.Info, name string) *types.Selector {
-	return &types.Selector{ResId: resid.ResId{Gvk: resid.Gvk{
-		Group: info.Group, Version: info.Version,
-		Kind: string(info.Kind),
-	}, Name: name}}
 }

@@ -3,10 +3,7 @@ package install
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -225,91 +222,9 @@ func (c cluster) observe(ctx context.Context) (Observed, error) {
 	return Observed{Deployments: deployments.Items, DaemonSets: daemons.Items, Pods: pods.Items}, nil
 }
 
-// podForm returns the limit of daemons that run as pods, if the cluster has any.
-func podForm(parts []PartState) []Problem {
-	if !slices.ContainsFunc(parts, func(s PartState) bool { return s.Part == Daemon && s.Wanted > 0 }) {
-		return nil
-	}
-	return []Problem{{
-		What: "daemons that run as pods cannot undo a config that breaks the kubelet, because the kubelet starts them",
-		Fix:  "have another way to log in on the nodes, or run the daemon as a service: docs/daemon.md",
-	}}
-}
-
 // reports reads what the programs report of themselves.
 func (c cluster) reports(ctx context.Context) (read fleet.Cluster, err error) {
 	return read, (&kube.Heartbeats{Client: c.client}).Fill(ctx, &read)
-}
-
-// outside says how a part without pods runs, by its own reports; empty if none is new.
-func outside(part string, read fleet.Cluster, now time.Time) string {
-	if part == Daemon {
-		services, processes, pods := 0, 0, 0
-		for _, r := range read.Daemons {
-			switch {
-			case now.Sub(r.Seen.Time) > v1alpha1.DaemonSilentAfter:
-			case r.Form == "pod":
-				pods++
-			case r.Form == "service":
-				services++
-			default:
-				processes++
-			}
-		}
-		var all []string
-		for _, form := range []struct {
-			count     int
-			one, many string
-		}{{services, "service", "services"}, {processes, "process", "processes"}, {pods, "pod", "pods"}} {
-			switch {
-			case form.count == 1:
-				all = append(all, "1 "+form.one)
-			case form.count > 1:
-				all = append(all, fmt.Sprint(form.count, " ", form.many))
-			}
-		}
-		return strings.Join(all, ", ")
-	}
-	var hosts []string
-	for _, h := range fleet.Alive(read.Leases, part, now) {
-		hosts = append(hosts, h.Name)
-	}
-	if len(hosts) == 0 {
-		return ""
-	}
-	if len(hosts) == 1 {
-		return "1 process on " + hosts[0]
-	}
-	return fmt.Sprintf("%d processes on %s", len(hosts), strings.Join(hosts, ", "))
-}
-
-// reportProblems returns the problems that the reports of the controllers, the notifier and the daemons show.
-func reportProblems(read fleet.Cluster, parts []PartState, now time.Time) []Problem {
-	out := podForm(parts)
-	f := fleet.New(read, now)
-	controllers := fleet.ReadControllers(f)
-	if text := controllers.WarningText(fleet.Ago(now)); text != "" {
-		out = append(out, Problem{Fatal: true, What: text, Fix: strings.Join(controllers.Do, "; ")})
-	}
-	if n := fleet.ReadNotifier(f); n != nil {
-		out = append(out, Problem{What: n.Problem, Fix: strings.Join(n.Do, "; ")})
-	}
-	silent := map[string]time.Time{}
-	for node, r := range read.Daemons {
-		if now.Sub(r.Seen.Time) > v1alpha1.DaemonSilentAfter {
-			silent[node] = r.Seen.Time
-		}
-	}
-	names := slices.Sorted(maps.Keys(silent))
-	for _, node := range names[:min(len(names), maxSilent)] {
-		out = append(out, Problem{What: fmt.Sprintf("the machine-config-daemon of %s last reported %s", node,
-			fleet.Ago(now)(silent[node])), Fix: "bunsen why node/" + node})
-	}
-	if more := len(names) - maxSilent; more > 0 {
-		out = append(out, Problem{What: fmt.Sprintf("the machine-config-daemons of %d more nodes do not report",
-			more), Fix: "bunsen status"})
-	}
-	return out
 }
 
 // maxSilent is how many silent daemons the check names.

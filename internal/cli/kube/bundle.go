@@ -1,20 +1,29 @@
 package kube
 
 import (
+	"archive/tar"
+	"cmp"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
-
-	"github.com/spf13/cobra"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/internal/cli"
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // Collection is one run of the verb support-bundle.
@@ -96,6 +105,41 @@ func (c collector) collect(ctx context.Context) {
 	c.logs(ctx)
 }
 
+// kinds are the kinds that a bundle has.
+func kinds(namespace string) []kind {
+	const config = "machineconfiguration.openshift.io"
+	all := []kind{
+		{config, "v1", "MachineConfigPool", ""},
+		{config, "v1", "MachineConfig", ""},
+		{config, "v1", "MachineConfigNode", ""},
+		{config, "v1", "PinnedImageSet", ""},
+		{"operator.openshift.io", "v1", "MachineConfiguration", ""},
+		{"", "v1", "Node", ""},
+		{"apiextensions.k8s.io", "v1", "CustomResourceDefinition", ""},
+		{"certificates.k8s.io", "v1", "CertificateSigningRequest", ""},
+	}
+	for _, own := range []string{
+		"BunsenStatus", "GitSource", "RevisionContent", "Content", "RolloutPolicy",
+		"DriftPolicy", "ProvisioningToken", "Notification",
+	} {
+		all = append(all, kind{"bunsen.dev", "v1alpha1", own, ""})
+	}
+	for _, k := range []kind{
+		{"apps", "v1", "Deployment", ""},
+		{"apps", "v1", "DaemonSet", ""},
+		{"", "v1", "Pod", ""},
+		{"", "v1", "ConfigMap", ""},
+		{"", "v1", "Event", ""},
+		{"coordination.k8s.io", "v1", "Lease", ""},
+		{"policy", "v1", "PodDisruptionBudget", ""},
+	} {
+		k.namespace = namespace
+		all = append(all, k)
+	}
+	// The namespace default has the events of objects without a namespace.
+	return append(all, kind{"", "v1", "Event", "default"})
+}
+
 func (c collector) say(what string) { fmt.Fprintln(c.progress, what) }
 
 // write writes the bundle to a file that only the user can read, or to standard output.
@@ -109,4 +153,182 @@ func (k *Collection) write(b *Bundle, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	return b.Write(file)
+}
+
+const (
+	// MaxBundleFile is the size of the largest file of a bundle. Of a longer file, the bundle has only the last part.
+	MaxBundleFile = 4 << 20
+	// maxTotal is the size of all files of a bundle together, before compression.
+	maxTotal = 200 << 20
+)
+
+// Bundle has the files of a support bundle.
+type Bundle struct {
+	// Name is the directory of all files in the archive.
+	Name string
+	// At is the time of all files.
+	At time.Time
+
+	files   map[string][]byte
+	leftOut []string
+	total   int
+}
+
+// Add adds a masked file. Add shortens a file that is too long, and leaves the file out if the bundle is full.
+func (b *Bundle) Add(name string, content []byte) {
+	if len(content) > MaxBundleFile {
+		b.LeaveOut(name, fmt.Sprintf("only its last %d of %d bytes are here", MaxBundleFile, len(content)))
+		content = content[len(content)-MaxBundleFile:]
+		if line := strings.IndexByte(string(content), '\n'); line >= 0 {
+			// The beginning of a cut line is missing, and with it the word by which a secret is recognized.
+			content = content[line+1:]
+		}
+	}
+	if b.total+len(content) > maxTotal {
+		b.LeaveOut(name, "the bundle is full")
+		return
+	}
+	if b.files == nil {
+		b.files = map[string][]byte{}
+	}
+	b.total += len(content)
+	b.files[name] = content
+}
+
+// LeaveOut records that a file or an object is not in the bundle, and why.
+func (b *Bundle) LeaveOut(what, why string) {
+	b.leftOut = append(b.leftOut, MaskedText(what+": "+strings.ReplaceAll(why, "\n", " ")))
+}
+
+// Len returns the number of files.
+func (b *Bundle) Len() int { return len(b.files) }
+
+// Write writes the archive with the files in the order of their names, and left-out.txt as the last one.
+func (b *Bundle) Write(w io.Writer) error {
+	zip := gzip.NewWriter(w)
+	archive := tar.NewWriter(zip)
+	for _, name := range slices.Sorted(maps.Keys(b.files)) {
+		if err := b.write(archive, name, b.files[name]); err != nil {
+			return err
+		}
+	}
+	slices.Sort(b.leftOut)
+	list := cmp.Or(strings.Join(b.leftOut, "\n"), "nothing") + "\n"
+	if err := b.write(archive, "left-out.txt", []byte(list)); err != nil {
+		return err
+	}
+	if err := archive.Close(); err != nil {
+		return fmt.Errorf("writing the archive: %w", err)
+	}
+	if err := zip.Close(); err != nil {
+		return fmt.Errorf("writing the archive: %w", err)
+	}
+	return nil
+}
+
+func (b *Bundle) write(archive *tar.Writer, name string, content []byte) error {
+	head := &tar.Header{
+		Name: path.Join(b.Name, name), Mode: 0o600, Size: int64(len(content)),
+		ModTime: b.At.Truncate(time.Second), Format: tar.FormatPAX,
+	}
+	if err := archive.WriteHeader(head); err != nil {
+		return fmt.Errorf("writing %s to the archive: %w", name, err)
+	}
+	if _, err := archive.Write(content); err != nil {
+		return fmt.Errorf("writing %s to the archive: %w", name, err)
+	}
+	return nil
+}
+
+const (
+	// maxDaemons is for how many pods of the daemon a bundle has logs.
+	maxDaemons = 50
+	// logTimeout is how long reading one log may take.
+	logTimeout = 5 * time.Minute
+	// logLines is how many lines of a log are read.
+	logLines = 20000
+	// maxLog is how many bytes of a log are read. maskedLog is how many of its last bytes are masked: twice as many as
+	// the bundle has, so that the part in the bundle does not begin inside of a secret of several lines.
+	maxLog    = 64 << 20
+	maskedLog = 2 * MaxBundleFile
+)
+
+// logs adds the logs of Bunsen's pods: of all controllers and servers, and of some daemons, those with a problem first.
+func (c collector) logs(ctx context.Context) {
+	var pods corev1.PodList
+	if err := c.client.List(ctx, &pods, client.InNamespace(c.namespace)); err != nil {
+		c.LeaveOut("logs", err.Error())
+		return
+	}
+	slices.SortStableFunc(pods.Items, func(a, b corev1.Pod) int {
+		if d := priority(&a) - priority(&b); d != 0 {
+			return d
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	daemons := 0
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		if isDaemon(p) {
+			if daemons++; daemons > maxDaemons {
+				c.LeaveOut("logs/"+p.Name, fmt.Sprintf("the bundle has the logs of %d daemons: first of those that "+
+					"are not ready", maxDaemons))
+				continue
+			}
+		}
+		for _, s := range p.Status.ContainerStatuses {
+			c.log(ctx, p, s.Name, false)
+			if s.RestartCount > 0 {
+				c.log(ctx, p, s.Name, true)
+			}
+		}
+	}
+}
+
+// log adds the log of a container, or of the container that ran before its last restart.
+func (c collector) log(ctx context.Context, p *corev1.Pod, container string, previous bool) {
+	name := fmt.Sprintf("logs/%s/%s.log", p.Name, container)
+	if previous {
+		name = fmt.Sprintf("logs/%s/%s.previous.log", p.Name, container)
+	}
+	stream, err := c.api.Get().AbsPath("/api/v1/namespaces", p.Namespace, "pods", p.Name, "log").Param("container",
+		container).
+		Param("previous", strconv.FormatBool(previous)).Param("tailLines", strconv.Itoa(logLines)).Param("timestamps",
+		"true").Stream(ctx)
+	if previous && apierrors.IsBadRequest(err) {
+		return // The kubelet has deleted this log.
+	}
+	if err != nil {
+		c.LeaveOut(name, err.Error())
+		return
+	}
+	defer stream.Close()
+	text, err := io.ReadAll(io.LimitReader(stream, maxLog))
+	if err != nil {
+		c.LeaveOut(name, "only the part before an error is here: "+err.Error())
+	}
+	if len(text) == maxLog {
+		c.LeaveOut(name, fmt.Sprintf("it is longer than %d bytes; the end is missing", maxLog))
+	}
+	c.text(name, string(text[max(0, len(text)-maskedLog):]))
+}
+
+// priority orders pods: controllers and servers, then daemons that are not ready, then the other daemons.
+func priority(p *corev1.Pod) int {
+	if !isDaemon(p) {
+		return 0
+	}
+	ready := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+	if !ready || slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+		return s.RestartCount > 0
+	}) {
+		return 1
+	}
+	return 2
+}
+
+func isDaemon(p *corev1.Pod) bool {
+	return p.Labels["app.kubernetes.io/name"] == "machine-config-daemon"
 }

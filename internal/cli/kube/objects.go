@@ -29,41 +29,6 @@ const (
 // kind is a kind of objects to collect. An empty namespace means all namespaces.
 type kind struct{ group, version, kind, namespace string }
 
-// kinds are the kinds that a bundle has.
-func kinds(namespace string) []kind {
-	const config = "machineconfiguration.openshift.io"
-	all := []kind{
-		{config, "v1", "MachineConfigPool", ""},
-		{config, "v1", "MachineConfig", ""},
-		{config, "v1", "MachineConfigNode", ""},
-		{config, "v1", "PinnedImageSet", ""},
-		{"operator.openshift.io", "v1", "MachineConfiguration", ""},
-		{"", "v1", "Node", ""},
-		{"apiextensions.k8s.io", "v1", "CustomResourceDefinition", ""},
-		{"certificates.k8s.io", "v1", "CertificateSigningRequest", ""},
-	}
-	for _, own := range []string{
-		"BunsenStatus", "GitSource", "RevisionContent", "Content", "RolloutPolicy",
-		"DriftPolicy", "ProvisioningToken", "Notification",
-	} {
-		all = append(all, kind{"bunsen.dev", "v1alpha1", own, ""})
-	}
-	for _, k := range []kind{
-		{"apps", "v1", "Deployment", ""},
-		{"apps", "v1", "DaemonSet", ""},
-		{"", "v1", "Pod", ""},
-		{"", "v1", "ConfigMap", ""},
-		{"", "v1", "Event", ""},
-		{"coordination.k8s.io", "v1", "Lease", ""},
-		{"policy", "v1", "PodDisruptionBudget", ""},
-	} {
-		k.namespace = namespace
-		all = append(all, k)
-	}
-	// The namespace default has the events of objects without a namespace.
-	return append(all, kind{"", "v1", "Event", "default"})
-}
-
 // objects adds the objects of a kind to the bundle.
 func (c collector) objects(ctx context.Context, k kind) {
 	list := &unstructured.UnstructuredList{}

@@ -10,12 +10,18 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/cli"
+	"github.com/bunsen-os/bunsen/internal/cli/kube"
+	"github.com/bunsen-os/bunsen/internal/inspect"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/mcs"
 	"github.com/bunsen-os/bunsen/mcs/join"
+	"github.com/spf13/cobra"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // Pointer is one run of the verb pointer.
@@ -156,6 +162,34 @@ func (p *Pointer) readCluster(ctx context.Context, c client.Client, out join.Poi
 	}
 	if err := errors.Join(missing...); err != nil {
 		return out, cli.Invalid(err)
+	}
+	return out, nil
+}
+
+func readServers(ctx context.Context, c client.Client) (publishedServers, error) {
+	var out publishedServers
+	var published corev1.ConfigMap
+	switch err := c.Get(ctx, client.ObjectKey{Namespace: v1alpha1.ServerNamespace, Name: v1alpha1.ServerConfigMap},
+		&published); {
+	case err == nil:
+		out.published = published.Data
+	case !apierrors.IsNotFound(err):
+		return out, kube.RequestError("reading "+publishedIn, err)
+	}
+	var leases coordinationv1.LeaseList
+	// The error is ignored: a user without permission to read Leases has to give the URL.
+	if c.List(ctx, &leases, client.InNamespace(v1alpha1.ServerNamespace),
+		client.MatchingLabels{v1alpha1.ServerLabel: v1alpha1.ServerComponent}) != nil {
+		return out, nil
+	}
+	told := inspect.NewStatus(fleet.Cluster{Leases: leases.Items}, time.Now()).Servers
+	if told == nil {
+		return out, nil
+	}
+	for _, r := range told.Replicas {
+		if r.Alive && r.Report != nil {
+			out.alive = append(out.alive, *r.Report)
+		}
 	}
 	return out, nil
 }

@@ -1,6 +1,7 @@
 package repository
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,12 +10,16 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"github.com/bunsen-os/bunsen/internal/adopt"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/git"
 	"github.com/bunsen-os/bunsen/source/repository"
 	"github.com/bunsen-os/bunsen/transpile"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Repository is the directory or repository from which diff, comment and explain read.
@@ -76,6 +81,78 @@ func OpenDir(ctx context.Context, dir string) (tree source.Tree, done func(), er
 	}
 	tree, err = repository.OpenDir(ctx, dir, into, committed(dir), source.Limits{})
 	return tree, done, err
+}
+
+// checkFolder refuses a folder without pools/ before reading its files, because the wrong folder may contain gigabytes.
+// The error names the folders nearby that have pools/.
+func checkFolder(dir string) error {
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return nil // The code that reads the folder reports this error.
+	}
+	if _, err := os.Lstat(filepath.Join(dir, poolsFolder)); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if at, err := git.FindAt(dir); err == nil && at.WorkTree == "" {
+		return fmt.Errorf("%s is a bare git repository, which has no files outside of its commits: name a revision, "+
+			"such as HEAD", dir)
+	}
+	text := fmt.Sprintf("there is no directory %s/ in %s, so it is no config repository", poolsFolder, dir)
+	if above := folderAbove(dir); above != "" {
+		return fmt.Errorf("%s; %s has one: run it there, or name that folder", text, above)
+	}
+	if below := foldersBelow(dir); len(below) > 0 {
+		return fmt.Errorf("%s; name a folder that has one, such as %s", text,
+			strings.Join(below[:min(namedFolders, len(below))], " or "))
+	}
+	return fmt.Errorf("%s: a repository has a directory %s/<pool>/ for each pool (%[2]s/worker/, %[2]s/master/) with "+
+		"Butane documents (*.bu) or a kustomization.yaml in it", text, poolsFolder)
+}
+
+// foldersBelow returns the folders in dir that have pools/, in lexical order. foldersBelow does not search hidden
+// folders.
+func foldersBelow(dir string) (found []string) {
+	seen := 0
+	_ = filepath.WalkDir(dir, func(p string, e fs.DirEntry, err error) error { // The walk skips unreadable folders.
+		if seen++; seen > searchEntries {
+			return fs.SkipAll
+		}
+		rel, relErr := filepath.Rel(dir, p)
+		switch {
+		case err != nil || relErr != nil || !e.IsDir():
+			return nil
+		case rel != "." && strings.HasPrefix(e.Name(), "."),
+			strings.Count(rel, string(filepath.Separator)) >= searchDepth:
+			return fs.SkipDir
+		case rel != "." && e.Name() == poolsFolder:
+			found = append(found, filepath.Dir(p))
+			return fs.SkipDir
+		}
+		return nil
+	})
+	slices.Sort(found)
+	return found
+}
+
+// folderAbove returns the nearest folder above dir that has pools/, or "". It stops at the top of a git work tree.
+func folderAbove(dir string) string {
+	at, err := filepath.Abs(dir)
+	if err != nil {
+		return ""
+	}
+	if real, err := filepath.EvalSymlinks(at); err == nil {
+		at = real
+	}
+	top := ""
+	if around, err := git.FindAround(at); err == nil {
+		top = around.WorkTree
+	}
+	for at != top && at != filepath.Dir(at) {
+		at = filepath.Dir(at)
+		if info, err := os.Stat(filepath.Join(at, poolsFolder)); err == nil && info.IsDir() {
+			return at
+		}
+	}
+	return ""
 }
 
 // committed returns a function for what git has of the files of a directory; nil outside of a work tree.
@@ -147,4 +224,117 @@ func DirArgument(args []string) string {
 		return args[0]
 	}
 	return "."
+}
+
+const (
+	// poolsFolder is the folder that every config repository has.
+	poolsFolder = "pools"
+	// searchDepth and searchEntries limit the search for config repositories below a folder that is not a config
+	// repository.
+	searchDepth, searchEntries = 3, 2000
+	// namedFolders is how many folders a message names.
+	namedFolders = 3
+)
+
+// CompletePools offers the folders of pools/ in the repository of the verb.
+func CompletePools(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	dir := "."
+	if cmd.Name() == "build" {
+		dir = DirArgument(args)
+	}
+	for _, flag := range []string{"repo", "path"} {
+		if f := cmd.Flags().Lookup(flag); f != nil {
+			dir = filepath.Join(dir, f.Value.String())
+		}
+	}
+	var out []cobra.Completion
+	entries, err := os.ReadDir(filepath.Join(dir, "pools"))
+	for _, e := range entries {
+		if err == nil && e.IsDir() {
+			out = append(out, e.Name())
+		}
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+// ReadImport imports files with objects, or one directory of Butane files.
+func ReadImport(cmd *cobra.Command, args []string, filesDir string,
+	opts adopt.Options,
+) (adopt.TreeOutput, []adopt.Finding, error) {
+	isDir := func(name string) bool {
+		info, err := os.Stat(name)
+		return err == nil && info.IsDir()
+	}
+	switch {
+	case len(args) == 1 && isDir(args[0]):
+		return importTree(cmd.Context(), args[0], filesDir, opts)
+	case slices.ContainsFunc(args, isDir):
+		return adopt.TreeOutput{}, nil, errors.New("a directory of Butane files is imported alone: name one " +
+			"directory, or " +
+			"files with objects")
+	case filesDir != "":
+		return adopt.TreeOutput{}, nil, errors.New("--files-dir is for a directory of Butane files, and the " +
+			"arguments " +
+			"are files")
+	}
+	inputs, err := readInputs(cmd.InOrStdin(), args)
+	if err != nil {
+		return adopt.TreeOutput{}, nil, err
+	}
+	repository, findings, err := adopt.Import(inputs, opts)
+	return adopt.TreeOutput{Repository: repository}, findings, err
+}
+
+// importTree imports a directory of Butane files. Its findings have paths that the user can open.
+func importTree(ctx context.Context, dir, filesDir string, opts adopt.Options) (adopt.TreeOutput, []adopt.Finding,
+	error,
+) {
+	if len(opts.Pools) > 1 || opts.Exact || opts.Generated {
+		return adopt.TreeOutput{}, nil, errors.New("a directory of Butane files has at most one --pool; --exact and " +
+			"--generated are for MachineConfigs")
+	}
+	in := adopt.TreeInput{Secrets: opts.Secrets}
+	if len(opts.Pools) == 1 {
+		in.Pool = opts.Pools[0]
+	}
+	if bad := validation.IsDNS1123Label(in.Pool); in.Pool != "" && len(bad) > 0 {
+		return adopt.TreeOutput{}, nil, fmt.Errorf("--pool: %q is no name for a pool: use lower-case letters, "+
+			"digits and -",
+			in.Pool)
+	}
+	for _, part := range []struct {
+		dir  string
+		into *source.Tree
+	}{{dir, &in.Tree}, {cmp.Or(filesDir, dir), &in.Files}} {
+		into, done, err := tempDir()
+		if err != nil {
+			return adopt.TreeOutput{}, nil, err
+		}
+		defer done()
+		if *part.into, err = repository.OpenDir(ctx, part.dir, into, nil, source.Limits{}); err != nil {
+			return adopt.TreeOutput{}, nil, fmt.Errorf("reading %s: %w", part.dir, err)
+		}
+	}
+	out, findings, err := adopt.ImportTree(in)
+	for i := range findings {
+		findings[i].At.File = filepath.Join(dir, findings[i].At.File)
+	}
+	return out, findings, err
+}
+
+func readInputs(stdin io.Reader, files []string) (inputs []adopt.Input, err error) {
+	for _, name := range files {
+		var data []byte
+		if name == "-" {
+			name = "standard input"
+			data, err = io.ReadAll(stdin)
+		} else {
+			data, err = os.ReadFile(name)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", name, err)
+		}
+		inputs = append(inputs, adopt.Input{Name: name, Data: data})
+	}
+	return inputs, nil
 }

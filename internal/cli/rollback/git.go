@@ -40,22 +40,6 @@ var repositoryVariables = []string{
 // credentials matches a user and a password in a URL. The user and the password may contain an @.
 var credentials = regexp.MustCompile(`://[^/\s]*@`)
 
-// open returns the program in the repository of a directory, which bunsen and git must both be able to open.
-func open(ctx context.Context, dir string) (program, error) {
-	at, err := git.FindAround(dir)
-	if err != nil {
-		return program{}, err
-	}
-	if _, err := at.Open(); err != nil {
-		return program{}, err
-	}
-	p := program{stdin: os.Stdin}.in(at)
-	if err := p.trusted(ctx); err != nil {
-		return program{}, fmt.Errorf("opening the repository at %s: %w", p.dir, err)
-	}
-	return p, nil
-}
-
 // run runs git and returns its standard output. The error has the last lines of its standard error, without
 // credentials.
 func (p program) run(ctx context.Context, args ...string) (string, error) {

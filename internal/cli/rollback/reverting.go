@@ -4,17 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path"
 	"slices"
 	"strings"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/cli"
-	"github.com/bunsen-os/bunsen/internal/cli/repository"
-
 	"github.com/bunsen-os/bunsen/internal/cli/kube"
+	"github.com/bunsen-os/bunsen/internal/cli/repository"
 	"github.com/bunsen-os/bunsen/internal/forge"
 	"github.com/bunsen-os/bunsen/internal/review"
-
 	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/git"
+	"github.com/bunsen-os/bunsen/transpile"
 )
 
 // Options are the flags of the verb rollback.
@@ -263,4 +266,150 @@ func (j *job) forecast(ctx context.Context, target kube.Target) string {
 		j.note("bunsen cannot print the forecast: %v", err)
 	}
 	return text.String()
+}
+
+// RefStep returns a text that says what a user does after the merge, if the source does not follow a branch. RefStep
+// returns "" for a source that follows a branch.
+func RefStep(ref v1alpha1.GitRef) string {
+	switch {
+	case ref.Commit != "":
+		return "is pinned to a commit: after the merge, set spec.ref.commit to the merged commit"
+	case ref.Name != "":
+		return "follows " + ref.Name + ": after the merge, move that ref to the merged commit"
+	case ref.SemVer != "":
+		return "follows the tags " + ref.SemVer + ": after the merge, push a higher tag on the merged commit"
+	case ref.Tag != "":
+		return "follows the tag " + ref.Tag + ": after the merge, push a new tag on the merged commit, and set " +
+			"spec.ref.tag to it"
+	}
+	return ""
+}
+
+// poolFiles are the files of a repository that reach a pool, at several commits.
+type poolFiles struct {
+	dir, folder, pool string
+	memory            review.Renderings
+	read              map[string]bool
+}
+
+// rendered renders the pool at a commit, and adds the files that it reads. rendered returns the name of the pool's
+// config without the MachineConfigs that only the cluster has.
+func (p *poolFiles) rendered(ctx context.Context, commit string) (string, error) {
+	into, err := os.MkdirTemp("", "bunsen-tree-")
+	if err != nil {
+		return "", fmt.Errorf("making a directory for files: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(into) }() // A remaining temporary directory does no harm.
+	tree, err := git.OpenRevision(ctx, git.LocalRevision{Repository: p.dir, Revision: commit, Path: p.folder}, into)
+	if err != nil {
+		return "", fmt.Errorf("reading the files of %.8s: %w", commit, err)
+	}
+	p.memory.AllowLargeFiles(true) // Only the files count.
+	result, rendering, err := p.memory.Render(tree, ctx.Err)
+	if err != nil {
+		return "", fmt.Errorf("rendering %.8s: %w", commit, err)
+	}
+	p.add(result, p.pool)
+	if result.Report.Fatal() {
+		return "", fmt.Errorf("%.8s is not valid: %s", commit, strings.TrimSpace(result.Report.String()))
+	}
+	selected, err := transpile.Select(result, p.pool)
+	if err != nil {
+		return "", fmt.Errorf("rendering %.8s: %w", commit, err)
+	}
+	for _, f := range selected {
+		p.add(result, f.Pool)
+	}
+	for i := range rendering.Pools {
+		if r := &rendering.Pools[i].Rendered; r.Pool == p.pool {
+			return r.Name, nil
+		}
+	}
+	return "", rendering.Err
+}
+
+// add adds the files of a pool's directory.
+func (p *poolFiles) add(result transpile.Result, pool string) {
+	for _, file := range result.Reads[pool] {
+		p.read[path.Join(p.folder, file)] = true
+	}
+}
+
+// reaches reports whether a file, named from the repository's root, reaches the pool.
+func (p *poolFiles) reaches(file string) bool {
+	return p.read[file] || strings.HasPrefix(file, path.Join(p.folder, "pools", p.pool)+"/")
+}
+
+// Blob is the content and the mode of a file at a commit. The zero value is a file that does not exist.
+type Blob struct{ Mode, Hash string }
+
+// Change is a file that the commits changed.
+type Change struct {
+	// Path is the path of the file from the repository's root.
+	Path string
+	// To is the file before the commits, From is the file after the commits, and Now is the file at the end of the
+	// branch.
+	To, From, Now Blob
+}
+
+// Verb says what the revert does with the file.
+func (c Change) Verb() string {
+	switch {
+	case c.To == (Blob{}):
+		return "delete"
+	case c.Now == (Blob{}):
+		return "create"
+	}
+	return "restore"
+}
+
+// Sorted has the changed files, grouped by what a rollback does with them.
+type Sorted struct {
+	// Revert are the files to restore.
+	Revert []Change
+	// Other are files that do not reach the pool. The rollback does not change these files.
+	Other []Change
+	// Done are files that a later commit already restored.
+	Done []Change
+	// Conflicts are files that later commits changed again.
+	Conflicts []Change
+}
+
+// Sort decides what happens to each file. reaches reports whether a file reaches the pool; if it is nil, every file
+// reaches the pool.
+func Sort(changes []Change, reaches func(path string) bool) Sorted {
+	var s Sorted
+	for _, c := range changes {
+		switch {
+		case reaches != nil && !reaches(c.Path):
+			s.Other = append(s.Other, c)
+		case c.Now == c.To:
+			s.Done = append(s.Done, c)
+		case c.Now != c.From:
+			s.Conflicts = append(s.Conflicts, c)
+		default:
+			s.Revert = append(s.Revert, c)
+		}
+	}
+	return s
+}
+
+// Conflict is a file that later commits changed, with these later commits, newest first.
+type Conflict struct {
+	Path    string
+	Commits []Commit
+}
+
+// ConflictError explains why files cannot be restored. The parameter branch is the branch that has the later commits.
+func ConflictError(conflicts []Conflict, branch, from string) error {
+	var b strings.Builder
+	for _, c := range conflicts {
+		fmt.Fprintf(&b, "\n  %s", c.Path)
+		for _, commit := range c.Commits {
+			fmt.Fprintf(&b, "\n    %s", commit.Text())
+		}
+	}
+	return fmt.Errorf("later commits of %s changed files that the rollback would restore. bunsen overwrites none of "+
+		"them:%s\nRevert these commits first with git revert, or restore the files yourself.\n"+
+		"This prints the changes: git log -p %.8s..%s -- FILE", branch, b.String(), from, Word(branch))
 }

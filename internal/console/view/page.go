@@ -1,18 +1,23 @@
 package view
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"html/template"
 	"io"
 	"io/fs"
+	"net/url"
 	"strings"
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/safetext"
-
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/inspect"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/inspect/history"
 	"github.com/bunsen-os/bunsen/internal/terminal"
+	"github.com/bunsen-os/bunsen/reconcile/drain"
 )
 
 //go:embed static
@@ -105,4 +110,276 @@ func draw(id, name string, data any, parts ...Region) Region {
 	}
 	open, end, _ := strings.Cut(strings.TrimSpace(b.String()), partsMarker)
 	return Region{ID: id, Open: open, Parts: parts, Close: end}
+}
+
+// NodePage has the data of the page of a node.
+type NodePage struct {
+	// Why is the answer of `bunsen why node/NAME`.
+	Why inspect.Why
+	// Configs are the node's configs: the current config, and other configs that it should run.
+	Configs []ConfigLine
+	// Drift is the answer of `bunsen drift node/NAME`.
+	Drift inspect.DriftReport
+	// Contents are the items of the current config; nil if ContentsNote says why they are not shown.
+	Contents     *Contents
+	ContentsNote string
+	// Daemon is the last heartbeat of the node's daemon; it is nil if there is no heartbeat.
+	Daemon *v1alpha1.DaemonReport
+	// Conditions and Events are the conditions and events of the Node and of its MachineConfigNode, the newest events
+	// first.
+	Conditions []Condition
+	Events     []Event
+	// Updates are the updates of the node that the events name, the newest first.
+	Updates []history.Update
+	// Notes say which data the reports do not have, and why.
+	Notes []string
+}
+
+// ConfigLine is a rendered config with its role for a node, such as `current`.
+type ConfigLine struct {
+	Role string
+	Row  fleet.RenderedRow
+}
+
+// Condition is a condition of the Node or of its MachineConfigNode.
+type Condition struct {
+	// Of is the kind of the object that has the condition.
+	Of, Type, Status, Reason, Message string
+	// Since is when the status changed last. It is the zero time if that time is unknown.
+	Since time.Time
+}
+
+// Event is an event about the Node or its MachineConfigNode.
+type Event struct {
+	Of, Type, Reason, Message string
+	// By is the other node that wrote the event; empty for the node itself and for controllers.
+	By string
+	// Count is how often the event happened.
+	Count int
+	// Last is when the event happened last. It is the zero time if that time is unknown.
+	Last time.Time
+}
+
+// The limits of the page of a node. The page says how many entries it leaves out.
+const (
+	mostItems = 2000
+	mostPods  = 100
+	mostDrift = 200
+)
+
+// Regions draws the node: why it waits, its configs, its drain, its drift, its reports, and the origin of each item.
+func (p NodePage) Regions(now time.Time) []Region {
+	return []Region{
+		p.state(now), p.configs(), p.updates(), p.drain(now), p.drift(now), p.reports(now), p.origins(),
+	}
+}
+
+// fact is a label with its text, a link if Href is not empty, and a text after it.
+type fact struct{ Label, Text, Href, After string }
+
+func (p NodePage) state(now time.Time) Region {
+	w := p.Why
+	data := struct {
+		Sentence, Outcome string
+		Also              []string
+		Facts             []fact
+		Commands          []string
+	}{Sentence: w.Sentence(), Outcome: string(w.Outcome), Commands: w.Commands()}
+	for _, a := range w.Also {
+		data.Also = append(data.Also, a.Short()+a.When(now))
+	}
+	if n := w.Node; n != nil {
+		if n.Pool != "" {
+			data.Facts = append(data.Facts, fact{Label: "Pool", Text: n.Pool, Href: poolPath(n.Pool)})
+		}
+		data.Facts = append(data.Facts, fact{Label: "State", Text: n.StateText(now)})
+		if n.Step != "" {
+			step := n.Step
+			if n.Since != nil {
+				step += fleet.Since(*n.Since, now)
+			}
+			data.Facts = append(data.Facts, fact{Label: "Step", Text: step})
+		}
+		if n.Reason != "" && n.Cause != w.Cause { // If the causes are equal, the sentence above already has the reason.
+			data.Facts = append(data.Facts, fact{Label: "Reason", Text: n.Reason})
+		}
+	}
+	if w.Until != nil {
+		data.Facts = append(data.Facts, fact{Label: "Until", Text: fleet.Moment(*w.Until, nil, now)})
+	}
+	if w.Target != nil {
+		for _, text := range w.Target.Secrets.Texts() {
+			data.Facts = append(data.Facts, fact{Label: "Secret", Text: text})
+		}
+	}
+	if w.Windows != nil {
+		data.Facts = append(data.Facts, fact{Label: "Windows", Text: w.Windows.Text(now)})
+	}
+	return draw("node-state", "node-state", data)
+}
+
+func (p NodePage) configs() Region {
+	var rows []fact
+	for _, c := range p.Configs {
+		rows = append(rows, fact{
+			c.Role, c.Row.Name, commitPath(c.Row.Pool, c.Row.Name),
+			strings.TrimPrefix(c.Row.CommitText(), c.Row.Name),
+		})
+	}
+	data := struct {
+		Rows    []fact
+		Compare string
+	}{Rows: rows}
+	if len(p.Configs) > 1 && p.Configs[0].Row.Name != "" {
+		data.Compare = comparePath(p.Configs[0].Row.Name, p.Configs[1].Row.Name)
+	}
+	return draw("node-configs", "node-configs", data)
+}
+
+func comparePath(from, to string) string {
+	return "/compare?" + url.Values{"from": {from}, "to": {to}}.Encode()
+}
+
+// updates draws one line for each update of the last hour: its begin, how long it took, how it ended, and its steps.
+func (p NodePage) updates() Region {
+	type line struct{ At, Took, Text, Steps, Class string }
+	var lines []line
+	for _, u := range p.Updates {
+		l := line{At: moment(u.Began), Took: "under way", Text: u.Text, Class: "Progressing"}
+		if !u.Ended.IsZero() {
+			l.Took, l.Class = fleet.Took(u.Took()), "Fine"
+		}
+		if u.Failed {
+			l.Class = "Degraded"
+		}
+		var steps []string
+		for _, s := range u.Steps {
+			steps = append(steps, s.Name+" "+s.At.UTC().Format(time.TimeOnly))
+		}
+		l.Steps = strings.Join(steps, ", ")
+		lines = append(lines, l)
+	}
+	return draw("node-updates", "node-updates", lines)
+}
+
+func (p NodePage) drain(now time.Time) Region {
+	type pod struct{ Pod, State, Since, Why string }
+	data := struct {
+		Head string
+		Pods []pod
+		More int
+	}{}
+	if d := p.Why.Drain; d != nil {
+		data.Head = "to " + fleet.ShortRendered(d.For) + "," + fleet.Since(d.Started.Time, now)
+		data.More = d.More + max(0, len(d.Pods)-mostPods)
+		for _, x := range d.Pods[:min(len(d.Pods), mostPods)] {
+			at := time.Time{}
+			if x.Since != nil {
+				at = x.Since.Time
+			}
+			data.Pods = append(data.Pods, pod{x.Pod, string(x.State), terminal.Age(at, now), drain.PodText(x)})
+		}
+	}
+	return draw("node-drain", "node-drain", data)
+}
+
+// driftItem is one difference in the form of a diff.
+type driftItem struct {
+	Name, Kind, Action, Since, Why, Command string
+	Lines                                   []diffLine
+}
+
+func (p NodePage) drift(now time.Time) Region {
+	data := struct {
+		Items []driftItem
+		None  string
+		More  int
+	}{}
+	if len(p.Drift.Rows) == 0 {
+		data.None = strings.TrimSpace(p.Drift.Text(now))
+	}
+	data.More = max(0, len(p.Drift.Rows)-mostDrift)
+	for _, more := range p.Drift.Unlisted {
+		data.More += more
+	}
+	for _, r := range p.Drift.Rows[:min(len(p.Drift.Rows), mostDrift)] {
+		item := driftItem{
+			Name: r.Name, Kind: string(r.Kind), Action: string(r.Action), Since: terminal.Age(r.Since.Time, now),
+			Why:     r.Why,
+			Command: fleet.ShellLine("bunsen", "drift", "show", "node/"+r.Node, r.Name),
+		}
+		lines := []string{"--- as the config says: " + fleet.ShortRendered(r.Config), "+++ on the node"}
+		if text := r.ExpectedText(); text != "" {
+			lines = append(lines, "-"+text)
+		}
+		if text := r.ActualText(); text != "" {
+			lines = append(lines, "+"+text)
+		}
+		if r.Modified != nil {
+			lines = append(lines, "# modified "+r.Modified.UTC().Format(time.RFC3339))
+		}
+		item.Lines, _ = diffLines(lines, len(lines))
+		data.Items = append(data.Items, item)
+	}
+	return draw("node-drift", "node-drift", data)
+}
+
+// reports draws the heartbeat, the conditions and the events as regions of their own, because the age of the heartbeat
+// changes all the time.
+func (p NodePage) reports(now time.Time) Region {
+	type row struct{ Of, Type, Status, Reason, Message, At string }
+	facts := []fact{{Label: "Daemon", Text: "no heartbeat is known"}}
+	if d := p.Daemon; d != nil {
+		facts = []fact{
+			{Label: "Daemon", Text: cmp.Or(d.Version, "unknown version") + ", last heartbeat " +
+				terminal.Age(d.Seen.Time, now) + " ago"},
+			{Label: "Reads configs from", Text: terminal.Dash(string(d.ConfigsFrom))},
+		}
+		if d.Form != "" {
+			facts = append(facts, fact{Label: "Runs as", Text: d.Form})
+		}
+	}
+	var conditions, events []row
+	for _, c := range p.Conditions {
+		conditions = append(conditions, row{c.Of, c.Type, c.Status, c.Reason, c.Message, moment(c.Since)})
+	}
+	for _, e := range p.Events {
+		count := ""
+		if e.Count > 1 {
+			count = fmt.Sprintf("%d times", e.Count)
+		}
+		message := e.Message
+		if e.By != "" {
+			message = "written by node " + e.By + ", not by this one: " + message
+		}
+		events = append(events, row{e.Of, e.Type, count, e.Reason, message, moment(e.Last)})
+	}
+	return draw("node-reports", "node-reports", p.Notes,
+		draw("node-daemon", "node-daemon", facts), draw("node-conditions", "node-conditions", conditions),
+		draw("node-events", "node-events", events))
+}
+
+// moment writes a time in UTC.
+func moment(at time.Time) string {
+	if at.IsZero() {
+		return "unknown"
+	}
+	return at.UTC().Format(time.RFC3339)
+}
+
+func (p NodePage) origins() Region {
+	data := struct {
+		Name, Href, Note string
+		Commits          []string
+		Items            []Item
+		More             int
+	}{Note: p.ContentsNote}
+	if c := p.Contents; c != nil {
+		data.Name, data.Note = c.Trace.Rendered.Name, c.Note
+		data.Href = commitPath(c.Trace.Rendered.Pool, data.Name)
+		data.Commits = strings.Split(strings.TrimSpace(c.Trace.Commits()), "\n")
+		data.Items = c.Items[:min(len(c.Items), mostItems)]
+		data.More = len(c.Items) - len(data.Items)
+	}
+	return draw("node-origins", "node-origins", data)
 }

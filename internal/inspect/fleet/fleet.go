@@ -140,6 +140,48 @@ func New(c Cluster, now time.Time) *Fleet {
 	return f
 }
 
+// published returns what a cluster says about the secrets of a pool's configs. Only the controller reads whether a
+// config refers to secrets, so published reads its condition.
+func published(c Cluster, pool *mcfgv1.MachineConfigPool) poolstate.Published {
+	waits := waitsForSecrets(&Pool{Object: pool})
+	return poolstate.Published{Revisions: c.Secrets.Revisions, Unread: c.Secrets.Note != "", Refers: func(string) bool {
+		return waits
+	}}
+}
+
+// configsOfNodes returns the configs of single nodes that the rendered configs of a pool name. If nodes have configs of
+// their own, and the user may not read MachineConfigs, they follow from the nodes while the controller counts all of
+// them as updated. Otherwise, v.Undecided says that they are not known.
+func configsOfNodes(c Cluster, v *Pool, nodes []poolstate.Node) func(config string) v1alpha1.NodeConfigs {
+	target := unreadTarget(c, v.Object)
+	if target.Nodes == 0 {
+		return func(config string) v1alpha1.NodeConfigs { return nodeConfigs(c, config) }
+	}
+	status := v.Object.Status
+	if status.Configuration.Name != target.Config || status.UpdatedMachineCount != status.MachineCount {
+		v.Undecided = fmt.Sprintf("%d nodes of the pool have configs of their own, and you may not read "+
+			"MachineConfigs, so which nodes are updated is not known here. The controller counts %d of %d. "+
+			"ClusterRole bunsen-config-viewer grants that right", target.Nodes, status.UpdatedMachineCount,
+			status.MachineCount)
+		return func(string) v1alpha1.NodeConfigs { return v1alpha1.NodeConfigs{} }
+	}
+	of := v1alpha1.NodeConfigs{Base: target.Config}
+	for i := range nodes {
+		if at := nodes[i].Config; at.Current == at.Desired &&
+			v1alpha1.RenderedPool(v1alpha1.ConfigName(at.Current)) == v.Object.Name {
+			of.Set(nodes[i].Name, v1alpha1.ConfigName(at.Current))
+		}
+	}
+	_, secrets := v1alpha1.SplitConfigAt(v.Facts.Target)
+	of.Secrets, v.Facts.Secrets.Unread = secrets != "", true
+	return func(config string) v1alpha1.NodeConfigs {
+		if config == target.Config {
+			return of
+		}
+		return v1alpha1.NodeConfigs{}
+	}
+}
+
 // nodeConfigs returns the configs of single nodes that a rendered config names.
 func nodeConfigs(c Cluster, config string) v1alpha1.NodeConfigs {
 	for i := range c.Rendered {
@@ -274,6 +316,77 @@ func explainNodes(v *Pool, now time.Time) {
 	v.Unhealthy = unhealthyNodes(v)
 }
 
+// nodeRow returns the row of a node with its step and its reason.
+func nodeRow(v *Pool, n *poolstate.Node, now time.Time) NodeRow {
+	row := NodeRow{
+		Name: n.Name, Pool: v.Object.Name, State: cmp.Or(n.State, StateUnknown),
+	}
+	own := v.Facts.Care.NodeConfigs
+	row.Current, row.Desired = own.Own(n.Config.Current, n.Name), own.Own(n.Config.Desired, n.Name)
+	row.Step, row.Since = stepOf(n, v.Waits[n.Name])
+	row.Phase = v.phase(n)
+	inService := n.UpdatedTo(v.Decision.Target) && n.Ready() && n.Gate == ""
+	if inService {
+		row.Step = ""
+	}
+	if !setUnreported(v, n, &row) && !inService {
+		row.Cause, row.Reason = nodeReason(v, n, row.Step)
+	}
+	return row
+}
+
+// setUnreported sets the cause and the reason in the row of a node that does not report, if no other reason explains
+// the node's state. setUnreported returns false for other nodes.
+func setUnreported(v *Pool, n *poolstate.Node, row *NodeRow) bool {
+	seen, silent := SilentSince(v.daemons, n, v.now)
+	switch {
+	case silent:
+		row.AsOf = TimeOrNil(seen)
+	case n.Health.Silence != "" && n.State != "" && !n.Step.Rebooting:
+		if _, reports := v.daemons[n.Name]; !reports {
+			row.AsOf = TimeOrNil(n.Health.Since)
+		}
+	}
+	_, waits := v.Waits[n.Name]
+	switch {
+	case n.State == "":
+		row.Cause, row.Reason = CauseNoDaemon, noDaemon
+	case silent && n.Health.Trouble == "" && !n.Degraded() && (row.InFlight() || !waits):
+		row.Cause, row.Reason = CauseSilent, SilentText+v.Since(seen)
+	default:
+		return false
+	}
+	return true
+}
+
+// nodeReason says why a node at a step is not in service with its pool's config.
+func nodeReason(v *Pool, n *poolstate.Node, step string) (poolstate.Cause, string) {
+	wait, waits := v.Waits[n.Name]
+	switch {
+	// The failure of another config must be named.
+	case n.Degraded() && n.Config.Desired != "" && n.Failure.Config == n.Config.Desired:
+		return poolstate.CauseFailed, n.Problem()
+	case n.Degraded():
+		return poolstate.CauseFailed, n.Reason
+	// The daemon of this node reports what it does besides the update.
+	case waits && step == StepApplying && n.Reason != "":
+		return wait.Cause, n.Reason
+	case waits:
+		return wait.Cause, wait.Reason
+	case v.Undecided != "" && n.Config.Desired != v.Facts.Target:
+		return poolstate.CauseInvalid, v.Undecided
+	case n.Cordon.ByAdministrator():
+		return poolstate.CauseCordoned, "cordoned by an administrator"
+	case n.Health.Trouble != "":
+		return poolstate.CauseNotReady, n.Health.Text(v.Since(n.Health.Since))
+	case n.Gate != "":
+		return poolstate.CauseGate, "updated, and held by a gate: " + n.Gate
+	case n.Step.Uncordoning:
+		return poolstate.CauseUpdating, "being uncordoned"
+	}
+	return "", ""
+}
+
 // count returns a pool's numbers for another pool's decision.
 func (f *Fleet) count(v *Pool) poolstate.Counts {
 	if v.ownCounts == nil {
@@ -385,6 +498,25 @@ func (f *Fleet) Config(at string) *RenderedRow {
 			h.Revision, h.Subject, h.Author
 	}
 	return row
+}
+
+// manualConfigs returns the MachineConfigs of a pool's target that users created through the API, without those that
+// requested the target. manualConfigs returns none if no GitSource exists.
+func manualConfigs(f *Fleet, v *Pool, config string) []string {
+	target, err := v1alpha1.ParsePoolTarget(v.Object.Annotations[v1alpha1.TargetAnnotation])
+	if err != nil || target.Config != config || len(f.Sources) == 0 {
+		return nil
+	}
+	var out []string
+	for _, in := range target.Inputs {
+		asked := slices.ContainsFunc(target.API, func(c v1alpha1.APIChange) bool {
+			return c.Kind == KindMachineConfig && c.Name == in.Name
+		})
+		if in.Source == "" && !asked {
+			out = append(out, in.Name)
+		}
+	}
+	return out
 }
 
 // ConfigOfPool returns the config of a pool to which the config of a node belongs: the pool's target, or else the

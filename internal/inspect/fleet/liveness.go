@@ -42,30 +42,6 @@ func SilentSince(daemons map[string]v1alpha1.DaemonReport, n *poolstate.Node, no
 	return report.Seen.Time, now.Sub(report.Seen.Time) > v1alpha1.DaemonSilentAfter
 }
 
-// setUnreported sets the cause and the reason in the row of a node that does not report, if no other reason explains
-// the node's state. setUnreported returns false for other nodes.
-func setUnreported(v *Pool, n *poolstate.Node, row *NodeRow) bool {
-	seen, silent := SilentSince(v.daemons, n, v.now)
-	switch {
-	case silent:
-		row.AsOf = TimeOrNil(seen)
-	case n.Health.Silence != "" && n.State != "" && !n.Step.Rebooting:
-		if _, reports := v.daemons[n.Name]; !reports {
-			row.AsOf = TimeOrNil(n.Health.Since)
-		}
-	}
-	_, waits := v.Waits[n.Name]
-	switch {
-	case n.State == "":
-		row.Cause, row.Reason = CauseNoDaemon, noDaemon
-	case silent && n.Health.Trouble == "" && !n.Degraded() && (row.InFlight() || !waits):
-		row.Cause, row.Reason = CauseSilent, SilentText+v.Since(seen)
-	default:
-		return false
-	}
-	return true
-}
-
 // SilentText is the reason of a node whose daemon is silent; a duration follows it.
 const SilentText = "its machine-config-daemon has been silent"
 

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"cmp"
 	"strings"
 	"time"
 
@@ -91,53 +90,6 @@ func (r NodeRow) InFlight() bool {
 		return true
 	}
 	return false
-}
-
-// nodeRow returns the row of a node with its step and its reason.
-func nodeRow(v *Pool, n *poolstate.Node, now time.Time) NodeRow {
-	row := NodeRow{
-		Name: n.Name, Pool: v.Object.Name, State: cmp.Or(n.State, StateUnknown),
-	}
-	own := v.Facts.Care.NodeConfigs
-	row.Current, row.Desired = own.Own(n.Config.Current, n.Name), own.Own(n.Config.Desired, n.Name)
-	row.Step, row.Since = stepOf(n, v.Waits[n.Name])
-	row.Phase = v.phase(n)
-	inService := n.UpdatedTo(v.Decision.Target) && n.Ready() && n.Gate == ""
-	if inService {
-		row.Step = ""
-	}
-	if !setUnreported(v, n, &row) && !inService {
-		row.Cause, row.Reason = nodeReason(v, n, row.Step)
-	}
-	return row
-}
-
-// nodeReason says why a node at a step is not in service with its pool's config.
-func nodeReason(v *Pool, n *poolstate.Node, step string) (poolstate.Cause, string) {
-	wait, waits := v.Waits[n.Name]
-	switch {
-	// The failure of another config must be named.
-	case n.Degraded() && n.Config.Desired != "" && n.Failure.Config == n.Config.Desired:
-		return poolstate.CauseFailed, n.Problem()
-	case n.Degraded():
-		return poolstate.CauseFailed, n.Reason
-	// The daemon of this node reports what it does besides the update.
-	case waits && step == StepApplying && n.Reason != "":
-		return wait.Cause, n.Reason
-	case waits:
-		return wait.Cause, wait.Reason
-	case v.Undecided != "" && n.Config.Desired != v.Facts.Target:
-		return poolstate.CauseInvalid, v.Undecided
-	case n.Cordon.ByAdministrator():
-		return poolstate.CauseCordoned, "cordoned by an administrator"
-	case n.Health.Trouble != "":
-		return poolstate.CauseNotReady, n.Health.Text(v.Since(n.Health.Since))
-	case n.Gate != "":
-		return poolstate.CauseGate, "updated, and held by a gate: " + n.Gate
-	case n.Step.Uncordoning:
-		return poolstate.CauseUpdating, "being uncordoned"
-	}
-	return "", ""
 }
 
 // stepOf returns the step of an update that a node is at, and since when.

@@ -41,25 +41,6 @@ func unprovenCommit(v *Pool, config string) *v1alpha1.CommitRef {
 	return v1alpha1.RequesterOf(v.Object.Annotations, config).Unproven
 }
 
-// manualConfigs returns the MachineConfigs of a pool's target that users created through the API, without those that
-// requested the target. manualConfigs returns none if no GitSource exists.
-func manualConfigs(f *Fleet, v *Pool, config string) []string {
-	target, err := v1alpha1.ParsePoolTarget(v.Object.Annotations[v1alpha1.TargetAnnotation])
-	if err != nil || target.Config != config || len(f.Sources) == 0 {
-		return nil
-	}
-	var out []string
-	for _, in := range target.Inputs {
-		asked := slices.ContainsFunc(target.API, func(c v1alpha1.APIChange) bool {
-			return c.Kind == KindMachineConfig && c.Name == in.Name
-		})
-		if in.Source == "" && !asked {
-			out = append(out, in.Name)
-		}
-	}
-	return out
-}
-
 // CommitLabel returns the text for a column of commits: the changes through the API that requested a config, then the
 // commit. CommitLabel returns "" if neither is known.
 func CommitLabel(changes []v1alpha1.APIChange, revision string) string {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
@@ -32,15 +31,6 @@ type ConfigSecrets struct {
 	Kept     bool                     `json:"kept,omitempty"`
 	// Note is the reason why Changes and Problems were not read; empty if they were read.
 	Note string `json:"note,omitempty"`
-}
-
-// published returns what a cluster says about the secrets of a pool's configs. Only the controller reads whether a
-// config refers to secrets, so published reads its condition.
-func published(c Cluster, pool *mcfgv1.MachineConfigPool) poolstate.Published {
-	waits := waitsForSecrets(&Pool{Object: pool})
-	return poolstate.Published{Revisions: c.Secrets.Revisions, Unread: c.Secrets.Note != "", Refers: func(string) bool {
-		return waits
-	}}
 }
 
 // waitsForSecrets reports whether the controller says that a pool waits for the secrets of its config.

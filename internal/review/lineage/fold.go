@@ -1,11 +1,13 @@
 package lineage
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/coreos/ignition/v2/config/merge"
 	"github.com/coreos/ignition/v2/config/util"
+
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 )
 
@@ -95,6 +97,13 @@ func (f *folded) follow(result ign.Config, transcript merge.Transcript, t touch)
 		}
 		f.trails = append(f.trails, next)
 	}
+}
+
+// leaves lists the values of an item without the field that has the item's name.
+func leaves(item reflect.Value, root, key string) []leaf {
+	w := walker{key: key}
+	w.walk(item, leaf{path: root}, nil)
+	return w.out
 }
 
 // detach applies a rule of the renderer: the compression and the verification of replaced contents do not apply to the

@@ -30,13 +30,6 @@ func (l leaf) detached() bool {
 	return l.raw == "" && (strings.HasSuffix(l.name, ".compression") || strings.HasSuffix(l.name, ".verification.hash"))
 }
 
-// leaves lists the values of an item without the field that has the item's name.
-func leaves(item reflect.Value, root, key string) []leaf {
-	w := walker{key: key}
-	w.walk(item, leaf{path: root}, nil)
-	return w.out
-}
-
 type walker struct {
 	key string
 	out []leaf

@@ -1,12 +1,19 @@
 package lineage
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/internal/secretmask"
+	"github.com/bunsen-os/bunsen/reconcile/render"
+	"github.com/bunsen-os/bunsen/transpile"
+	transpilekinds "github.com/bunsen-os/bunsen/transpile/kinds"
 	"github.com/bunsen-os/bunsen/transpile/origin"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 )
 
 // KindExtensionsImage is the image that extensions come from. No Change has this kind, because it does not affect a
@@ -157,4 +164,164 @@ func (i *Item) EachWriter(f func(*Writer)) {
 	}
 	each(i.Writers)
 	each(i.Displaced)
+}
+
+// generatedBy marks a MachineConfig that a controller of the cluster wrote.
+const generatedBy = "machineconfiguration.openshift.io/generated-by-controller-version"
+
+// LayersOf returns MachineConfigs in the order of merging, with the origins of fragments. MachineConfigs without an
+// origin were created through the API. LayersOf returns an error that names an invalid MachineConfig.
+func LayersOf(mcs []*mcfgv1.MachineConfig, fragments []transpile.Fragment) ([]Layer, error) {
+	known := byName(fragments)
+	var out []Layer
+	for _, mc := range render.Order(mcs) {
+		if machineconfig.PoolOf(mc) != "" {
+			continue // It is about single nodes, and no node gets its file.
+		}
+		spec, err := transpilekinds.UpgradeSpec(mc.Spec)
+		if err != nil {
+			return nil, fmt.Errorf("reading MachineConfig %s: %w", mc.Name, err)
+		}
+		config, err := machineconfig.Parse(spec)
+		if err != nil {
+			return nil, fmt.Errorf("reading MachineConfig %s: %w", mc.Name, err)
+		}
+		layer := Layer{Name: mc.Name, Config: config}
+		_, layer.Generated = mc.Annotations[generatedBy]
+		out = append(out, known.place(layer))
+	}
+	return out, nil
+}
+
+// LayersOfRendered returns the layers of a rendered config without parsing the MachineConfigs again.
+func LayersOfRendered(r render.Rendered, fragments []transpile.Fragment) []Layer {
+	known := byName(fragments)
+	var out []Layer
+	for _, l := range r.Layers() {
+		out = append(out, known.place(Layer{Name: l.Name, Config: l.Config, Generated: l.Generated}))
+	}
+	return out
+}
+
+// fragmentsByName maps the names of fragments to the fragments.
+type fragmentsByName map[string]transpile.Fragment
+
+func byName(fragments []transpile.Fragment) fragmentsByName {
+	known := make(fragmentsByName, len(fragments))
+	for _, f := range fragments {
+		known[f.Name] = f
+	}
+	return known
+}
+
+// place adds the origin of a layer.
+func (known fragmentsByName) place(l Layer) Layer {
+	if f, ok := known[l.Name]; ok {
+		l.Origin, l.Source = f.Origin, f.File
+	}
+	return l
+}
+
+// LayersOfPool returns the layers of a pool in a repository: the fragments that its selector selects, without
+// MachineConfigs of the cluster and of other sources.
+func LayersOfPool(result transpile.Result, pool string) ([]Layer, error) {
+	fragments, err := transpile.Select(result, pool)
+	if err != nil {
+		return nil, err
+	}
+	known := slices.Contains(result.Pools, pool) || slices.ContainsFunc(result.Cluster,
+		func(o transpile.ClusterObject) bool {
+			return o.Object.GetKind() == "MachineConfigPool" && o.Object.GetName() == pool
+		})
+	if !known {
+		return nil, fmt.Errorf("there is no pool %s in this repository: it has %s", pool,
+			strings.Join(result.Pools, ", "))
+	}
+	mcs := make([]*mcfgv1.MachineConfig, len(fragments))
+	for i, f := range fragments {
+		mcs[i] = f.MachineConfig
+	}
+	return LayersOf(mcs, fragments)
+}
+
+// LayersOfNode returns the layers of one node in a repository: those of its pool, then the documents with its facts,
+// and then its own documents. For a node without facts and documents, these are the layers of the pool. The parameter r
+// is the rendered config of the pool.
+func LayersOfNode(result transpile.Result, r render.Rendered, node string) ([]Layer, error) {
+	layers, err := LayersOfPool(result, r.Pool)
+	if err != nil || node == "" {
+		return layers, err
+	}
+	own, err := LayersOfDocuments(r.Table(), node)
+	if err != nil {
+		return nil, err
+	}
+	for _, layer := range own {
+		if f, ok := documentOf(result, r.Pool, node, layer.Name); ok {
+			layer.Origin, layer.Source = f.Origin, f.File
+		}
+		layers = append(layers, layer)
+	}
+	return layers, nil
+}
+
+// LayersOfDocuments returns the documents that a table has for a node, in the order of merging: those with its facts,
+// and then its own. They are merged after the layers of the pool. A node that the table does not have has none.
+func LayersOfDocuments(table machineconfig.NodeTable, node string) ([]Layer, error) {
+	documents, err := table.For(node)
+	if err != nil {
+		return nil, fmt.Errorf("reading the documents of node %s: %w", node, err)
+	}
+	facts := map[string]bool{}
+	for _, d := range slices.Concat(table.Shared, table.Nodes[node].Documents) {
+		found, err := machineconfig.FindFacts(d.Spec)
+		facts[d.Name+"\n"+d.File] = err == nil && slices.ContainsFunc(found.Facts, func(fact string) bool {
+			return fact != machineconfig.NameFact
+		})
+	}
+	var layers []Layer
+	for _, d := range documents {
+		spec, err := transpilekinds.UpgradeSpec(d.Spec)
+		if err != nil {
+			return nil, fmt.Errorf("reading document %s of node %s: %w", d.Name, node, err)
+		}
+		config, err := machineconfig.Parse(spec)
+		if err != nil {
+			return nil, fmt.Errorf("reading document %s of node %s: %w", d.Name, node, err)
+		}
+		layers = append(layers, Layer{
+			Name: d.Name, Config: config, Source: d.File, OfNode: true, Facts: facts[d.Name+"\n"+d.File],
+		})
+	}
+	return layers, nil
+}
+
+// documentOf returns the document of a node by its name: its own one, or one that uses facts.
+func documentOf(result transpile.Result, pool, node, name string) (transpile.Fragment, bool) {
+	var shared transpile.Fragment
+	for _, f := range result.Fragments {
+		if machineconfig.PoolOf(f.MachineConfig) != pool {
+			continue
+		}
+		for _, d := range f.Documents {
+			switch {
+			case d.Name != name:
+			case d.Node == node:
+				return d, true
+			case d.Node == "":
+				shared = d
+			}
+		}
+	}
+	return shared, shared.Name != ""
+}
+
+// RowOf returns where the repository has the facts or the documents of a node; empty if it has neither.
+func RowOf(result transpile.Result, pool, node string) string {
+	for _, f := range result.Fragments {
+		if at, ok := f.Nodes[node]; ok && machineconfig.PoolOf(f.MachineConfig) == pool {
+			return at.String()
+		}
+	}
+	return ""
 }

@@ -1,7 +1,10 @@
 package report
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/bunsen-os/bunsen/internal/review"
 )
@@ -26,6 +29,17 @@ func Summary(c review.Comparison) string {
 		warned += ", " + thousands(c.Hidden) + " hidden"
 	}
 	return shorten(visible(deedsOf(c)), maxSummary-len("…")-len(warned)) + warned
+}
+
+// unreadableCount returns how many files nobody without the key can review. A file of several pools counts once.
+func unreadableCount(c review.Comparison) int {
+	all := map[string]bool{}
+	for _, p := range c.Pools {
+		for _, path := range p.Unreadable {
+			all[path] = true
+		}
+	}
+	return len(all)
 }
 
 func deedsOf(c review.Comparison) string {
@@ -71,4 +85,134 @@ func poolSummary(p review.PoolChange) string {
 		return "goes"
 	}
 	return actionsOf(p)
+}
+
+// count writes a number with its noun.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return thousands(n) + " " + noun + "s"
+}
+
+// thousands writes a number with a comma before each three digits.
+func thousands(n int) string {
+	digits := strconv.Itoa(n)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+// unreadableTexts returns a text that names the files of a pool that nobody without the key can review.
+func unreadableTexts(p review.PoolChange) []string {
+	switch n := len(p.Unreadable); n {
+	case 0:
+		return nil
+	case 1:
+		return []string{"1 file cannot be reviewed; anyone with the public key can have written it: " + p.Unreadable[0]}
+	default:
+		return []string{count(n, "file") + " cannot be reviewed; anyone with the public key can have written them: " +
+			strings.Join(p.Unreadable, ", ")}
+	}
+}
+
+// recipientTexts has a text for each key that can read secrets which it could not read before.
+func recipientTexts(c review.Comparison) (out []string) {
+	for _, r := range c.NewRecipients {
+		out = append(out, "this change lets "+r.Name+" read secrets: "+enumerate(r.At)+". Merge it only if you know "+
+			"whose key this is")
+	}
+	return out
+}
+
+// notRendered says what changes although no rendered config does, and is not listed elsewhere; "" if nothing does.
+func notRendered(c review.Comparison) string {
+	for _, p := range c.Pools {
+		if len(p.NewlyUnreviewed) > 0 {
+			return "the contents that no reviewer can read may be in more places"
+		}
+	}
+	if len(c.NewRecipients)+len(c.CreationRules) > 0 {
+		return "who can read the secrets of the repository changes"
+	}
+	return ""
+}
+
+// block is one item in Markdown: a title, and the lines of its difference.
+type block struct {
+	section int
+	title   string
+	lines   []string
+	// bytes is the number of bytes of the lines.
+	bytes int
+	fence string
+}
+
+// around returns the maximum number of bytes of a block without its title and its lines. These bytes are two fences,
+// the words that say what is left out, and the hint.
+func (b block) around(hint string) int {
+	if len(b.lines) == 0 {
+		return 2
+	}
+	return 2*len(b.fence) + len(hint) + 120
+}
+
+// visibleLines is the function visible for a text that keeps its line breaks.
+func visibleLines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, l := range lines {
+		lines[i] = visible(l)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// write prints the block. write prints at most the given number of bytes of the block's difference.
+func (b block) write(out *strings.Builder, each int, hint string) {
+	out.WriteString(b.title + "\n\n")
+	if len(b.lines) == 0 {
+		return
+	}
+	if b.fence == "" {
+		fmt.Fprintf(out, "(%s not shown: %s)\n\n", measured(b.lines), hint)
+		return
+	}
+	shown, used := 0, 0
+	for shown < len(b.lines) && used+len(b.lines[shown]) <= each {
+		used += len(b.lines[shown])
+		shown++
+	}
+	text := strings.Join(b.lines[:shown], "")
+	rest := b.lines[shown:]
+	if shown == 0 && each >= 80 { // The first line of the difference is longer than the room.
+		text = cutAt(b.lines[0], each-len("…\n")) + "…\n"
+	}
+	if text != "" {
+		fmt.Fprintf(out, "%sdiff\n%s%s\n", b.fence, text, b.fence)
+	}
+	if len(rest) > 0 {
+		fmt.Fprintf(out, "… %s not shown: %s\n", measured(rest), hint)
+	}
+	out.WriteString("\n")
+}
+
+func cutAt(text string, limit int) string {
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return strings.TrimSuffix(text[:limit], "\n")
+}
+
+// measured counts the lines of a difference: `120 lines (+100 −20)`.
+func measured(lines []string) string {
+	added, removed := 0, 0
+	for _, l := range lines {
+		switch l[0] {
+		case '+':
+			added++
+		case '-':
+			removed++
+		}
+	}
+	return fmt.Sprintf("%s (+%s −%s)", count(len(lines), "line"), thousands(added), thousands(removed))
 }

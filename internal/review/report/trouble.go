@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -41,3 +42,125 @@ func Trouble(failing Failing, problem string, o MarkdownOptions) string {
 	return fmt.Sprintf("%s\n### OS config plan%s\n\n%s\n\n%s\n%s\n%s\n", o.Marker(), heading, failing, fence, problem,
 		fence)
 }
+
+// This file follows the Markdown rules of all git hosts. Texts of a repository must appear unchanged: they must not end
+// a table's cell or a code span, or become HTML or a link. Such texts must not mention a person or an issue, because
+// the host would notify people.
+
+// maxInline limits the bytes of a name in a line. A path may have 4,095 bytes.
+const maxInline = 240
+
+// zeroWidth is an invisible character that breaks a word, so that it does not become a mention or a link.
+const zeroWidth = "&#8203;"
+
+// code writes text as code: in backticks if its characters allow that, else with a reference for each odd character.
+func code(text string) string {
+	text = shorten(visible(text), maxInline)
+	if text == "" {
+		return ""
+	}
+	if !strings.ContainsFunc(text, odd) && strings.TrimSpace(text) == text {
+		return "`" + text + "`"
+	}
+	return "<code>" + escape(text, func(r rune) bool {
+		return odd(r) || r == '@' || r == '#' || r == ':' || r == '.' || r == '_' || r == '~'
+	}) + "</code>"
+}
+
+// odd reports whether a character has a special meaning in a code span or a table.
+func odd(r rune) bool { return strings.ContainsRune("`|\\<>&*[]\t", r) }
+
+// prose escapes a text that stands between other words, and never at the beginning of a line.
+func prose(text string) string {
+	text = escape(shorten(visible(text), 3*maxInline), func(r rune) bool {
+		return strings.ContainsRune("`|\\<>&*[]_~@#!$^\t", r)
+	})
+	return links.ReplaceAllString(text, "${1}"+zeroWidth+"${2}")
+}
+
+// links matches texts that hosts turn into links.
+var links = regexp.MustCompile(`(?i)(https?:|ftp:|mailto:|xmpp:|ssh:|git:|www|\bgh)(//|\.|-|[^\s/])`)
+
+// escape writes special characters as references. escape puts a break after an @ or #, because hosts search the visible
+// text for mentions.
+func escape(text string, special func(rune) bool) string {
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case !special(r):
+			b.WriteRune(r)
+		case r == '@' || r == '#':
+			fmt.Fprintf(&b, "&#%d;%s", r, zeroWidth)
+		default:
+			fmt.Fprintf(&b, "&#%d;", r)
+		}
+	}
+	return b.String()
+}
+
+// shorten removes the middle of a long text.
+func shorten(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	head, tail := limit*2/3, len(text)-limit/3
+	for !startsRune(text, head) {
+		head--
+	}
+	for !startsRune(text, tail) {
+		tail++
+	}
+	return text[:head] + "…" + text[tail:]
+}
+
+// startsRune reports whether a byte begins a character, so that a text can be split before it.
+func startsRune(text string, at int) bool { return at >= len(text) || text[at]&0xC0 != 0x80 }
+
+// codes writes a list of names as code.
+func codes(names []string) string {
+	out := make([]string, 0, maxNames+1)
+	for i, n := range names {
+		if i == maxNames {
+			out = append(out, fmt.Sprintf("%s more", thousands(len(names)-i)))
+			break
+		}
+		out = append(out, code(n))
+	}
+	return strings.Join(out, ", ")
+}
+
+// maxNames is how many names of a list are written.
+const maxNames = 12
+
+// fenceFor returns a fence that no line of the text can close, or "" if it would be longer than maxFence.
+func fenceFor(text string) string {
+	ticks, tildes := longestRun(text, '`'), longestRun(text, '~')
+	mark, run := "`", ticks
+	if tildes < ticks {
+		mark, run = "~", tildes
+	}
+	if run >= maxFence {
+		return ""
+	}
+	return strings.Repeat(mark, max(3, run+1))
+}
+
+// longestRun counts the longest run of a character; runs of up to two cannot end a fence.
+func longestRun(text string, mark byte) (longest int) {
+	run := 0
+	for i := range len(text) {
+		if text[i] != mark {
+			run = 0
+			continue
+		}
+		run++
+		longest = max(longest, run)
+	}
+	if longest < 3 {
+		return 0
+	}
+	return longest
+}
+
+// maxFence is the longest fence. A text that needs a longer one was written to break the fence.
+const maxFence = 40

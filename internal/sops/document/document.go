@@ -5,9 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"path"
 	"regexp"
+	"strconv"
 	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // Format is one of the file formats of SOPS.
@@ -134,6 +139,118 @@ func Parse(format Format, body []byte) (d Document, err error) {
 	return d, d.check()
 }
 
+// extract removes the metadata from a document, and returns it.
+func extract(d *Document) (Metadata, error) {
+	var raw Branch
+	for i, b := range d.Branches {
+		found, rest, err := split(d.Format, b)
+		if err != nil {
+			return Metadata{}, err
+		}
+		if i == 0 {
+			raw = found
+		}
+		d.Branches[i] = rest
+	}
+	if raw == nil {
+		return Metadata{}, errors.New("there is none; the file is not encrypted")
+	}
+	return readMetadata(raw)
+}
+
+// split divides a branch into metadata and the rest.
+func split(format Format, b Branch) (metadata, rest Branch, err error) {
+	for _, it := range b {
+		key, _ := it.Key.(string)
+		flat, isFlat := strings.CutPrefix(key, "sops_")
+		switch {
+		case format == Dotenv && isFlat:
+			metadata = append(metadata, Item{flat, it.Value})
+		case format != Dotenv && key == "sops":
+			value, ok := it.Value.(Branch)
+			if !ok {
+				return nil, nil, errors.New("`sops` is not a mapping")
+			}
+			metadata = value
+		default:
+			rest = append(rest, it)
+		}
+	}
+	if metadata == nil || format != Dotenv {
+		return metadata, rest, nil
+	}
+	metadata, err = unflatten(metadata)
+	return metadata, rest, err
+}
+
+// unflatten turns flat metadata into nested metadata.
+func unflatten(b Branch) (Branch, error) {
+	root := &flatNode{}
+	for _, it := range b {
+		key, ok := it.Key.(string)
+		if !ok {
+			continue
+		}
+		n := root
+		for _, step := range strings.Split(strings.ReplaceAll(key, listSeparator, mapSeparator+"\x00"), mapSeparator) {
+			n = n.child(step)
+		}
+		if n.value != nil {
+			return nil, fmt.Errorf("%q occurs twice", key)
+		}
+		n.value = it.Value
+	}
+	v, err := root.tree(0)
+	if err != nil {
+		return nil, err
+	}
+	out, ok := v.(Branch)
+	if !ok {
+		return nil, errors.New("it is not a mapping")
+	}
+	return out, nil
+}
+
+func readMetadata(raw Branch) (Metadata, error) {
+	f := fields{branch: raw}
+	m := Metadata{
+		Threshold: f.number("shamir_threshold"), MAC: f.text("mac"), Version: f.text("version"),
+		Rules: Rules{
+			UnencryptedSuffix: f.text("unencrypted_suffix"), EncryptedSuffix: f.text("encrypted_suffix"),
+			UnencryptedRegex: f.text("unencrypted_regex"), EncryptedRegex: f.text("encrypted_regex"),
+			UnencryptedCommentRegex: f.text("unencrypted_comment_regex"),
+			EncryptedCommentRegex:   f.text("encrypted_comment_regex"),
+			MACOnlyEncrypted:        f.text("mac_only_encrypted") == "true",
+		},
+	}
+	at, err := time.Parse(time.RFC3339, f.text("lastmodified"))
+	if err != nil {
+		f.problem("`lastmodified` is no time")
+	}
+	m.LastModified = at
+	for _, g := range f.list("key_groups") {
+		if group := f.group(g); len(group) > 0 {
+			m.Groups = append(m.Groups, group)
+		}
+	}
+	if top := f.group(raw); len(m.Groups) == 0 && len(top) > 0 {
+		m.Groups = [][]Recipient{top}
+	}
+	if len(m.Groups) == 0 {
+		f.problem("it names no recipient")
+	}
+	if m.Threshold < 0 || m.Threshold > len(m.Groups) {
+		f.problem("`shamir_threshold` is larger than the number of groups")
+	}
+	if m.Threshold == 0 {
+		m.Threshold = len(m.Groups)
+	}
+	if err := m.Rules.compile(); err != nil {
+		f.problems = append(f.problems, err)
+	}
+	return m, errors.Join(f.problems...)
+}
+
 // ParsePlain reads a file that is not encrypted.
 func ParsePlain(format Format, body []byte) (d Document, err error) {
 	defer Recover(&err)
@@ -197,6 +314,68 @@ func parse(format Format, body []byte, aliases bool) (Document, error) {
 	return d, nil
 }
 
+func readYAML(body []byte, aliases bool) ([]Branch, error) {
+	r := yamlReader{aliases: aliases}
+	var out []Branch
+	for d := yaml.NewDecoder(bytes.NewReader(body)); ; {
+		var n yaml.Node
+		if err := d.Decode(&n); errors.Is(err, io.EOF) {
+			return out, nil
+		} else if err != nil {
+			return nil, err
+		}
+		b, err := r.branch(&n, nil, false, 0)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, b)
+	}
+}
+
+func readJSON(body []byte) ([]Branch, error) {
+	r := jsonReader{Decoder: json.NewDecoder(bytes.NewReader(body))}
+	r.UseNumber()
+	v, err := r.value(0)
+	if err != nil {
+		return nil, err
+	}
+	b, ok := v.(Branch)
+	if !ok {
+		return nil, errors.New("the file is not an object, and SOPS encrypts only objects")
+	}
+	if _, err := r.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("the file has text after its object")
+	}
+	return []Branch{b}, nil
+}
+
+func readDotenv(body []byte) ([]Branch, error) {
+	var b Branch
+	seen := map[string]bool{}
+	for i, line := range strings.Split(string(body), "\n") {
+		if line == "" {
+			continue
+		}
+		if line[0] == '#' {
+			b = append(b, Item{Comment{Text: line[1:]}, nil})
+			continue
+		}
+		key, value, ok := strings.Cut(line, "=")
+		if !ok {
+			return nil, fmt.Errorf("line %d has no `=`", i+1) // not the line: it may be a secret
+		}
+		if seen[key] {
+			return nil, fmt.Errorf("line %d: the key %q occurs twice", i+1, key)
+		}
+		seen[key] = true
+		b = append(b, Item{key, strings.ReplaceAll(value, `\n`, "\n")})
+	}
+	if len(b) > maxValues {
+		return nil, fmt.Errorf("the file has more than %d values", maxValues)
+	}
+	return []Branch{b}, nil
+}
+
 // Plain writes the values without metadata. It is the decrypted file if the values are decrypted.
 func (d Document) Plain() ([]byte, error) {
 	if d.Format == Binary {
@@ -226,4 +405,116 @@ func (d Document) write(branches []Branch) (out []byte, err error) {
 		return nil, fmt.Errorf("writing the file as %s: %w", d.Format, err)
 	}
 	return out, nil
+}
+
+func writeYAML(branches []Branch) ([]byte, error) {
+	var b bytes.Buffer
+	e := yaml.NewEncoder(&b)
+	e.SetIndent(yamlIndent)
+	for _, branch := range branches {
+		mapping, err := yamlMapping(branch)
+		if err != nil {
+			return nil, err
+		}
+		if err := e.Encode(&yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{mapping}}); err != nil {
+			return nil, err
+		}
+	}
+	return b.Bytes(), e.Close()
+}
+
+func writeJSON(b Branch) ([]byte, error) {
+	var raw, out bytes.Buffer
+	if err := appendJSON(&raw, b); err != nil {
+		return nil, err
+	}
+	if err := json.Indent(&out, raw.Bytes(), "", "\t"); err != nil {
+		return nil, err
+	}
+	out.WriteByte('\n')
+	return out.Bytes(), nil
+}
+
+// appendJSON writes a value. JSON has no comments, so it leaves them out.
+func appendJSON(out *bytes.Buffer, v any) error {
+	switch v := v.(type) {
+	case Branch:
+		out.WriteByte('{')
+		separator := ""
+		for _, it := range v {
+			key, ok := it.Key.(string)
+			if !ok {
+				continue
+			}
+			out.WriteString(separator)
+			separator = ","
+			if err := appendJSON(out, key); err != nil {
+				return err
+			}
+			out.WriteByte(':')
+			if err := appendJSON(out, it.Value); err != nil {
+				return err
+			}
+		}
+		out.WriteByte('}')
+	case []any:
+		out.WriteByte('[')
+		separator := ""
+		for _, item := range v {
+			if _, ok := item.(Comment); ok {
+				continue
+			}
+			out.WriteString(separator)
+			separator = ","
+			if err := appendJSON(out, item); err != nil {
+				return err
+			}
+		}
+		out.WriteByte(']')
+	default:
+		text, err := json.Marshal(v)
+		if err != nil {
+			return err
+		}
+		out.Write(text)
+	}
+	return nil
+}
+
+func writeDotenv(b Branch) ([]byte, error) {
+	var out bytes.Buffer
+	for _, it := range b {
+		switch key := it.Key.(type) {
+		case Comment:
+			fmt.Fprintf(&out, "#%s\n", key.Text)
+		default:
+			text, err := flatText(it.Value)
+			if err != nil {
+				return nil, err
+			}
+			fmt.Fprintf(&out, "%s=%s\n", key, strings.ReplaceAll(text, "\n", `\n`))
+		}
+	}
+	return out.Bytes(), nil
+}
+
+// flatText returns a value as text, as SOPS writes it in formats that have strings only.
+func flatText(v any) (string, error) {
+	switch v := v.(type) {
+	case string:
+		return v, nil
+	case int:
+		return strconv.Itoa(v), nil
+	case bool:
+		return strconv.FormatBool(v), nil
+	case time.Time:
+		return v.Format(time.RFC3339), nil
+	case float64:
+		text := strconv.FormatFloat(v, 'G', -1, 64)
+		if !strings.ContainsAny(text, ".E") {
+			text = strconv.FormatFloat(v, 'f', 1, 64)
+		}
+		return text, nil
+	}
+	return "", errors.New("this format has no lists, mappings or empty values")
 }

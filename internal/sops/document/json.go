@@ -1,7 +1,6 @@
 package document
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,23 +12,6 @@ import (
 type jsonReader struct {
 	*json.Decoder
 	values int
-}
-
-func readJSON(body []byte) ([]Branch, error) {
-	r := jsonReader{Decoder: json.NewDecoder(bytes.NewReader(body))}
-	r.UseNumber()
-	v, err := r.value(0)
-	if err != nil {
-		return nil, err
-	}
-	b, ok := v.(Branch)
-	if !ok {
-		return nil, errors.New("the file is not an object, and SOPS encrypts only objects")
-	}
-	if _, err := r.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("the file has text after its object")
-	}
-	return []Branch{b}, nil
 }
 
 func (r *jsonReader) value(depth int) (any, error) {
@@ -95,62 +77,4 @@ func (r *jsonReader) object(depth int) (any, error) {
 	}
 	_, err := r.Token()
 	return b, err
-}
-
-func writeJSON(b Branch) ([]byte, error) {
-	var raw, out bytes.Buffer
-	if err := appendJSON(&raw, b); err != nil {
-		return nil, err
-	}
-	if err := json.Indent(&out, raw.Bytes(), "", "\t"); err != nil {
-		return nil, err
-	}
-	out.WriteByte('\n')
-	return out.Bytes(), nil
-}
-
-// appendJSON writes a value. JSON has no comments, so it leaves them out.
-func appendJSON(out *bytes.Buffer, v any) error {
-	switch v := v.(type) {
-	case Branch:
-		out.WriteByte('{')
-		separator := ""
-		for _, it := range v {
-			key, ok := it.Key.(string)
-			if !ok {
-				continue
-			}
-			out.WriteString(separator)
-			separator = ","
-			if err := appendJSON(out, key); err != nil {
-				return err
-			}
-			out.WriteByte(':')
-			if err := appendJSON(out, it.Value); err != nil {
-				return err
-			}
-		}
-		out.WriteByte('}')
-	case []any:
-		out.WriteByte('[')
-		separator := ""
-		for _, item := range v {
-			if _, ok := item.(Comment); ok {
-				continue
-			}
-			out.WriteString(separator)
-			separator = ","
-			if err := appendJSON(out, item); err != nil {
-				return err
-			}
-		}
-		out.WriteByte(']')
-	default:
-		text, err := json.Marshal(v)
-		if err != nil {
-			return err
-		}
-		out.Write(text)
-	}
-	return nil
 }

@@ -2,7 +2,6 @@ package document
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -162,90 +161,6 @@ func (f *fields) name(kind string) string {
 		}
 	}
 	return strings.TrimRight(strings.Join(words, " "), " ")
-}
-
-// extract removes the metadata from a document, and returns it.
-func extract(d *Document) (Metadata, error) {
-	var raw Branch
-	for i, b := range d.Branches {
-		found, rest, err := split(d.Format, b)
-		if err != nil {
-			return Metadata{}, err
-		}
-		if i == 0 {
-			raw = found
-		}
-		d.Branches[i] = rest
-	}
-	if raw == nil {
-		return Metadata{}, errors.New("there is none; the file is not encrypted")
-	}
-	return readMetadata(raw)
-}
-
-// split divides a branch into metadata and the rest.
-func split(format Format, b Branch) (metadata, rest Branch, err error) {
-	for _, it := range b {
-		key, _ := it.Key.(string)
-		flat, isFlat := strings.CutPrefix(key, "sops_")
-		switch {
-		case format == Dotenv && isFlat:
-			metadata = append(metadata, Item{flat, it.Value})
-		case format != Dotenv && key == "sops":
-			value, ok := it.Value.(Branch)
-			if !ok {
-				return nil, nil, errors.New("`sops` is not a mapping")
-			}
-			metadata = value
-		default:
-			rest = append(rest, it)
-		}
-	}
-	if metadata == nil || format != Dotenv {
-		return metadata, rest, nil
-	}
-	metadata, err = unflatten(metadata)
-	return metadata, rest, err
-}
-
-func readMetadata(raw Branch) (Metadata, error) {
-	f := fields{branch: raw}
-	m := Metadata{
-		Threshold: f.number("shamir_threshold"), MAC: f.text("mac"), Version: f.text("version"),
-		Rules: Rules{
-			UnencryptedSuffix: f.text("unencrypted_suffix"), EncryptedSuffix: f.text("encrypted_suffix"),
-			UnencryptedRegex: f.text("unencrypted_regex"), EncryptedRegex: f.text("encrypted_regex"),
-			UnencryptedCommentRegex: f.text("unencrypted_comment_regex"),
-			EncryptedCommentRegex:   f.text("encrypted_comment_regex"),
-			MACOnlyEncrypted:        f.text("mac_only_encrypted") == "true",
-		},
-	}
-	at, err := time.Parse(time.RFC3339, f.text("lastmodified"))
-	if err != nil {
-		f.problem("`lastmodified` is no time")
-	}
-	m.LastModified = at
-	for _, g := range f.list("key_groups") {
-		if group := f.group(g); len(group) > 0 {
-			m.Groups = append(m.Groups, group)
-		}
-	}
-	if top := f.group(raw); len(m.Groups) == 0 && len(top) > 0 {
-		m.Groups = [][]Recipient{top}
-	}
-	if len(m.Groups) == 0 {
-		f.problem("it names no recipient")
-	}
-	if m.Threshold < 0 || m.Threshold > len(m.Groups) {
-		f.problem("`shamir_threshold` is larger than the number of groups")
-	}
-	if m.Threshold == 0 {
-		m.Threshold = len(m.Groups)
-	}
-	if err := m.Rules.compile(); err != nil {
-		f.problems = append(f.problems, err)
-	}
-	return m, errors.Join(f.problems...)
 }
 
 // fields reads the metadata's fields, and collects problems.

@@ -92,34 +92,6 @@ func appendFlat(out Branch, key string, v any) Branch {
 	return append(out, Item{key, v})
 }
 
-// unflatten turns flat metadata into nested metadata.
-func unflatten(b Branch) (Branch, error) {
-	root := &flatNode{}
-	for _, it := range b {
-		key, ok := it.Key.(string)
-		if !ok {
-			continue
-		}
-		n := root
-		for _, step := range strings.Split(strings.ReplaceAll(key, listSeparator, mapSeparator+"\x00"), mapSeparator) {
-			n = n.child(step)
-		}
-		if n.value != nil {
-			return nil, fmt.Errorf("%q occurs twice", key)
-		}
-		n.value = it.Value
-	}
-	v, err := root.tree(0)
-	if err != nil {
-		return nil, err
-	}
-	out, ok := v.(Branch)
-	if !ok {
-		return nil, errors.New("it is not a mapping")
-	}
-	return out, nil
-}
-
 // flatNode is a value of flat metadata. The names of a list's children begin with NUL.
 type flatNode struct {
 	value    any

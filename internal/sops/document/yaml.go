@@ -1,10 +1,8 @@
 package document
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -15,24 +13,6 @@ import (
 type yamlReader struct {
 	aliases bool // whether an alias may stand for its value
 	values  int
-}
-
-func readYAML(body []byte, aliases bool) ([]Branch, error) {
-	r := yamlReader{aliases: aliases}
-	var out []Branch
-	for d := yaml.NewDecoder(bytes.NewReader(body)); ; {
-		var n yaml.Node
-		if err := d.Decode(&n); errors.Is(err, io.EOF) {
-			return out, nil
-		} else if err != nil {
-			return nil, err
-		}
-		b, err := r.branch(&n, nil, false, 0)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, b)
-	}
 }
 
 // comments appends the lines of a comment to a branch.

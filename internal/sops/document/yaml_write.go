@@ -1,7 +1,6 @@
 package document
 
 import (
-	"bytes"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -9,22 +8,6 @@ import (
 
 // yamlIndent is the indentation that SOPS writes without a configuration.
 const yamlIndent = 4
-
-func writeYAML(branches []Branch) ([]byte, error) {
-	var b bytes.Buffer
-	e := yaml.NewEncoder(&b)
-	e.SetIndent(yamlIndent)
-	for _, branch := range branches {
-		mapping, err := yamlMapping(branch)
-		if err != nil {
-			return nil, err
-		}
-		if err := e.Encode(&yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{mapping}}); err != nil {
-			return nil, err
-		}
-	}
-	return b.Bytes(), e.Close()
-}
 
 // pending collects the comments before the next value.
 type pending struct {

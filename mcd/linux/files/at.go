@@ -1,14 +1,14 @@
 package files
 
 import (
-	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
-
-	"golang.org/x/sys/unix"
+	"strings"
 
 	"github.com/bunsen-os/bunsen/mcd/host"
+	"golang.org/x/sys/unix"
 )
 
 // openName is a name in an open directory. Changes go to this directory even if a user replaces a link in the path
@@ -39,6 +39,14 @@ func (t *tree) at(p string) (openName, error) {
 		a.name = "."
 	}
 	return a, nil
+}
+
+// checkPath refuses a path that is not absolute and clean.
+func checkPath(p string) error {
+	if !path.IsAbs(p) || path.Clean(p) != p || strings.ContainsRune(p, 0) {
+		return fmt.Errorf("%q is not an absolute, clean path", p)
+	}
+	return nil
 }
 
 // setErrorPath sets the path of an error about its directory.
@@ -139,18 +147,6 @@ func (a openName) remove(flag int) error {
 
 func (a openName) rename(to openName) error {
 	return to.change("rename", func() error { return unix.Renameat(a.dir, a.name, to.dir, to.name) })
-}
-
-// renameNew renames to a name that does not exist. renameNew returns false if the name exists, or if the file system
-// does not support this.
-func renameNew(a, to openName) (bool, error) {
-	err := to.change("rename", func() error {
-		return unix.Renameat2(a.dir, a.name, to.dir, to.name, unix.RENAME_NOREPLACE)
-	})
-	if errors.Is(err, unix.EEXIST) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 // writeContents writes the contents of a new file.

@@ -257,11 +257,6 @@ func syncOne(t *tree, p string) error {
 	return a.sync(fd)
 }
 
-// syncDir makes the names in a directory durable.
-func syncDir(t *tree, dir string) error {
-	return t.eachIn(dir, func(a openName, fd int) error { return a.sync(fd) })
-}
-
 // Resume implements host.Disk. Resume finds temporary files by their names, which configs may not use.
 func (r *Root) Resume(_ context.Context, steps []host.Step) error {
 	dirs := map[string]bool{path.Dir(host.PasswdPath): true, host.UnitDir: true}

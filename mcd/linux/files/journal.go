@@ -52,6 +52,11 @@ func makeStateDir(d *disk) error {
 	}
 }
 
+// syncDir makes the names in a directory durable.
+func syncDir(t *tree, dir string) error {
+	return t.eachIn(dir, func(a openName, fd int) error { return a.sync(fd) })
+}
+
 // Journal is the journal of the current update, in one file. Journal implements host.Journal.
 type Journal struct{ disk *disk }
 

@@ -25,13 +25,6 @@ type original struct {
 	Modified   unix.Timespec
 }
 
-// restored reports whether a restored file gets an attribute back that no other new file gets. A user who controls the
-// file could change its contents while the daemon restores it, so such a file gets only what the user could set too: no
-// capabilities.
-func restored(t *tree, name string, controller int) bool {
-	return !carried(t, name) && (controller == 0 || strings.HasPrefix(name, "system.posix_acl"))
-}
-
 // restore sets the attributes and the time of an open file. An attribute that the file system or a security module does
 // not let the daemon set is left out, unless it grants or denies rights.
 func (o original) restore(a openName, fd int) error {

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/bunsen-os/bunsen/mcd/host"
+	"golang.org/x/sys/unix"
 )
 
 // maxRead is the maximum size of a file that the daemon reads. The size is larger than any config can be, and fits into
@@ -185,6 +185,15 @@ func readFile(t *tree, p string, most int64) (contents []byte, _ error) {
 	return contents, err
 }
 
+// checkRead reports whether the daemon may copy the contents of a file. A user who controls the directory may have
+// created a hard link to a file of another user, and could then read its contents in the copy.
+func checkRead(a openName, is unix.Stat_t) error {
+	if a.root.privileged && a.shared && is.Nlink > 1 && (a.holder <= 0 || int(is.Uid) != a.holder) {
+		return unsafeError(a, fmt.Sprintf("what is there is a hard link to a file of uid %d", is.Uid))
+	}
+	return nil
+}
+
 // readLabelled reads a regular file, its label, and the user who can change the label. The store restores both with a
 // file of the same owner. The original has no digest. If most is 0, readLabelled does not read the contents.
 func (t *tree) readLabelled(p string, most int64) (contents []byte, l label, uid int, was original, err error) {
@@ -208,6 +217,13 @@ func (t *tree) readLabelled(p string, most int64) (contents []byte, l label, uid
 		return err
 	})
 	return contents, l, uid, was, err
+}
+
+// restored reports whether a restored file gets an attribute back that no other new file gets. A user who controls the
+// file could change its contents while the daemon restores it, so such a file gets only what the user could set too: no
+// capabilities.
+func restored(t *tree, name string, controller int) bool {
+	return !carried(t, name) && (controller == 0 || strings.HasPrefix(name, "system.posix_acl"))
 }
 
 // reading opens a path that may be a regular file.

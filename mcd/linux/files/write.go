@@ -87,6 +87,18 @@ func writeWith(d *disk, p string, f newFile, fill func(tmp openName, fd int) err
 	})
 }
 
+// renameNew renames to a name that does not exist. renameNew returns false if the name exists, or if the file system
+// does not support this.
+func renameNew(a, to openName) (bool, error) {
+	err := to.change("rename", func() error {
+		return unix.Renameat2(a.dir, a.name, to.dir, to.name, unix.RENAME_NOREPLACE)
+	})
+	if errors.Is(err, unix.EEXIST) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // writeEmpty creates an empty file at an unused path without a temporary file, if the kernel sets the right mode and
 // owner.
 func (d *disk) writeEmpty(p string, want host.Entry, contents []byte, later bool) (made bool, err error) {
@@ -145,6 +157,79 @@ func (r *Root) Link(p string, want host.Entry) error {
 			return false, err
 		}
 		return false, chownLink(tmp, want)
+	})
+}
+
+// hardLink creates a hard link to the target. hardLink replaces an existing file with the name.
+func hardLink(r *Root, p, target string) error {
+	from, err := r.at(target)
+	if err != nil {
+		return err
+	}
+	defer from.close()
+	if same, err := r.Same(p, target); err != nil || same {
+		// The names already belong to one file. A rename between two names of one file does nothing, and would leave
+		// the temporary name.
+		return err
+	}
+	fd, err := from.open(unix.O_PATH)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd) //nolint:errcheck // only a place
+	return r.swap(p, r.batching, func(tmp, _ openName) (placed bool, _ error) {
+		if err := checkLink(from, fd, tmp); err != nil {
+			return false, err
+		}
+		return false, tmp.replaceExisting(func() error {
+			return tmp.change("link", func() error { return linkTo(from, fd, tmp) })
+		})
+	})
+}
+
+// linkTo creates a hard link to an open file. Kernels before 6.10 require a capability to link a file by its
+// descriptor. Without it, linkTo uses the name by which the file was opened, if only root can change that name.
+func linkTo(a openName, fd int, to openName) error {
+	err := unix.Linkat(fd, "", to.dir, to.name, unix.AT_EMPTY_PATH)
+	if !a.shared && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EPERM)) {
+		err = unix.Linkat(a.dir, a.name, to.dir, to.name, 0)
+	}
+	return err
+}
+
+// checkLink reports whether an open file may get a name in a directory of another user. The user who controls the
+// file's own directory may have replaced the file with another file or a link.
+func checkLink(a openName, fd int, to openName) error {
+	var is unix.Stat_t
+	if err := unix.Fstat(fd, &is); err != nil {
+		return pathError("stat", a.path, err)
+	}
+	if !a.root.privileged || !a.shared || a.holder > 0 && a.holder == to.holder {
+		return nil
+	}
+	if is.Mode&unix.S_IFMT != unix.S_IFREG || int(is.Uid) != a.holder || a.holder <= 0 && is.Nlink > 1 {
+		return unsafeError(a, "a hard link may only lead to a regular file of that user")
+	}
+	return nil
+}
+
+// chownLink sets the owner of a new link. chownLink opens the link, because a user who controls the directory could
+// replace it.
+func chownLink(a openName, want host.Entry) error {
+	fd, err := a.open(unix.O_PATH)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd) //nolint:errcheck // only a place
+	var is unix.Stat_t
+	if err := unix.Fstat(fd, &is); err != nil {
+		return pathError("stat", a.path, err)
+	}
+	if is.Mode&unix.S_IFMT != unix.S_IFLNK || is.Nlink != 1 {
+		return unsafeError(a, "it was exchanged while the daemon wrote it")
+	}
+	return a.change("chown", func() error {
+		return unix.Fchownat(fd, "", want.Owner.UID, want.Owner.GID, unix.AT_EMPTY_PATH)
 	})
 }
 
@@ -221,6 +306,20 @@ func (d *disk) Mkdir(p string, want host.Entry) error {
 	return d.nameChanged(a, d.batching)
 }
 
+// checkChown reports whether the owner of a directory may change. Below a user's directory, the daemon does not change
+// the owner of a directory of a third user.
+func checkChown(a openName, fd int, want host.Entry) error {
+	var is unix.Stat_t
+	if err := unix.Fstat(fd, &is); err != nil {
+		return pathError("stat", a.path, err)
+	}
+	if owner := int(is.Uid); a.root.privileged && a.shared && owner != 0 && owner != a.holder &&
+		owner != want.Owner.UID {
+		return unsafeError(a, fmt.Sprintf("uid %d owns what is there", owner))
+	}
+	return nil
+}
+
 // Remove implements host.Files.
 func (r *Root) Remove(p string) error { return r.remove(p, r.batching) }
 
@@ -246,4 +345,16 @@ func (d *disk) remove(p string, later bool) error {
 		return fmt.Errorf("%s: %w", p, host.ErrNotEmpty)
 	}
 	return err
+}
+
+// unsafeError returns the error about a path in a directory that other users than root control.
+func unsafeError(a openName, why string) error {
+	who := fmt.Sprintf("uid %d controls", a.holder)
+	if a.holder <= 0 {
+		who = "several users can change"
+	}
+	return &host.UnsafePathError{
+		Path: a.path, Component: a.path, UID: a.holder, Why: fmt.Sprintf("%s %s, and %s", who, path.Dir(a.path), why),
+		Fix: fmt.Sprintf("look at %s on the node and remove it, or give its directory to root", a.path),
+	}
 }

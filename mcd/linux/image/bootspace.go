@@ -2,7 +2,6 @@ package image
 
 import (
 	"fmt"
-	"os"
 	"path"
 	"strconv"
 	"strings"
@@ -33,20 +32,6 @@ type bootSpace struct {
 	root *files.Root
 	// running returns the checksum of the kernel that runs; "" if unknown.
 	running func() string
-}
-
-// runningKernel reads the checksum of the kernel that runs from its arguments: ostree=/ostree/boot.1/os/<checksum>/0.
-func runningKernel() string {
-	text, err := os.ReadFile("/proc/cmdline")
-	if err != nil {
-		return ""
-	}
-	for _, a := range host.SplitArgs(string(text)) {
-		if at, ok := strings.CutPrefix(a, "ostree="); ok {
-			return path.Base(path.Dir(at))
-		}
-	}
-	return ""
 }
 
 // kernel has the sizes of the files of one kernel in /boot, by name.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -126,6 +127,17 @@ func staged(is host.OS, step host.Step) (host.OS, error) {
 	return is, nil
 }
 
+// editKargs returns the list of arguments after the smallest edit.
+func editKargs(all, before, after string) string {
+	del, add := kargsChange(all, before, after)
+	list := host.SplitArgs(all)
+	for _, word := range del {
+		at := slices.Index(list, word)
+		list = slices.Delete(list, at, at+1)
+	}
+	return host.JoinArgs(append(list, add...))
+}
+
 // errBusy means that the transaction of another program does not end.
 var errBusy = errors.New("rpm-ostree is busy with another transaction (see rpm-ostree status; rpm-ostree cancel " +
 	"ends it)")
@@ -180,6 +192,33 @@ func (o *RPMOSTree) stage(ctx context.Context, d deployments, step host.Step) er
 	return o.layer(ctx, install, uninstall)
 }
 
+// extensionChange returns the packages to install and to uninstall, so that exactly the wanted extensions are
+// requested. Packages that belong to no extension stay.
+func extensionChange(packages []string, wanted string) (install, uninstall []string, err error) {
+	need := map[string]bool{}
+	for _, name := range host.SplitArgs(wanted) {
+		parts, known := extensions[name]
+		if !known {
+			return nil, nil, fmt.Errorf("%q is no extension: there are %s", name,
+				strings.Join(slices.Sorted(maps.Keys(extensions)), ", "))
+		}
+		for _, p := range parts {
+			need[p] = true
+			if !slices.Contains(packages, p) {
+				install = append(install, p)
+			}
+		}
+	}
+	for _, name := range host.SplitArgs(extensionsOf(packages)) {
+		for _, p := range extensions[name] {
+			if !need[p] && !slices.Contains(uninstall, p) {
+				uninstall = append(uninstall, p)
+			}
+		}
+	}
+	return install, uninstall, nil
+}
+
 // fetch stages an image or, for a deployment without an image, its commit. If a reference to the image is known, fetch
 // uses it, so that the verification stays the same. fetch repeats what failed until the image is staged, which a failed
 // program may have done.
@@ -228,6 +267,13 @@ func (o *RPMOSTree) swapKernel(ctx context.Context, next deployment, want string
 		return o.layer(ctx, kernelPackages(want, o.is.major), added)
 	}
 	return o.rpm.RunRetrying(ctx, isBusy, args...)
+}
+
+// kernelPackages returns the packages of a kernel type in a release. Release 8 has no package of core modules.
+func kernelPackages(kind, major string) []string {
+	return slices.DeleteFunc(slices.Clone(kernels[kind]), func(p string) bool {
+		return major == "8" && p == "kernel-modules-core"
+	})
 }
 
 // layer installs and uninstalls packages in one transaction.
@@ -285,4 +331,104 @@ func each(option string, words []string) (args []string) {
 func isBusy(err error) bool {
 	var f *machine.Failure
 	return errors.As(err, &f) && strings.Contains(f.Said, "ransaction in progress")
+}
+
+// Packaged is an OS that the daemon does not change. Packaged only reports the running OS.
+type Packaged struct {
+	// Why is the reason, as the end of a sentence with "because".
+	Why string
+}
+
+// Status implements host.OperatingSystem.
+func (o Packaged) Status(context.Context) (host.OSStatus, error) {
+	kargs, err := machine.RunningKargs()
+	if err != nil {
+		return host.OSStatus{}, err
+	}
+	runs := host.OS{Kargs: kargs, KernelType: "default"}
+	return host.OSStatus{Booted: runs, Next: runs, Support: host.Support{Why: o.Why}}, nil
+}
+
+// Stage implements host.OperatingSystem.
+func (o Packaged) Stage(_ context.Context, step host.Step) error { return refused(step, o.Why) }
+
+// refused returns the error of a step that this machine does not support.
+func refused(step host.Step, why string) error {
+	return fmt.Errorf("%s: %w: %s", step.Verb, host.ErrUnsupported, why)
+}
+
+// kargsChange returns the smallest edit of the argument list all. After the edit, those arguments in all that before or
+// after names are exactly after, in order. The edit keeps the longest prefix of after that all already has. The
+// arguments del are removed, then add is appended. Each word of del removes its first occurrence, as in ostree.
+// Arguments in neither before nor after stay.
+func kargsChange(all, before, after string) (del, add []string) {
+	want := host.SplitArgs(after)
+	managed := append(host.SplitArgs(before), want...)
+	is := slices.DeleteFunc(host.SplitArgs(all), func(a string) bool { return !slices.Contains(managed, a) })
+	for n := len(want); ; n-- {
+		if gone, kept := lastOf(is, want[:n]); slices.Equal(kept, want[:n]) {
+			return gone, want[n:]
+		}
+	}
+}
+
+// lastOf splits the kernel arguments of a machine. For each argument, lastOf keeps as many of the last occurrences as
+// wanted contains.
+func lastOf(list, wanted []string) (gone, kept []string) {
+	spare := map[string]int{}
+	for _, word := range list {
+		spare[word]++
+	}
+	for _, word := range wanted {
+		spare[word]--
+	}
+	for _, word := range list {
+		if spare[word]--; spare[word] >= 0 {
+			gone = append(gone, word)
+		} else {
+			kept = append(kept, word)
+		}
+	}
+	return gone, kept
+}
+
+// kernels are the packages of each kernel type. The image contains the packages of the first type; the packages of the
+// other types replace them.
+var kernels = map[string][]string{
+	"default":   {"kernel", "kernel-core", "kernel-modules", "kernel-modules-core", "kernel-modules-extra"},
+	"realtime":  {"kernel-rt-core", "kernel-rt-modules", "kernel-rt-modules-extra"},
+	"64k-pages": {"kernel-64k-core", "kernel-64k-modules", "kernel-64k-modules-core", "kernel-64k-modules-extra"},
+}
+
+// kernelTypeOf returns the kernel type of a deployment from its requested packages.
+func kernelTypeOf(packages []string) string {
+	for kind, begins := range map[string]string{"realtime": "kernel-rt-", "64k-pages": "kernel-64k-"} {
+		if slices.ContainsFunc(packages, func(p string) bool { return strings.HasPrefix(p, begins) }) {
+			return kind
+		}
+	}
+	return "default"
+}
+
+// extensions are the names that configs may use, with the packages of each.
+var extensions = map[string][]string{
+	"ipsec":                {"NetworkManager-libreswan", "libreswan"},
+	"kerberos":             {"krb5-workstation", "libkadm5"},
+	"kernel-devel":         {"kernel-devel", "kernel-headers"},
+	"sandboxed-containers": {"kata-containers"},
+	"sysstat":              {"sysstat"},
+	"two-node-ha":          {"fence-agents-all", "pacemaker", "pcs"},
+	"usbguard":             {"usbguard"},
+	"wasm":                 {"crun-wasm"},
+}
+
+// extensionsOf returns the extensions whose packages are all requested.
+func extensionsOf(packages []string) string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(extensions)) {
+		if !slices.ContainsFunc(extensions[name], func(p string) bool { return !slices.Contains(packages, p) }) {
+			names = append(names, name)
+		}
+	}
+	return host.JoinArgs(names)
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/linux/machine"
 )
@@ -63,6 +64,37 @@ func (d deployment) image() string {
 	return ostreeImage + d.Origin + "@" + d.base()
 }
 
+// imageOf returns the pull spec of an OSTree container reference, such as ostree-unverified-registry:<spec>, in the
+// form of machineconfig.PulledImage. If the image does not come from a registry, the spec includes the transport and a
+// colon.
+func imageOf(reference string) string { return machineconfig.PulledImage(withoutScheme(reference)) }
+
+// withoutScheme returns the pull spec as it stands in a reference.
+func withoutScheme(reference string) string {
+	kind, rest, ok := strings.Cut(reference, ":")
+	if !ok {
+		return reference
+	}
+	switch kind {
+	case "ostree-unverified-registry":
+		return rest
+	case "ostree-remote-registry":
+		_, spec, _ := strings.Cut(rest, ":")
+		return spec
+	case "ostree-remote-image":
+		_, rest, _ = strings.Cut(rest, ":")
+	case "ostree-unverified-image", "ostree-image-signed":
+	default:
+		return reference
+	}
+	for _, registry := range []string{"docker://", "registry:"} {
+		if spec, ok := strings.CutPrefix(rest, registry); ok {
+			return spec
+		}
+	}
+	return rest
+}
+
 // base returns the commit below all added packages.
 func (d deployment) base() string { return cmp.Or(d.BaseChecksum, d.Checksum) }
 
@@ -86,6 +118,18 @@ func (d deployment) foreignPackages() string {
 		return slices.Sorted(slices.Values(slices.DeleteFunc(slices.Clone(list), isManaged)))
 	}
 	return fmt.Sprint(foreign(d.Packages), foreign(d.Removals), foreign(d.LocalPackages), foreign(d.Replacements))
+}
+
+// isManaged reports whether a package belongs to a kernel type or an extension.
+func isManaged(p string) bool {
+	for _, table := range []map[string][]string{kernels, extensions} {
+		for _, parts := range table {
+			if slices.Contains(parts, p) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // deployments has the running deployment and the deployment of the next boot, which may be the same.
@@ -148,4 +192,51 @@ func (o *RPMOSTree) kargsOf(ctx context.Context, at int) (string, error) {
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	return machine.OwnKargs(lines[len(lines)-1]), nil
+}
+
+// Download implements host.ImageDownloader. With the option --download-only, rpm-ostree stores an image in its
+// repository and creates no deployment. A later rebase then finds the layers there. Download does not use bootc, whose
+// option --download-only stages a locked deployment: bootc switch has it since 2026, bootc upgrade a little longer.
+func (o *RPMOSTree) Download(ctx context.Context, image string) error {
+	if err := isImage(image); err != nil {
+		return err
+	}
+	d, err := o.waitIdle(ctx)
+	switch {
+	case err != nil:
+		return err
+	case slices.ContainsFunc(d.all, func(e deployment) bool { return e.image() == image }):
+		return nil
+	case o.usesBootc(d, image):
+		return fmt.Errorf("downloading an image before it is staged: %w: on this machine bootc stages images",
+			host.ErrUnsupported)
+	}
+	args := []string{"rebase", "--download-only"}
+	if ref, ok := strings.CutPrefix(image, ostreeImage); ok {
+		ref, commit, _ := strings.Cut(ref, "@")
+		args = append(args, ref, commit)
+	} else {
+		args = append(args, "--experimental", d.referenceTo(image))
+	}
+	_, err = o.rpm.Run(ctx, machine.StageLimit, args...)
+	return err
+}
+
+// referenceTo returns the reference with which rpm-ostree fetches an image. If a deployment has a reference to the
+// image, it is that reference, so that the verification stays the same.
+func (d deployments) referenceTo(image string) string {
+	if known := slices.IndexFunc(d.all, func(e deployment) bool {
+		return e.Reference != "" && e.image() == image
+	}); known >= 0 {
+		return d.all[known].Reference
+	}
+	return referenceTo(image)
+}
+
+// referenceTo returns the reference with which a tool fetches an image.
+func referenceTo(image string) string {
+	if transport, _ := transportOf(image); transport != "" {
+		return "ostree-unverified-image:" + image
+	}
+	return "ostree-unverified-registry:" + image
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"syscall"
@@ -53,10 +52,6 @@ type conn struct {
 	lost <-chan struct{}
 	// cancel closes both connections.
 	cancel context.CancelFunc
-}
-
-func newBus(dir string) *bus {
-	return &bus{address: socket(filepath.Join(dir, "run/systemd/private")), timeouts: defaultTimeouts}
 }
 
 // socket returns the D-Bus address of a socket at a path.

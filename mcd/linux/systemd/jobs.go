@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -24,6 +25,10 @@ type Units struct {
 // first use.
 func NewUnits(root *files.Root, dir string) *Units {
 	return &Units{Enablement: NewEnablement(root), bus: newBus(dir)}
+}
+
+func newBus(dir string) *bus {
+	return &bus{address: socket(filepath.Join(dir, "run/systemd/private")), timeouts: defaultTimeouts}
 }
 
 // Close ends the connection to systemd.

@@ -8,13 +8,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-git/go-git/v5/plumbing"
-
 	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/api/textdiff"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/git"
 	"github.com/bunsen-os/bunsen/source/git/objects"
+	"github.com/go-git/go-git/v5/plumbing"
 )
 
 // Change is the last change of a line. The zero value means that the line is not committed.
@@ -287,3 +287,23 @@ func (b *blame) text(blob plumbing.Hash) ([]string, error) {
 // splitLines splits a text into lines with their line breaks. So a last line without a line break differs from the same
 // line with a line break.
 func splitLines(data []byte) []string { return slices.Collect(strings.Lines(string(data))) }
+
+// commonLines maps line numbers of a to the numbers of the same lines of b, by the shortest script of edits. Line
+// numbers count from 0. Texts that are too different for textdiff.Script have no common lines.
+func commonLines(a, b []string) map[int]int {
+	edits, _ := textdiff.Script(a, b)
+	common := map[int]int{}
+	i, j := 0, 0
+	for _, e := range edits {
+		if e.Sign == ' ' {
+			common[i] = j
+		}
+		if e.Sign != '+' {
+			i++
+		}
+		if e.Sign != '-' {
+			j++
+		}
+	}
+	return common
+}

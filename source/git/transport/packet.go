@@ -7,9 +7,87 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/bunsen-os/bunsen/source"
 )
+
+// Capabilities are what a server announces at the beginning of a session in version 2.
+type Capabilities struct {
+	fetch  []string
+	format string
+}
+
+// Filters reports whether the server can leave out objects by a filter.
+func (c Capabilities) Filters() bool { return slices.Contains(c.fetch, "filter") }
+
+// Shallow reports whether the server can send commits without their history.
+func (c Capabilities) Shallow() bool { return slices.Contains(c.fetch, "shallow") }
+
+// ObjectFormat returns the hash function of the repository: sha1 or sha256.
+func (c Capabilities) ObjectFormat() string { return c.format }
+
+// IsVersion2 reports whether a server answers in version 2. IsVersion2 reads ahead, so the caller reads the rest of the
+// message from the returned reader, whatever the version is. A server that does not know version 2 ignores the request
+// for it.
+func IsVersion2(r io.Reader) (bool, io.Reader, error) {
+	buffered := bufio.NewReaderSize(r, maxPacket)
+	const first, service = "000eversion 2\n", "001e# service=git-upload-pack\n0000"
+	head, err := buffered.Peek(len(first))
+	if err != nil {
+		return false, buffered, nil // The function that reads version 0 returns a better error.
+	}
+	if string(head) == first {
+		return true, buffered, nil
+	}
+	// Some servers send the first line of version 0 before the line of version 2.
+	long, err := buffered.Peek(len(service) + len(first))
+	if err != nil || string(long) != service+first {
+		return false, buffered, nil
+	}
+	if _, err := buffered.Discard(len(service)); err != nil {
+		return false, buffered, err
+	}
+	return true, buffered, nil
+}
+
+// maxCapabilities is the most bytes of capabilities. Those of real servers have less than 1 KiB.
+const maxCapabilities = 64 << 10
+
+// errCapabilities is the error for more capabilities.
+var errCapabilities = fmt.Errorf("the server sends more than %d KiB of capabilities", maxCapabilities>>10)
+
+// ReadCapabilities reads the first message of a server in version 2.
+func ReadCapabilities(r io.Reader) (Capabilities, error) {
+	p := newPackets(r)
+	c := Capabilities{format: "sha1"}
+	switch _, text, err := p.line(); {
+	case err != nil:
+		return c, fmt.Errorf("reading the version of the protocol: %w", unexpected(err))
+	case text != "version 2":
+		return c, p.expected("version 2")
+	}
+	for left := maxCapabilities; ; {
+		k, text, err := p.line()
+		if err != nil {
+			return c, unexpected(err)
+		}
+		if k != data {
+			return c, nil
+		}
+		if left -= len(text); left < 0 {
+			return c, errCapabilities
+		}
+		switch name, value, _ := strings.Cut(text, "="); name {
+		case "fetch":
+			c.fetch = strings.Fields(value)
+		case "object-format":
+			c.format = value
+		}
+	}
+}
 
 // ErrInvalid is in the chain of each error about bytes that are not of git's protocol.
 var ErrInvalid = errors.New("invalid pkt-len found")
@@ -119,4 +197,92 @@ func (m *message) delimiter() { m.WriteString("0001") }
 func (m *message) end() []byte {
 	m.WriteString("0000")
 	return m.Bytes()
+}
+
+// RefsRequest returns the request for all refs that begin with one of the prefixes. Without prefixes, the server lists
+// all refs.
+func RefsRequest(prefixes []string) []byte {
+	var m message
+	m.line("command=ls-refs")
+	m.line("agent=bunsen")
+	m.line("object-format=sha1")
+	m.delimiter()
+	m.line("peel")
+	m.line("symrefs")
+	m.line("unborn")
+	for _, p := range prefixes {
+		m.line("ref-prefix %s", p)
+	}
+	return m.end()
+}
+
+var objectName = regexp.MustCompile(`^[0-9a-f]{40}$`)
+
+// ReadRefs reads the response to RefsRequest. The refs are in lexical order, HEAD first.
+func ReadRefs(r io.Reader) ([]source.Ref, error) {
+	p := newPackets(r)
+	var refs []source.Ref
+	for {
+		k, text, err := p.line()
+		switch {
+		case err != nil:
+			return nil, unexpected(err)
+		case k != data:
+			return sorted(refs), nil
+		}
+		ref, want := parseRef(text)
+		if want != "" {
+			return nil, p.expected("%s", want)
+		}
+		if ref.Hash != "" || ref.Target != "" {
+			refs = append(refs, ref)
+		}
+	}
+}
+
+// parseRef reads `HASH NAME [symref-target:NAME] [peeled:HASH]`. HASH is `unborn` for a branch without commits. If the
+// text is no ref, parseRef returns what it expected.
+func parseRef(text string) (ref source.Ref, want string) {
+	fields := strings.Split(text, " ")
+	if len(fields) < 2 || fields[1] == "" {
+		return ref, "the hash and the name of a ref"
+	}
+	ref = source.Ref{Name: fields[1], Hash: fields[0]}
+	for _, attribute := range fields[2:] {
+		switch name, value, _ := strings.Cut(attribute, ":"); name {
+		case "symref-target":
+			ref.Target = value
+		case "peeled":
+			ref.Peeled = value
+		}
+	}
+	if ref.Hash == "unborn" {
+		ref.Hash = ""
+	}
+	for _, hash := range []string{ref.Hash, ref.Peeled} {
+		if hash != "" && !objectName.MatchString(hash) {
+			return ref, "a hash of SHA-1"
+		}
+	}
+	if ref.Name != "HEAD" {
+		ref.Target = ""
+	}
+	return ref, ""
+}
+
+// sorted returns refs in lexical order, HEAD first. sorted leaves out the HEAD of a repository without any ref.
+func sorted(refs []source.Ref) []source.Ref {
+	slices.SortFunc(refs, func(a, b source.Ref) int {
+		if (a.Name == "HEAD") != (b.Name == "HEAD") {
+			if a.Name == "HEAD" {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	if len(refs) == 1 && refs[0].Name == "HEAD" && refs[0].Hash == "" {
+		return nil
+	}
+	return refs
 }

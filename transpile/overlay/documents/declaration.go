@@ -172,6 +172,23 @@ func (d *Declaration) butane(t YAMLText, root *yaml.Node) {
 	d.rewritten = QuoteScalars(content, "") || l.changed
 }
 
+// checkPaths finds a path that is both a file, a directory or a link.
+func checkPaths(t YAMLText, root *yaml.Node) []origin.Finding {
+	var out []origin.Finding
+	seen := map[string]List{}
+	lines := map[string]int{}
+	for _, l := range butaneLists[:3] {
+		for _, key := range NodesBelow(root, strings.Split(l.Path+".path", ".")) {
+			if other, twice := seen[key.Value]; twice && other != l {
+				out = append(out, origin.Errorf(t.Pos(key), "duplicate-item", "path %q stands in %s in line %d and "+
+					"in %s in line %d; keep one", key.Value, other.Path, lines[key.Value], l.Path, key.Line+t.Offset))
+			}
+			seen[key.Value], lines[key.Value] = l, key.Line+t.Offset
+		}
+	}
+	return out
+}
+
 // ignition refuses lists that kustomize cannot merge. ignition accepts repeated paths in configs of Ignition 2, because
 // patches cannot change such a config: checkMerge refuses that.
 func (d *Declaration) ignition(t YAMLText, root *yaml.Node) {

@@ -52,23 +52,6 @@ func checkList(t YAMLText, n *yaml.Node, l List, patch bool) []origin.Finding {
 	return out
 }
 
-// checkPaths finds a path that is both a file, a directory or a link.
-func checkPaths(t YAMLText, root *yaml.Node) []origin.Finding {
-	var out []origin.Finding
-	seen := map[string]List{}
-	lines := map[string]int{}
-	for _, l := range butaneLists[:3] {
-		for _, key := range NodesBelow(root, strings.Split(l.Path+".path", ".")) {
-			if other, twice := seen[key.Value]; twice && other != l {
-				out = append(out, origin.Errorf(t.Pos(key), "duplicate-item", "path %q stands in %s in line %d and "+
-					"in %s in line %d; keep one", key.Value, other.Path, lines[key.Value], l.Path, key.Line+t.Offset))
-			}
-			seen[key.Value], lines[key.Value] = l, key.Line+t.Offset
-		}
-	}
-	return out
-}
-
 // directives are the values of `$patch`.
 var directives = []string{"delete", "replace", "merge"}
 
