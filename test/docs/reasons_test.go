@@ -165,6 +165,9 @@ func (s sources) texts() map[string]bool {
 	return out
 }
 
+// titles are the first columns of the tables whose names the programs must have.
+var titles = []string{"Type", "Event", "Reason", "Kind", "Reason of `Ready`", "Reason of `RenderDegraded`"}
+
 // conditionsPages compares the pages of conditions and events with the sources, and returns what is wrong.
 func conditionsPages(pages string, reasons map[string]string, texts map[string]bool) []string {
 	var wrong []string
@@ -185,7 +188,7 @@ func conditionsPages(pages string, reasons map[string]string, texts map[string]b
 			continue
 		}
 		switch first := strings.TrimSpace(cells[1]); {
-		case slices.Contains([]string{"Type", "Event", "Reason", "Kind", "Reason of `Ready`", "Reason of `RenderDegraded`"}, first):
+		case slices.Contains(titles, first):
 			isTable = true
 		case isTable:
 			for _, cell := range cells[1:3] {
