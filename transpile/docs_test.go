@@ -29,7 +29,7 @@ spec: {canary: {nodes: 1}}
 
 // Whoever copies a block of the documentation gets what it says.
 func TestEveryBlockOfTheDocumentationIsADocument(t *testing.T) {
-	for page, least := range map[string]int{"repository.md": 8, "rollouts.md": 8} {
+	for page, least := range map[string]int{"repository.md": 8, "rollouts.md": 7, "gates.md": 1, "drains.md": 1} {
 		t.Run(page, func(t *testing.T) { documents(t, page, least) })
 	}
 }

@@ -99,8 +99,13 @@ func kustomization(_ block, n *yaml.Node) bool {
 
 // parts are blocks that show a part of an object, by page and first key: what they are a part of.
 var parts = map[string]func(*testing.T, *yaml.Node){
-	"docs/sources.md spec": func(t *testing.T, n *yaml.Node) { strictly(t, n, &v1alpha1.GitSource{}) },
+	"docs/sources.md spec":             gitSourcePart,
+	"docs/sources-credentials.md spec": gitSourcePart,
+	"docs/sources-oci.md spec":         gitSourcePart,
+	"docs/sources-signatures.md spec":  gitSourcePart,
 }
+
+func gitSourcePart(t *testing.T, n *yaml.Node) { strictly(t, n, &v1alpha1.GitSource{}) }
 
 func partOf(b block, n *yaml.Node) string {
 	if n.Kind != yaml.MappingNode || len(n.Content) == 0 {

@@ -196,17 +196,17 @@ var key = regexp.MustCompile(`"((?:review\.)?bunsen\.dev/[a-zA-Z-]+)"`)
 // keyRow is a row of the table of annotations and labels: the key, what it is on, and who writes it.
 var keyRow = regexp.MustCompile("(?m)^\\| `([a-z.]+/[a-zA-Z-]+)` \\| ([^|]*) \\| ([^|]*) \\|")
 
-// Each annotation and label of the API, and those of reviews, has a row in docs/conditions.md, and those of Nodes have
+// Each annotation and label of the API, and those of reviews, has a row in docs/annotations.md, and those of Nodes have
 // the writer that the admission policies allow.
 func TestEveryKeyIsDocumented(t *testing.T) {
-	text, err := fs.ReadFile(root, "docs/conditions.md")
+	text, err := fs.ReadFile(root, "docs/annotations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	writers, ofNodes := map[string]string{}, map[string]string{}
 	for _, m := range keyRow.FindAllStringSubmatch(string(text), -1) {
 		if writers[m[1]] != "" {
-			t.Errorf("docs/conditions.md: %s has two rows", m[1])
+			t.Errorf("docs/annotations.md: %s has two rows", m[1])
 		}
 		writers[m[1]] = m[3]
 		if strings.HasPrefix(m[2], "Node") {
@@ -225,7 +225,7 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 		}
 		for _, m := range key.FindAllStringSubmatch(string(text), -1) {
 			if seen++; writers[m[1]] == "" {
-				t.Errorf("%s: %s has no row in docs/conditions.md", file, m[1])
+				t.Errorf("%s: %s has no row in docs/annotations.md", file, m[1])
 			}
 		}
 	}
@@ -241,11 +241,11 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 			want = "you"
 		}
 		if ofNodes[a.Key] != want {
-			t.Errorf("docs/conditions.md: the writer of %s is %q, want %q", a.Key, ofNodes[a.Key], want)
+			t.Errorf("docs/annotations.md: the writer of %s is %q, want %q", a.Key, ofNodes[a.Key], want)
 		}
 		delete(ofNodes, a.Key)
 	}
 	for key := range ofNodes {
-		t.Errorf("v1alpha1.NodeAnnotations lacks %s of docs/conditions.md", key)
+		t.Errorf("v1alpha1.NodeAnnotations lacks %s of docs/annotations.md", key)
 	}
 }

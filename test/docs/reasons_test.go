@@ -165,33 +165,36 @@ func (s sources) texts() map[string]bool {
 	return out
 }
 
-// conditionsPage compares docs/conditions.md with the sources, and returns what is wrong.
-func conditionsPage(page string, reasons map[string]string, texts map[string]bool) []string {
+// titles are the first columns of the tables whose names the programs must have.
+var titles = []string{"Type", "Event", "Reason", "Kind", "Reason of `Ready`", "Reason of `RenderDegraded`"}
+
+// conditionsPages compares the pages of conditions and events with the sources, and returns what is wrong.
+func conditionsPages(pages string, reasons map[string]string, texts map[string]bool) []string {
 	var wrong []string
 	named := map[string]bool{}
-	for _, m := range span.FindAllStringSubmatch(page, -1) {
+	for _, m := range span.FindAllStringSubmatch(pages, -1) {
 		named[m[1]] = true
 	}
 	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
 		if !named[reason] {
-			wrong = append(wrong, reason+" of "+reasons[reason]+" is not on the page")
+			wrong = append(wrong, reason+" of "+reasons[reason]+" is not on the pages")
 		}
 	}
 	isTable := false
-	for row := range strings.Lines(page) {
+	for row := range strings.Lines(pages) {
 		cells := strings.Split(row, "|")
 		if len(cells) < 4 {
 			isTable = false
 			continue
 		}
 		switch first := strings.TrimSpace(cells[1]); {
-		case slices.Contains([]string{"Type", "Event", "Reason", "Kind", "Reason of `Ready`"}, first):
+		case slices.Contains(titles, first):
 			isTable = true
 		case isTable:
 			for _, cell := range cells[1:3] {
 				for _, m := range span.FindAllStringSubmatch(cell, -1) {
 					if camelCase.MatchString(m[1]) && !texts[m[1]] && m[1] != "True" && m[1] != "False" {
-						wrong = append(wrong, m[1]+" is on the page, and no program has this text")
+						wrong = append(wrong, m[1]+" is on the pages, and no program has this text")
 					}
 				}
 			}
@@ -201,7 +204,7 @@ func conditionsPage(page string, reasons map[string]string, texts map[string]boo
 }
 
 // TestTheConditionsAreThoseOfThePrograms compares the condition types, reasons and events of the programs with
-// docs/conditions.md, in both directions.
+// docs/conditions.md and docs/events.md, in both directions.
 func TestTheConditionsAreThoseOfThePrograms(t *testing.T) {
 	all := product(t)
 	reasons, texts := all.reasons(), all.texts()
@@ -212,23 +215,26 @@ func TestTheConditionsAreThoseOfThePrograms(t *testing.T) {
 	if len(reasons) < 120 {
 		t.Errorf("only %d reasons: are the sources read rightly?", len(reasons))
 	}
-	text, err := fs.ReadFile(root, "docs/conditions.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	page := string(text)
-	for _, wrong := range conditionsPage(page, reasons, texts) {
-		t.Errorf("docs/conditions.md: %s", wrong)
-	}
-	// Both directions find something if the page is wrong.
-	for change, want := range map[[2]string]string{
-		{"`OwnershipConflict`", "`Ownership`"}: "OwnershipConflict of api/v1alpha1.ReasonConflict is not on the page",
-		{"`DrainBlocked`", "`DrainHindered`"}:  "DrainHindered is on the page, and no program has this text",
-	} {
-		if !strings.Contains(page, change[0]) {
-			t.Errorf("the page does not have %s", change[0])
+	var pages string
+	for _, file := range []string{"docs/conditions.md", "docs/events.md"} {
+		text, err := fs.ReadFile(root, file)
+		if err != nil {
+			t.Fatal(err)
 		}
-		got := conditionsPage(strings.ReplaceAll(page, change[0], change[1]), reasons, texts)
+		pages += string(text) + "\n"
+	}
+	for _, wrong := range conditionsPages(pages, reasons, texts) {
+		t.Errorf("docs/conditions.md, docs/events.md: %s", wrong)
+	}
+	// Both directions find something if the pages are wrong.
+	for change, want := range map[[2]string]string{
+		{"`OwnershipConflict`", "`Ownership`"}: "OwnershipConflict of api/v1alpha1.ReasonConflict is not on the pages",
+		{"`DrainBlocked`", "`DrainHindered`"}:  "DrainHindered is on the pages, and no program has this text",
+	} {
+		if !strings.Contains(pages, change[0]) {
+			t.Errorf("the pages do not have %s", change[0])
+		}
+		got := conditionsPages(strings.ReplaceAll(pages, change[0], change[1]), reasons, texts)
 		if !slices.Contains(got, want) {
 			t.Errorf("after changing %s to %s: %q, want %q", change[0], change[1], got, want)
 		}

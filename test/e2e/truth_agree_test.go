@@ -13,7 +13,7 @@ import (
 // outcomes are all outcomes, the best first.
 var outcomes = []string{"Fine", "Progressing", "Waiting", "Blocked", "Unknown", "Degraded"}
 
-// exitCodes are what docs/cli.md says of each outcome.
+// exitCodes are what docs/reading-status.md says of each outcome.
 var exitCodes = map[string]int{"Fine": 0, "Progressing": 0, "Waiting": 0, "Unknown": 5, "Blocked": 5, "Degraded": 6}
 
 // missing are the facts that are not true.
