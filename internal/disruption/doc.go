@@ -1,11 +1,7 @@
-// Package disruption compares two configs: their differences, the parts that a running node cannot apply, and the
-// actions that each difference needs. The controller, the daemon and the review use this package, so that a review
-// forecasts what nodes will do.
+// Package disruption compares two configs: what differs, what a running node cannot apply, and which actions each
+// difference costs. Controller, daemon and review all ask it, so a review foretells what nodes will do. It also knows
+// which changes of registries.conf running pods survive.
 //
-// In: two machineconfig.Config values and a Policy. Out: Changes, Refusals, a Decision. Never: the state of a node; any
+// In: two machineconfig.Config values and a Policy. Out: Changes, Refusals, a Decision. Never: the state of a node, any
 // I/O.
-//
-// The part registries decides whether a change of registries.conf or one of its drop-ins is safe for running pods.
-//
-// In: the files of two configs. Out: the reason why the change is unsafe. Never: any I/O.
 package disruption

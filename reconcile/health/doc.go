@@ -1,20 +1,9 @@
-// Package health reads when the daemon of each node last reported.
+// Package health is what Bunsen knows and tells about itself: the heartbeats of the daemons, the Lease of this replica
+// and the readiness of its process, metrics for Prometheus, and the BunsenStatus `cluster`.
 //
-// In: MachineConfigNodes. Out: the last heartbeat of each node's daemon. Never: a watch, because heartbeats change all
-// the time.
+// Heartbeats are read every now and then, without a watch, because they change all the time.
 //
-// The part heartbeat reports that this replica of the controller runs, whether it leads, and when it last listed the
-// repositories.
-//
-// In: the replica's own Lease. Out: the same Lease, and the readiness of the process. Never: leader election.
-//
-// The part metrics exposes the state of the cluster and of the controllers to Prometheus.
-//
-// In: objects from the manager's cache, and reports of the controllers. Out: metrics. Never: a write to the cluster.
-//
-// The part summary has the controller that writes the state of Bunsen on the whole cluster, the BunsenStatus.
-//
-// In: pools, GitSources, Nodes, the Leases of controllers and servers, and the heartbeats of daemons. Out: the
-// BunsenStatus `cluster`. Never: a text or a condition of its own, because package reconcile/status has all texts and
-// conditions.
+// In: objects from the manager's cache, Leases, MachineConfigNodes, reports of the controllers. Out: the replica's own
+// Lease, the BunsenStatus, metrics, the nodes whose daemon is silent. Never: leader election; a text or condition of
+// its own, which package status has.
 package health

@@ -1,9 +1,9 @@
-// Package notify decides what a cluster reports about the commits of its sources: commit statuses and the outcome of a
-// pull request for a git host, messages for other receivers.
+// Package notify tells git hosts and chats what becomes of a commit: statuses, the outcome on a pull request, messages.
+// Every decision follows from the objects of the cluster and from what the receiver has already, so that a restart
+// repeats nothing. The Controller sends them, in a process of its own, the notifier: only this process reads the tokens
+// of receivers.
 //
-// Every decision follows from the objects of the cluster and from the messages and statuses that the receiver already
-// has. So after a restart the decision is the same, and a git host does not get the same status or comment twice.
-//
-// In: GitSources, pools, the spec of a Notification, the messages and statuses that the receiver has, and the current
-// time. Out: statuses, comments and messages. Never: a request, a clock, a secret.
+// In: GitSources, pools, MachineConfigNodes, Notifications with their Secrets, what a receiver has, the time. Out:
+// statuses, comments and messages, and the status of each Notification. Never: a token for a host that its Secret does
+// not list, in a log or in a status; a redirected request.
 package notify

@@ -1,18 +1,9 @@
-// Package pools is the controller of the disruption policy: it merges the user's policy into the default policy,
-// for the daemons.
+// Package pools keeps what belongs to pools as such. Every cluster has the pools master and worker, so it creates and
+// restores them. The label keys of all pools go to a ConfigMap that the admission policy for Nodes reads; it cannot
+// read the pools themselves, because it would refuse every write to a Node while their kind is missing. And the user's
+// disruption policy is merged into the default one, for the daemons.
 //
-// In: the MachineConfiguration. Out: its status. Never: the use of a part of an invalid policy.
-//
-// The part poollabels publishes the label keys by which MachineConfigPools select their nodes. The package writes the
-// keys to the ConfigMap machine-config-pool-labels, which is the parameter of the admission policy bunsen-node-labels
-// (config/rbac/nodes-labels-admission.yaml). The policy cannot use the pools themselves: if the API server did not have
-// the kind of pools, it would refuse every write to a Node.
-//
-// In: MachineConfigPools, the ConfigMap. Out: the ConfigMap with one entry for each pool. Never: a label of a Node, or
-// a decision about who may set a label.
-//
-// The part standardpools creates and restores the pools that every cluster has: master and worker.
-//
-// In: MachineConfigPools. Out: the selectors of the two pools, unless a user or a source sets them. Never: a write to
-// a pool of a source.
+// In: MachineConfigPools, the MachineConfiguration. Out: the two pools, the ConfigMap machine-config-pool-labels, the
+// status of the MachineConfiguration. Never: a write to a pool of a source, a label of a Node, a part of an invalid
+// policy.
 package pools

@@ -1,7 +1,8 @@
 // Package revision decides whether the cluster has one whole revision of each GitSource. A revision takes effect
-// completely or not at all: the controller records the writes that it plans. While any live object differs from this
-// record, no pool with objects of the source is rendered or rolled out.
+// completely or not at all: the writes that are planned are recorded first, and while a live object differs from this
+// record, no pool with objects of the source is rendered or rolled out. ReadState reads the objects that a repository
+// may contain.
 //
-// In: GitSource status, live objects. Out: digests, the first difference, why a pool has to wait, the content that
-// restores a revision. Never: the API server, the repository, a clock.
+// In: the status of GitSources, live objects. Out: digests, the first difference, why a pool has to wait, the content
+// that restores a revision. Never: a write, the repository, a clock.
 package revision

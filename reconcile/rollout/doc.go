@@ -1,22 +1,17 @@
-// Package rollout decides which nodes of a pool are assigned the pool's config next, and says why the other nodes wait.
+// Package rollout brings a pool's config to its nodes, a few at a time. Next decides which of them are assigned it now,
+// and Explain says why the others wait; the Controller gathers what they need, stores the decision's record first, and
+// writes the nodes.
 //
-// newPlan (next.go) composes the steps of a decision. Each step is a function that gets its input as parameters and
-// returns its result:
+// newPlan (next.go) composes the steps of a decision. Each is a function that gets its input as parameters and returns
+// its result: evaluate reads what nodes report and whether too many failed; measure counts what the budgets leave;
+// currentStep finds the step of the policy; findBlockers says what stops the pool; assign chooses the nodes;
+// postponeDrains those whose drain gives way. MarksFor decides on labels, taints and what nodes download ahead. The
+// texts are in text.go, and what the steps read and return is in package poolstate.
 //
-//	evaluate       evaluate.go   what the nodes report: the record, whether too many nodes failed, and each node classified
-//	measure        capacity.go   how many more nodes the budgets leave
-//	currentStep    steps.go      the current step of the policy, and whether it ended
-//	findBlockers   blockers.go   what blocks the pool: pauses, verdicts, windows, other pools, queries
-//	assign         assign.go     the nodes that are assigned the target now
-//	postponeDrains postpone.go   the drains that are postponed in favour of other nodes
-//
-// poolBlocks (pool_blocks.go) and Explain (explain.go) say why the pool and its nodes wait. The texts of their answers
-// are in text.go. Package nodestate reads and classifies nodes, and package poolstate reads pools and policies. Package
-// nodemark decides on labels, taints, and what nodes download before they are assigned the target.
-//
-// Everything that a later decision needs is in Decision.Record. After a crash, calling Next again continues the
+// Everything that a later decision needs is in Decision.Record. After a crash, calling Next again goes on with the
 // rollout.
 //
-// In: poolstate.Facts and now. Out: a Decision, counts, why a node waits. Never: a clock, a write to a node, or more
-// unavailable nodes than each budget allows.
+// In: MachineConfigPools, RolloutPolicies, Nodes, the answers of gates, and now. Out: a Decision, the desired configs
+// of nodes, the record and the status of pools. Never: a clock in a decision; more unavailable nodes than each budget
+// allows.
 package rollout

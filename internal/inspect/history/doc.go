@@ -1,5 +1,8 @@
-// Package history lists the rollouts of a pool and their results, and the commits that no rollout brought to it.
+// Package history says what happened, and where it came from: the rollouts of a pool with their results and the commits
+// that no rollout brought to it; when each node took each step of an update; and which commit asked for a rendered
+// config.
 //
-// In: a pool's records of its rollouts, the histories of GitSources, rendered configs. Out: rows, as data and as text;
-// notes on lost records. Never: I/O; a result that the controller has not recorded.
+// In: the records of pools, the histories of GitSources, MachineConfigs, MachineConfigNodes and events. Out: rows,
+// timelines and traces, as data and as text. Never: I/O; a guess; a result that the controller has not recorded; the
+// lines of a repository.
 package history
