@@ -175,20 +175,6 @@ func TestTableOfRooms(t *testing.T) {
 	}
 }
 
-// TestTheArchitecturePageNamesEveryRoom: a newcomer finds the place of each package on one page, by its full path.
-func TestTheArchitecturePageNamesEveryRoom(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(root, "ARCHITECTURE.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range Rooms {
-		name := strings.TrimSuffix(r.Prefix, "/...")
-		if !strings.Contains(string(page), "`"+name+"`") && !strings.Contains(string(page), "`"+name+"/") {
-			t.Errorf("ARCHITECTURE.md does not name %s", r.Prefix)
-		}
-	}
-}
-
 func TestExemptions(t *testing.T) {
 	broken := []Violation{{Rule: "init", Subject: "a/a.go", Where: "a/a.go:3", Message: "m"}}
 	for name, test := range map[string]struct {

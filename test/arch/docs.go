@@ -137,8 +137,8 @@ func controllersSayWhatTheyTouch(r Repo) []Violation {
 				if !hasLine(c.doc, word) {
 					vs = append(vs, Violation{
 						"controller-doc", p.Dir + "." + c.name, c.where,
-						fmt.Sprintf("controller %s has no line %q in its comment: name the kinds, so that the table "+
-							"in ARCHITECTURE.md can be checked", c.name, word),
+						fmt.Sprintf("controller %s has no line %q in its comment: name the kinds that it "+
+							"touches", c.name, word),
 					})
 				}
 			}
