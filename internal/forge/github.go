@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/google/go-github/v74/github"
+	"github.com/google/go-github/v93/github"
 
 	"github.com/bunsen-os/bunsen/api/fault"
 )
@@ -34,12 +34,15 @@ func NewGitHub(t Target, client *http.Client) (*GitHubPull, error) {
 	if !ok || strings.Contains(repo, "/") {
 		return nil, fmt.Errorf("project %q: want owner/name", t.Project)
 	}
-	c := github.NewClient(client).WithAuthToken(t.Token)
-	base, err := c.BaseURL.Parse(strings.TrimSuffix(t.API, "/") + "/")
+	api := strings.TrimSuffix(t.API, "/") + "/"
+	options := []github.ClientOptionsFunc{github.WithHTTPClient(client), github.WithURLs(&api, nil)}
+	if t.Token != "" {
+		options = append(options, github.WithAuthToken(t.Token))
+	}
+	c, err := github.NewClient(options...)
 	if err != nil {
 		return nil, fmt.Errorf("reading the API's URL: %w", err)
 	}
-	c.BaseURL = base
 	return &GitHubPull{c, owner, repo, t}, nil
 }
 
@@ -73,13 +76,14 @@ func (p *GitHubPull) Comments(ctx context.Context) ([]Comment, error) {
 
 // Create implements Host.
 func (p *GitHubPull) Create(ctx context.Context, body string) error {
-	_, _, err := p.client.Issues.CreateComment(ctx, p.owner, p.repo, p.target.Number, &github.IssueComment{Body: &body})
+	_, _, err := p.client.Issues.CreateComment(ctx, p.owner, p.repo, p.target.Number,
+		github.IssueCommentRequest{Body: body})
 	return githubExplainWrite(err)
 }
 
 // Edit implements Host.
 func (p *GitHubPull) Edit(ctx context.Context, id int64, body string) error {
-	_, _, err := p.client.Issues.EditComment(ctx, p.owner, p.repo, id, &github.IssueComment{Body: &body})
+	_, _, err := p.client.Issues.UpdateComment(ctx, p.owner, p.repo, id, github.IssueCommentRequest{Body: body})
 	return githubExplainWrite(err)
 }
 
@@ -89,7 +93,7 @@ func (p *GitHubPull) Status(ctx context.Context, s Status) error {
 	if s.State == Canceled {
 		state = canceled
 	}
-	status := &github.RepoStatus{State: &state, Context: &s.Context, Description: &s.Description}
+	status := github.RepoStatus{State: &state, Context: &s.Context, Description: &s.Description}
 	if s.URL != "" {
 		status.TargetURL = &s.URL
 	}
@@ -143,7 +147,7 @@ func (p *GitHubPull) MergedBy(ctx context.Context) (int, error) {
 // Open implements Opener.
 func (p *GitHubPull) Open(ctx context.Context, x Proposal) (string, error) {
 	pull, _, err := p.client.PullRequests.Create(ctx, p.owner, p.repo,
-		&github.NewPullRequest{Title: &x.Title, Head: &x.Branch, Base: &x.Base, Body: &x.Body})
+		github.CreatePullRequest{Title: &x.Title, Head: x.Branch, Base: x.Base, Body: &x.Body})
 	return pull.GetHTMLURL(), githubExplainWrite(err)
 }
 

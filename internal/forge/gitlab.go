@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	gitlab "gitlab.com/gitlab-org/api/client-go"
+	gitlab "gitlab.com/gitlab-org/api/client-go/v2"
 
 	"github.com/bunsen-os/bunsen/api/fault"
 )
