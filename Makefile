@@ -5,6 +5,7 @@ SHELL       := bash
 MAKEFLAGS   += --no-print-directory
 
 DATA     ?= .run
+ALL      ?=
 REPO     ?=
 DIR      ?=
 REF      ?=
@@ -57,10 +58,12 @@ say = @echo '==> $(1)'
 
 ##@ Use
 .PHONY: help run build standalone assets hollow
-help: ## This list
-	@awk 'BEGIN {FS = ":.*## "} \
-	  /^##@/ {printf "\n\033[1m%s\033[0m\n", substr($$0, 5)} \
-	  /^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+help: ## What people use; make help ALL=1 lists the rest: releases, single suites, measurements
+	@awk -v all='$(ALL)' 'BEGIN {FS = all ? ":.*(##|#:) " : ":.*## "} \
+	  /^##@/ {heading = substr($$0, 5)} \
+	  /^[a-z0-9-]+:/ && NF > 1 { \
+	    if (heading != "") printf "\n\033[1m%s\033[0m\n", heading; heading = ""; \
+	    printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 run: build $(ASSETS) ## The whole path on this machine: make run [REPO=<url> [DIR=<folder in it>] [REF=<branch>]] [DATA=.run] [UP=<flags of bunsen-standalone up>]
 	@exec bin/bunsen-standalone up --data '$(DATA)' --bin bin \
@@ -73,14 +76,14 @@ build: ## The project's binaries, into bin/
 	@$(COMPILE) go build -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ $(addprefix ./cmd/,$(BINARIES))
 	@ln -sf bunsen bin/kubectl-bunsen
 
-standalone: bin/bunsen-standalone ## The control plane in one binary, into bin/ (minutes the first time)
+standalone: bin/bunsen-standalone #: The control plane in one binary, into bin/ (minutes the first time)
 bin/bunsen-standalone: $(PARTS)
 	$(call say,standalone: etcd and Kubernetes from source; minutes the first time and seconds after that)
 	@mkdir -p bin
 	@standalone/build.sh bin/bunsen-standalone
 
-assets: $(ASSETS) ## The control plane's programs for tests, in bin/assets
-hollow: $(HOLLOW) ## Kubelets without containers, for the stories about drains (minutes the first time)
+assets: $(ASSETS) #: The control plane's programs for tests, in bin/assets
+hollow: $(HOLLOW) #: Kubelets without containers, for the stories about drains (minutes the first time)
 $(HOLLOW): standalone/go.mod standalone/go.sum standalone/build.sh $(wildcard standalone/hollow/*.go)
 	@mkdir -p bin
 	@standalone/build.sh $@ ./hollow
@@ -113,19 +116,19 @@ release: ## Everything that a release publishes, into an empty dist/: images, ma
 	@rm -rf dist && mkdir -p dist
 	@go run -C tools ./release all $(RELEASE)
 
-images: ## OCI images for amd64 and arm64, into dist/images; to push them: make images PUSH=registry.example.com/bunsen [SIGNING_KEY=FILE]
+images: #: OCI images for amd64 and arm64, into dist/images; to push them: make images PUSH=registry.example.com/bunsen [SIGNING_KEY=FILE]
 	$(call say,images: dist/images)
 	@go run -C tools ./release images $(RELEASE)
 
-manifests: ## install.yaml and crds.yaml, with the images that make images pushed, into dist/
+manifests: #: install.yaml and crds.yaml, with the images that make images pushed, into dist/
 	$(call say,manifests: dist/install.yaml dist/crds.yaml)
 	@go run -C tools ./release manifests -o '$(CURDIR)/dist'
 
-chart: ## A Helm chart with the images that make images pushed, into dist/chart
+chart: #: A Helm chart with the images that make images pushed, into dist/chart
 	$(call say,chart: dist/chart)
 	@go run -C tools ./release chart -o '$(CURDIR)/dist' -version '$(VERSION)'
 
-release-files: ## Notices of third parties and a bill of materials (CycloneDX) for each binary, into dist/
+release-files: #: Notices of third parties and a bill of materials (CycloneDX) for each binary, into dist/
 	$(call say,release-files: dist/)
 	@go run -C tools ./release files -o '$(CURDIR)/dist' -version '$(VERSION)'
 
@@ -147,13 +150,13 @@ golden: $(ASSETS) $(HOLLOW) build ## Rewrite the golden files; read the diff bef
 	@for dir in $(GOLDENS); do (cd $$dir && $(ENVTEST) go test . -update); done
 	@$(ENVTEST) go test ./test/e2e -run TestTruth -update
 
-figures: ## What the sources measure, for people: lines, packages, files, functions; no rule depends on them
+figures: #: What the sources measure, for people: lines, packages, files, functions; no rule depends on them
 	@go run ./test/arch/figures
 
-docs: ## Each package with its purpose, from its own comment
+docs: #: Each package with its purpose, from its own comment
 	@go list -f '{{if ne .Name "main"}}{{slice .ImportPath (len .Module.Path)}}	{{.Doc}}{{end}}' ./... | sed 's|^/||' | expand -t 28
 
-picture: setup build $(ASSETS) ## The picture of README.md, docs/images/console.png: the page of a pool during a rollout
+picture: setup build $(ASSETS) #: The picture of README.md, docs/images/console.png: the page of a pool during a rollout
 	$(call say,picture: docs/images/console.png)
 	@cd test/browser && $(ENVTEST) $(GOTEST) -count=1 . -run '^TestConsole$$/^(each_pool|a_push)' -readme '$(CURDIR)/docs/images/console.png'
 
@@ -167,7 +170,7 @@ verify-fmt:
 	@bad=$$($(TOOL) gofumpt -l .); [ -z "$$bad" ] || { printf 'not formatted (make fmt mends it):\n%s\n' "$$bad"; exit 1; }
 
 # The Kubernetes parts are not ours to analyse: in standalone/ staticcheck leaves out the one package that links them.
-lint: ## go vet and staticcheck
+lint: #: go vet and staticcheck
 	$(call say,verify: go vet)
 	@go vet ./...
 	@cd standalone && go vet $$(go list ./... | grep '/standalone/' | grep -v '/hollow$$')
@@ -232,57 +235,57 @@ test: setup build $(ASSETS) $(HOLLOW) $(if $(ROOT),$(KUBELET)) ## Every test of 
 	@$(if $(ROOT),,printf '==> test-host, test-install, test-ignition: NOT RUN. Real hosts, real kubelets and real Ignition need root: run make test-host test-install test-ignition as root\n')
 
 # Never cached: the test cache does not know what a clone builds.
-test-tour: setup build $(ASSETS) ## Every command of README, getting-started, the examples and the how-to pages, typed in a clone
+test-tour: setup build $(ASSETS) #: Every command of README, getting-started, the examples and the how-to pages, typed in a clone
 	$(call say,test-tour: the commands of the pages)
 	@$(ENVTEST) $(GOTEST) -count=1 ./test/tour
 
-test-standalone: setup build $(ASSETS) ## The supervisor of make run
+test-standalone: setup build $(ASSETS) #: The supervisor of make run
 	$(call say,test: standalone)
 	@cd standalone && $(ENVTEST) $(GOTEST) $$(go list ./... | grep '/standalone/' | grep -v '/hollow$$') | grep --line-buffered -v 'no test files'
 
-test-tools: setup build $(ASSETS) ## Licences, notices, bills of materials and the check of vulnerabilities
+test-tools: setup build $(ASSETS) #: Licences, notices, bills of materials and the check of vulnerabilities
 	$(call say,test-tools: the programs for releases)
 	@cd tools && $(ENVTEST) $(GOTEST) ./... | grep --line-buffered -v 'no test files'
 
-test-host: setup build $(ASSETS) ## The tests of real hosts in systemd-nspawn: units, reboots, users, a whole life (root)
+test-host: setup build $(ASSETS) #: The tests of real hosts in systemd-nspawn: units, reboots, users, a whole life (root)
 	$(call say,test-host: real hosts)
 	@BUNSEN_LAB=1 $(ENVTEST) $(STORIES) -run '^TestLives$$' ./test/e2e
 	@BUNSEN_LAB=1 $(ENVTEST) $(GOTEST) $$(go list ./test/lab/... | grep -vE '/lab/(cluster|ostree)$$') | grep --line-buffered -v 'no test files'
 
-test-ostree: setup ## Each step of a deployment on a real OSTree host, with power cuts (root; not part of make test)
+test-ostree: setup #: Each step of a deployment on a real OSTree host, with power cuts (root; not part of make test)
 	$(call say,test-ostree: deployments)
 	@BUNSEN_LAB=1 $(GOTEST) ./test/lab/ostree
 
 # The tests of clusters are never cached: the test cache does not know the programs that run in their hosts.
 CLUSTER = BUNSEN_LAB=1 $(ENVTEST) $(GOTEST) -count=1 -v -timeout 30m ./test/lab/cluster
 
-test-install: setup build $(ASSETS) $(KUBELET) ## Our images on three real kubelets in systemd-nspawn: install, roll out with drains and reboots, uninstall (root)
+test-install: setup build $(ASSETS) $(KUBELET) #: Our images on three real kubelets in systemd-nspawn: install, roll out with drains and reboots, uninstall (root)
 	$(call say,test-install: our images on real kubelets)
 	@$(CLUSTER) -run '^TestInstall$$'
 
-test-cluster: setup build $(ASSETS) $(KUBELET) $(KUBEADM) ## kubeadm with three control planes and two workers in systemd-nspawn: upgrade in mid-rollout, failures, gate, revert (root; not part of make test)
+test-cluster: setup build $(ASSETS) $(KUBELET) $(KUBEADM) #: kubeadm with three control planes and two workers in systemd-nspawn: upgrade in mid-rollout, failures, gate, revert (root; not part of make test)
 	$(call say,test-cluster: kubeadm)
 	@BUNSEN_LAB_KUBEADM=1 $(CLUSTER) -run '^TestKubeadm'
 
-test-ignition: setup build $(ASSETS) ## The daemon beside real Ignition; first boots from our server by Ignition 2.27 and Debian's 2.14 (root; builds Ignition the first time)
+test-ignition: setup build $(ASSETS) #: The daemon beside real Ignition; first boots from our server by Ignition 2.27 and Debian's 2.14 (root; builds Ignition the first time)
 	$(call say,test-ignition: the daemon beside Ignition)
 	@cd test/ignition && BUNSEN_LAB=1 $(ENVTEST) $(GOTEST) ./...
 
-test-race: ## What is shared between requests, under the race detector (needs a C compiler)
+test-race: #: What is shared between requests, under the race detector (needs a C compiler)
 	$(call say,test-race: configs and tokens change under load)
 	@CGO_ENABLED=1 $(GOTEST) -race $(RACED) | grep --line-buffered -v 'no test files'
 
-test-monitoring: setup ## The alert rules, the dashboard and the gates that query, with Prometheus' own engine and API (builds them the first time)
+test-monitoring: setup #: The alert rules, the dashboard and the gates that query, with Prometheus' own engine and API (builds them the first time)
 	$(call say,test-monitoring: alert rules, gates)
 	@cd test/monitoring && $(GOTEST) ./...
 
-test-vm: build $(ASSETS) ## The life of a machine in a QEMU VM, Ignition in its initramfs (root; a quarter of an hour after the image is made)
+test-vm: build $(ASSETS) #: The life of a machine in a QEMU VM, Ignition in its initramfs (root; a quarter of an hour after the image is made)
 	@test/vm/run $(ARGS)
 
 # SKEW is the version before: the last tag, or any commit. Each of its programs replaces ours in one run of these stories.
 SKEW        ?= $(shell git describe --tags --abbrev=0 2>/dev/null)
 SKEW_STORIES := commit-to-node|in-place|drain|crash|server-healthy
-test-skew: setup build $(ASSETS) $(HOLLOW) ## Stories with one program of an earlier version: make test-skew SKEW=v1.2.0 (builds that version)
+test-skew: setup build $(ASSETS) $(HOLLOW) #: Stories with one program of an earlier version: make test-skew SKEW=v1.2.0 (builds that version)
 	$(call say,test-skew: programs of $(SKEW) beside ours)
 	@[ -n '$(SKEW)' ] || { echo 'name the earlier version: make test-skew SKEW=COMMIT'; exit 1; }
 	@rm -rf bin/skew && mkdir -p bin/skew/source && git archive '$(SKEW)' | tar -x -C bin/skew/source
@@ -292,25 +295,25 @@ test-skew: setup build $(ASSETS) $(HOLLOW) ## Stories with one program of an ear
 	  ln -s $(CURDIR)/bin/[!s]* $$dir/; ln -sfn ../$$old $$dir/$$old; printf '==> %s of %s\n' $$old '$(SKEW)'; \
 	  KUBEBUILDER_ASSETS=$(CURDIR)/bin/assets BUNSEN_BIN=$(CURDIR)/$$dir $(STORIES) -count=1 ./test/e2e -run 'TestStories/($(SKEW_STORIES))$$' || exit 1; done
 
-test-chart: $(ASSETS) ## The Helm chart by Helm's own code: every value, and install, upgrade and uninstall on a real API server (builds Helm the first time)
+test-chart: $(ASSETS) #: The Helm chart by Helm's own code: every value, and install, upgrade and uninstall on a real API server (builds Helm the first time)
 	$(call say,test-chart: the Helm chart)
 	@cd test/chart && $(ENVTEST) $(GOTEST) -count=1 ./...
 
 # The tags leave out parts of the library that need C: gpgme, and two ways to store layers.
-test-registries: ## Mirrors and signature policies in the parsers of CRI-O, Podman and containerd (builds them the first time)
+test-registries: #: Mirrors and signature policies in the parsers of CRI-O, Podman and containerd (builds them the first time)
 	$(call say,test-registries: mirrors and signature policies)
 	@cd test/registries && $(GOTEST) -tags containers_image_openpgp,exclude_graphdriver_btrfs,exclude_graphdriver_devicemapper ./...
 
-test-sops: setup ## Encrypted files for keys other than age, with the key service of SOPS and a PGP key (builds SOPS the first time)
+test-sops: setup #: Encrypted files for keys other than age, with the key service of SOPS and a PGP key (builds SOPS the first time)
 	$(call say,test-sops: the key service of SOPS)
 	@cd test/sops && $(GOTEST) ./...
 
 # Never cached: the test cache does not know the programs. PICTURES=DIR keeps a picture of each page.
-test-browser: setup build $(ASSETS) ## The console in Chromium: live pages, keyboard, axe-core, hostile texts; PICTURES=DIR keeps pictures of the pages
+test-browser: setup build $(ASSETS) #: The console in Chromium: live pages, keyboard, axe-core, hostile texts; PICTURES=DIR keeps pictures of the pages
 	$(call say,test-browser: the console in Chromium)
 	@cd test/browser && $(ENVTEST) $(GOTEST) -count=1 ./... $(if $(PICTURES),-pictures '$(abspath $(PICTURES))')
 
-test-gitea: setup build $(ASSETS) $(GITEA) ## A real Gitea: webhooks, commit statuses, the outcome on a pull request (needs a C compiler; builds Gitea the first time, about ten minutes; not part of make test)
+test-gitea: setup build $(ASSETS) $(GITEA) #: A real Gitea: webhooks, commit statuses, the outcome on a pull request (needs a C compiler; builds Gitea the first time, about ten minutes; not part of make test)
 	$(call say,test-gitea: notifications)
 	@GITEA='$(CURDIR)/$(GITEA)' GITEA_STATIC=$$(cd test/gitea && go list -m -f '{{.Dir}}' code.gitea.io/gitea) $(ENVTEST) $(GOTEST) ./test/e2e -run '^TestGitea$$'
 
@@ -320,7 +323,7 @@ NEEDS := git:git curl:curl openssl:openssl ssh-keygen:openssh-client sshd:openss
 LAB   := systemd-nspawn:systemd-container mmdebstrap:mmdebstrap ip:iproute2 nsenter:util-linux dbus-daemon:dbus useradd:passwd \
          ostree:ostree mke2fs:e2fsprogs gcc:gcc pkg-config:pkg-config blkid.pc:libblkid-dev \
          systemd-analyze:systemd mkfs.ext4:e2fsprogs mount:mount
-setup: ## What the tests need from the system: installed with apt-get as root, else told
+setup: #: What the tests need from the system: installed with apt-get as root, else told
 	@missing() { for p in "$$@"; do case $$p in *.pc:*) pkg-config --exists "$${p%%.*}" 2>/dev/null ;; *) command -v "$${p%%:*}" >/dev/null ;; esac || printf ' %s' "$${p#*:}"; done; }; \
 	PATH="$$PATH:/usr/sbin:/sbin"; needs=$$(missing $(NEEDS)); lab=$$(missing $(LAB)); [ -n "$$needs$$lab" ] || exit 0; \
 	if [ "$$(id -u)" = 0 ]; then echo "setup: installing$$needs$$lab with apt-get"; \
@@ -329,11 +332,11 @@ setup: ## What the tests need from the system: installed with apt-get as root, e
 	[ -z "$$lab" ] || echo "setup: tests of real hosts, which need root, also need$$lab: sudo make setup"; \
 	[ -z "$$needs" ] || { echo "setup: the tests need$$needs: sudo make setup"; exit 1; }
 
-e2e: setup build $(ASSETS) $(HOLLOW) ## The stories alone, in full
+e2e: setup build $(ASSETS) $(HOLLOW) #: The stories alone, in full
 	@$(ENVTEST) $(STORIES) -count=1 -v ./test/e2e/...
 
 # What make test plays a sample of.
-soak: setup build $(ASSETS) $(if $(ROOT),$(KUBELET)) ## Random histories, forecasts and repositories in the thousands, the tests of the benchmarks, and as root random lives of machines: an hour and a half
+soak: setup build $(ASSETS) $(if $(ROOT),$(KUBELET)) #: Random histories, forecasts and repositories in the thousands, the tests of the benchmarks, and as root random lives of machines: an hour and a half
 	$(call say,soak: long samples)
 	@$(ENVTEST) $(GOTEST) -count=1 ./test/histories -histories=10000
 	@$(ENVTEST) $(GOTEST) -count=1 ./test/revisions -histories=10000
@@ -354,17 +357,17 @@ check: verify-fmt $(ASSETS) ## Format, vet and unit tests of what changed since 
 	printf '==> check: %s packages have changed since $(BASE), or depend on one that has\n' $$(wc -w <<<"$$packages"); \
 	go vet $$packages && $(ENVTEST) $(GOTEST) -short $$packages | grep --line-buffered -v 'no test files'
 
-fuzz: ## Each fuzz target for FUZZTIME (20s)
+fuzz: #: Each fuzz target for FUZZTIME (20s)
 	@printf '%s\n' $(FUZZERS) | xargs -n 1 test/fuzz $(FUZZTIME)
 
-fuzz-short: ## A minute of the fuzz targets that read what strangers write
+fuzz-short: #: A minute of the fuzz targets that read what strangers write
 	$(call say,fuzz-short: $(words $(HOSTILE)) targets for $(SHORT) each)
 	@printf '%s\n' $(HOSTILE) | xargs -n 1 -P 2 test/fuzz $(SHORT)
 
-bench: ## What everything costs, beside its goals and what others need
+bench: #: What everything costs, beside its goals and what others need
 	@for p in render transpile commit diff build adopt apply rollout nodes content serve fetch sources console; do printf '\n==> bench/%s\n' $$p; go run ./bench/$$p; done
 
-deps: ## Direct dependencies, and what the daemon links
+deps: #: Direct dependencies, and what the daemon links
 	@go list -m -f '{{if not (or .Indirect .Main)}}{{.Path}} {{.Version}}{{end}}' all
 	@printf '\n'; cat test/arch/deps.txt
 

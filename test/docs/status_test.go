@@ -93,7 +93,7 @@ func testedTargets(makefile string) (inTest, targets map[string]bool) {
 	inTest, targets = map[string]bool{"test-host": true}, map[string]bool{}
 	rules := map[string]string{}
 	for _, m := range recipe.FindAllStringSubmatch(makefile, -1) {
-		needs, _, _ := strings.Cut(m[2], "##")
+		needs, _, _ := strings.Cut(m[2], "#")
 		rules[m[1]], targets[m[1]] = needs, true
 		for line := range strings.Lines(m[3]) {
 			if strings.Contains(line, "$(MAKE)") {
