@@ -95,7 +95,7 @@ func (f *figures) addFiles(p Package) {
 		f.files = append(f.files, file.Lines)
 		f.fileLines[file.Path] = file.Lines
 		f.packageLines[p.Dir] += file.Lines
-		if room, _ := roomOf(Rooms, p.Dir); room.Kind.free() && p.Module == "." {
+		if room, _ := roomOf(Rooms, p.Dir); room.kindOf(file.Path).free() && p.Module == "." {
 			f.freeLines += file.Lines
 		}
 	}
