@@ -8,28 +8,26 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 )
 
-// BatchWriter writes items in batches, one batch at a time for each key. S is the state that one write passes to the
-// next write of the same key. T is an item.
+// BatchWriter writes items in batches, one at a time for each key. S is what one write passes to the next of its key, T
+// an item.
 type BatchWriter[S, T any] struct {
-	// Write writes a batch. Write returns the state for the next batch and a result for each item, or an error for all
-	// items.
+	// Write returns the state for the next batch, and a result for each item or an error for all.
 	Write func(ctx context.Context, state S, items []T) (next S, results []error, err error)
 
 	writes sync.WaitGroup
 	mu     sync.Mutex
-	// waiting has the waiting items by key. A key is present while a goroutine writes its items.
+	// by key, which is present while a goroutine writes its items
 	waiting map[string][]*pending[T]
 }
 
-// pending is an item that waits for its write.
 type pending[T any] struct {
 	item    T
 	writing bool       // writing is guarded by Writer.mu.
 	done    chan error // done buffers the result.
 }
 
-// Do waits until an item is written, and returns its result. If the context ends before the write begins, Do does not
-// write the item. The parameter state is the state for the first write if no goroutine is writing items of the key.
+// Do waits until an item is written, and returns its result. If the context ends before the write begins, there is
+// none. The state is for the first write if no goroutine is writing items of the key.
 func (w *BatchWriter[S, T]) Do(ctx context.Context, key string, state S, item T) error {
 	p := &pending[T]{item: item, done: make(chan error, 1)}
 	w.mu.Lock()
@@ -56,7 +54,7 @@ func (w *BatchWriter[S, T]) Do(ctx context.Context, key string, state S, item T)
 // Wait waits for running writes.
 func (w *BatchWriter[S, T]) Wait() { w.writes.Wait() }
 
-// withdraw removes an item that is not written yet. withdraw returns false if the write of the item has begun.
+// withdraw removes an item; false if its write has begun.
 func (w *BatchWriter[S, T]) withdraw(key string, p *pending[T]) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -67,7 +65,7 @@ func (w *BatchWriter[S, T]) withdraw(key string, p *pending[T]) bool {
 	return true
 }
 
-// run writes the items of one key until no item waits.
+// run writes the items of one key until none waits.
 func (w *BatchWriter[S, T]) run(ctx context.Context, key string, state S) {
 	for {
 		batch := w.take(key)
@@ -92,13 +90,12 @@ func (w *BatchWriter[S, T]) run(ctx context.Context, key string, state S) {
 	}
 }
 
-// write calls Write. A panic is an error of these items.
+// write makes a panic an error of these items.
 func (w *BatchWriter[S, T]) write(ctx context.Context, state S, items []T) (next S, results []error, err error) {
 	defer fault.Recover(&err)
 	return w.Write(ctx, state, items)
 }
 
-// take removes and returns all waiting items of a key.
 func (w *BatchWriter[S, T]) take(key string) []*pending[T] {
 	w.mu.Lock()
 	defer w.mu.Unlock()

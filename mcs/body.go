@@ -13,18 +13,15 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 )
 
-// Input has the parts from which Compose composes the config of a new machine. Compose does not change the fields of an
-// Input.
+// Input is what Compose makes the config of a new machine from, without changing it.
 type Input struct {
-	// Pool is the name of the machine's pool.
-	Pool string
-	// Rendered is the pool's rendered config.
+	Pool     string
 	Rendered *mcfgv1.MachineConfig
-	// Extra has the files that a server adds to each config. Extra may change while the config's name stays the same.
+	// Extra may change while the config's name stays the same.
 	Extra Extra
-	// If Withhold is true, Compose leaves out the secrets of the config, and the machine gets them after it has joined.
+	// Withhold leaves the secrets out: the machine gets them after it has joined.
 	Withhold bool
-	// Secrets are the resolved contents of the config's files that refer to secrets; nil leaves these files out.
+	// Secrets are resolved contents of files; nil leaves these files out.
 	Secrets *Secrets
 	// Content is how the machine reads files of the content store and of registries; nil if it cannot.
 	Content *ContentAccess
@@ -32,38 +29,32 @@ type Input struct {
 
 // Secrets are the resolved contents of the files of a config that refer to secrets.
 type Secrets struct {
-	// Revision of the contents, see v1alpha1.SecretsRevision.
 	Revision string
 	// Contents by path.
 	Contents map[string][]byte
 }
 
-// Extra has the files that a server adds to each config. The name of a config does not depend on Extra, so Extra may
-// change while the name stays the same.
+// Extra has the files that a server adds to each config, whose name does not depend on them.
 type Extra struct {
-	// Files are added to the config unchanged and in this order. A file replaces any entry of the config at its path.
+	// Files are added unchanged and in this order. Each replaces any entry of the config at its path.
 	Files []File
-	// Join describes how a kubelet joins its cluster: with the bootstrap kubeconfig at KubeconfigPath. If Join is nil,
-	// there is no such file.
+	// Join is for the bootstrap kubeconfig at KubeconfigPath; nil without one.
 	Join *Join
 }
 
 // File is a file on a new machine.
 type File struct {
-	// Path is the path of the file on the machine.
-	Path string
-	// Mode is the file's permission bits.
-	Mode int
-	// Contents are the file's contents.
+	Path     string
+	Mode     int
 	Contents []byte
 }
 
-// Join describes the bootstrap kubeconfig at KubeconfigPath, with which a kubelet joins its cluster. The server inserts
-// a bootstrap token for each machine into the Body.
+// Join describes the bootstrap kubeconfig with which a kubelet joins its cluster. The server inserts a bootstrap token
+// for each machine into the Body.
 type Join struct {
-	// Server is the URL of the API server for new machines.
+	// Server is the API server's URL for new machines.
 	Server string
-	// CA are the CA certificates of the API server, as PEM.
+	// CA certificates of the API server, as PEM.
 	CA []byte
 }
 
@@ -71,13 +62,13 @@ type Join struct {
 const BootstrapTokenLength = 23
 
 // Body is a complete Ignition config, or one with a placeholder for a bootstrap token between Head and Tail. The same
-// input gives the same Body. All requests share one Body, so callers must not change it.
+// input gives the same one. All requests share it, so do not change it.
 type Body struct {
-	// Head is the config up to the placeholder, or the whole config.
+	// up to the placeholder, or all
 	Head []byte
-	// Tail is the config after the placeholder; nil if there is no placeholder.
+	// behind the placeholder; nil without one
 	Tail []byte
-	// Withheld lists the secrets that Compose left out, by path or name; nil if there are none.
+	// Withheld lists the secrets that are left out, by path or name.
 	Withheld []string
 }
 
@@ -93,17 +84,17 @@ func (b Body) Len() int {
 	return len(b.Head) + BootstrapTokenLength + len(b.Tail)
 }
 
-// errToken is the error for a token that does not fit a body. The text does not contain the token.
+// does not contain the token
 var errToken = errors.New("the body needs a token of 23 characters of a-z, 0-9 and a dot, or none where it has no " +
 	"placeholder")
 
-// ServedBody is one complete response body. All requests share one Body, so callers must not change it. If the body
-// needs a bootstrap token, Head and Tail are the parts around the token. In a gzip body, both parts are compressed.
+// ServedBody is one complete response body. All requests share it, so do not change it. Head and Tail are the parts
+// around the bootstrap token, if it needs one, compressed in a gzip body.
 type ServedBody struct {
 	Body
-	// ETag changes with the config and its format, but not with the token. A body that needs a token has a weak ETag.
+	// ETag changes with the config and its format, but not with the token, for which it is weak.
 	ETag string
-	// trailer ends a gzip body with a token; nil for any other body.
+	// ends a gzip body with a token; nil for any other
 	trailer *gzipTrailer
 }
 
@@ -116,9 +107,8 @@ func (b ServedBody) Len() int {
 	return n
 }
 
-// WriteTo sends the whole body with a machine's bootstrap token, or with "" if the body needs none. WriteTo does not
-// copy the body. WriteTo returns an error about the token before it writes anything. Any other error is an error of the
-// writer.
+// WriteTo sends the whole body with a machine's bootstrap token, or with "" if it needs none, without a copy. An error
+// about the token comes before anything is written. Any other is an error of the writer.
 func (b ServedBody) WriteTo(w io.Writer, token string) (int64, error) {
 	if !b.fits(token) {
 		return 0, errToken
@@ -141,7 +131,7 @@ func (b ServedBody) WriteTo(w io.Writer, token string) (int64, error) {
 	return sent, nil
 }
 
-// fits reports whether the body can contain a token as it is, without escaping.
+// fits reports whether a token needs no escaping.
 func (b ServedBody) fits(token string) bool {
 	if !b.NeedsBootstrapToken() {
 		return token == ""
@@ -157,7 +147,7 @@ func (b ServedBody) fits(token string) bool {
 	return true
 }
 
-// withETag sets a body's ETag, which is the digest of the whole body except the token.
+// withETag sets the digest of the whole body except the token.
 func withETag(b ServedBody) ServedBody {
 	sum := sha256.New()
 	sum.Write(binary.BigEndian.AppendUint64(nil, uint64(len(b.Head))))
@@ -170,8 +160,8 @@ func withETag(b ServedBody) ServedBody {
 	return b
 }
 
-// The header and the length of the trailer of a gzip member (RFC 1952, section 2.3). The header says: deflate, no name,
-// no time, unknown system. The trailer has the checksum and the size.
+// RFC 1952, section 2.3. The header says: deflate, no name, no time, unknown system. The trailer has the checksum and
+// the size.
 const (
 	gzipHeader        = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 	gzipTrailerLength = 8
@@ -179,11 +169,10 @@ const (
 
 // compress creates the gzip body of a plain body.
 //
-// A token differs for each machine, so the token is an uncompressed block between two parts that are compressed only
-// once. The cost of one response is the checksum of the part after the token: 8 µs for 200 KB. To compress 1 MB for
-// each response takes 8 ms, and a whole response, with its TLS handshake, 2 ms: 5,000 machines that boot at once would
-// need five times the CPU. The body is one gzip member, because some clients, such as curl, do not read a second
-// member.
+// The token differs for each machine, so it is an uncompressed block between two parts that are compressed only once.
+// One response costs the checksum of the part after the token: 8 µs for 200 KB. To compress 1 MB for each takes 8 ms,
+// and a whole response, with its TLS handshake, 2 ms: 5,000 machines that boot at once would need five times the CPU.
+// It is one gzip member, because some clients, such as curl, do not read a second one.
 func compress(plain ServedBody) ServedBody {
 	out := ServedBody{Body: Body{Withheld: plain.Withheld}}
 	head := bytes.NewBufferString(gzipHeader)
@@ -202,8 +191,7 @@ func compress(plain ServedBody) ServedBody {
 	return withETag(out)
 }
 
-// deflate appends compressed data. After the last part, deflate ends the stream. After any other part, deflate ends on
-// a byte boundary.
+// deflate appends compressed data. The last part ends the stream, any other ends on a byte boundary.
 func deflate(to *bytes.Buffer, data []byte, last bool) {
 	w, err := flate.NewWriter(to, flate.DefaultCompression)
 	if err == nil {
@@ -219,21 +207,19 @@ func deflate(to *bytes.Buffer, data []byte, last bool) {
 	}
 }
 
-// storedBlock returns the header of an uncompressed block of n bytes that is not the last block (RFC 1951, section
-// 3.2.4).
+// storedBlock returns the header of an uncompressed block of n bytes, not the last one (RFC 1951, section 3.2.4).
 func storedBlock(n uint16) []byte {
 	block := binary.LittleEndian.AppendUint16([]byte{0}, n)
 	return binary.LittleEndian.AppendUint16(block, ^n)
 }
 
-// gzipTrailer computes the trailer of a gzip body from the token in the body.
+// gzipTrailer depends on the token in the body.
 type gzipTrailer struct {
 	head uint32 // head is the checksum of the plain part before the token.
 	tail []byte // tail is the plain part after the token.
 	size uint32 // size is the length of the plain body.
 }
 
-// bytes returns the trailer for a token.
 func (t *gzipTrailer) bytes(token string) []byte {
 	sum := crc32.Update(t.head, crc32.IEEETable, []byte(token))
 	sum = crc32.Update(sum, crc32.IEEETable, t.tail)

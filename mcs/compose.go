@@ -17,27 +17,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// JoiningMachine is a machine for which the server creates a bootstrap token. The token's description contains all
-// fields.
+// JoiningMachine is what a bootstrap token is created for. Its description has all fields.
 type JoiningMachine struct {
-	// Pool and Node are the pool and the node that the machine is for. Node is empty if the machine may be any node of
-	// the pool.
+	// Pool and Node that the machine is for; it may be any node of the pool if Node is empty.
 	Pool, Node string
-	// Token is the id of the provisioning token that the machine sent, or empty.
-	Token string
-	// Address is the address of the machine.
+	// Token is the id of a provisioning token, or empty.
+	Token   string
 	Address string
 	// Certificate is the subject of the client certificate that admitted the machine, or empty.
 	Certificate string
-	// Attested is true if a token or a certificate admitted the machine to the pool, and false if open access admitted
-	// it.
+	// Attested: a token or a certificate admitted the machine to the pool, and not open access.
 	Attested bool
 }
 
-// errPlaceholder is the error if a body does not contain exactly one placeholder. splitAtToken avoids this error.
+// splitAtToken avoids this error.
 var errPlaceholder = errors.New("cannot locate the bootstrap-token placeholder in the config")
 
-// The parts of a kubeconfig that a kubelet reads.
+// What a kubelet reads.
 type (
 	kubeconfig struct {
 		APIVersion     string         `json:"apiVersion"`
@@ -72,27 +68,23 @@ type (
 	}
 )
 
-// The files that the server adds to every served config. Each of these files replaces an entry of the rendered config,
-// of any kind, at the same path.
+// Each replaces an entry of the rendered config, of any kind, at its path.
 const (
-	// NodeAnnotationsPath is the path of a JSON object with the first annotations of the machine's Node.
+	// NodeAnnotationsPath has the first annotations of the machine's Node, as a JSON object.
 	NodeAnnotationsPath = "/etc/machine-config-daemon/node-annotations.json"
-	// KubeconfigPath is the path of the bootstrap kubeconfig. The server adds this file if machines join through the
-	// server.
+	// KubeconfigPath is the bootstrap kubeconfig, if machines join through the server.
 	KubeconfigPath = "/etc/kubernetes/kubeconfig"
-	// EncapsulatedPath is the path of the rendered MachineConfig without its Ignition config, as JSON. For the
-	// machine's first boot, this file contains the parts that Ignition cannot express (OS image, kernel arguments and
-	// type, extensions). The file at EncapsulatedPath is always the last file.
+	// EncapsulatedPath is the rendered MachineConfig without its Ignition config, as JSON: for the first boot, what
+	// Ignition cannot express (OS image, kernel arguments and type, extensions). It is always the last file.
 	EncapsulatedPath = "/etc/ignition-machine-config-encapsulated.json"
 )
 
-// Compose writes the Ignition config for a new machine in the given version. The composed config contains the rendered
-// config, and the files that the machine needs to boot this config and to join the cluster. Compose merges the inline
-// configs that the rendered config names. The same input gives the same bytes, which the parser of the given version
-// accepts. The error is an *UnsupportedFieldsError if the version lacks fields of the config, and a
-// *FirstBootSecretsError if the machine cannot boot without withheld secrets. The error is a *NoContentStoreError if
-// the config has files of the content store, and the server has none. Any other error is about the rendered
-// config itself.
+// Compose writes the Ignition config for a new machine in a version: the rendered config with the inline configs that
+// it names, and the files that the machine needs to boot it and to join the cluster. The same input gives the same
+// bytes, which the parser of that version accepts. The error is an *UnsupportedFieldsError if the version lacks fields
+// of the config, a *FirstBootSecretsError if the machine cannot boot without withheld secrets, and a
+// *NoContentStoreError if the config has files of the content store, and the server has none. Any other is about the
+// rendered config itself.
 func Compose(in Input, v Version) (Body, error) {
 	if in.Rendered == nil {
 		return Body{}, fmt.Errorf("composing Ignition for pool %s: %w", in.Pool, ErrNothingRendered)
@@ -104,7 +96,7 @@ func Compose(in Input, v Version) (Body, error) {
 	}
 	config, err := machineconfig.Parse(in.Rendered.Spec)
 	if err == nil {
-		// The flat form is necessary because a merged config would override the files that Compose adds.
+		// A merged config would override the files that are added.
 		config, err = machineconfig.Flat(config)
 	}
 	if err != nil {
@@ -143,8 +135,7 @@ func Compose(in Input, v Version) (Body, error) {
 	return body, nil
 }
 
-// splitAtToken calls compose with a placeholder, and splits the result at the placeholder. If the config contains the
-// same text elsewhere, splitAtToken uses another placeholder, which the config does not contain.
+// splitAtToken splits what compose returns at a placeholder that it does not contain elsewhere.
 func splitAtToken(compose func(hole string) ([]byte, error)) (Body, error) {
 	mark := placeholder(0)
 	whole, err := compose(mark)
@@ -166,12 +157,12 @@ func splitAtToken(compose func(hole string) ([]byte, error)) (Body, error) {
 	return Body{Head: bytes.Clone(head), Tail: bytes.Clone(tail)}, nil
 }
 
-// placeholder stands for a bootstrap token. The placeholder has BootstrapTokenLength characters that no format of a
-// config escapes. Only the first character of placeholder is a b, so that two placeholders cannot overlap.
+// placeholder has BootstrapTokenLength characters that no format escapes. Only the first is a b, so that two cannot
+// overlap.
 func placeholder(n int) string { return fmt.Sprintf("bunsen.%016d", n) }
 
-// withoutSecrets puts the resolved contents of secrets into the config, or leaves out the secrets that the machine may
-// not have. It returns the names of the items that it leaves out.
+// withoutSecrets puts the resolved contents of secrets into the config, or leaves out those that the machine may not
+// have, and returns their names.
 func (in Input) withoutSecrets(config machineconfig.Config) (machineconfig.Config, []string, error) {
 	if !in.Withhold && in.Secrets != nil {
 		resolved, err := machineconfig.ResolveSecrets(config, in.Secrets.Contents)
@@ -193,8 +184,8 @@ func (in Input) withoutSecrets(config machineconfig.Config) (machineconfig.Confi
 	return config, withheld, nil
 }
 
-// withholdUnresolved is withhold for a machine that may have the secrets of the config, where only the contents of
-// references are not known.
+// withholdUnresolved is withhold for a machine that may have the secrets, where only the contents of references are not
+// known.
 func withholdUnresolved(c machineconfig.Config) (machineconfig.Config, []string, []string) {
 	w := &withholder{onlyUnresolved: true}
 	c.Ignition.Storage = w.storage(c.Ignition.Storage)
@@ -202,9 +193,8 @@ func withholdUnresolved(c machineconfig.Config) (machineconfig.Config, []string,
 }
 
 // withhold returns a config without what documents declare as secret: unresolved files, paths that owners mark, and the
-// hashes of passwords. It also returns the list of withheld items, and the secret fields that the machine needs before
-// it joins or that no program adds later. The lists in the returned config are new; withhold does not change the
-// caller's lists. The config must be flat: it must not merge other configs.
+// hashes of passwords. It also returns what was withheld, and the secret fields that the machine needs before it joins
+// or that no program adds later. The caller's lists do not change. The config must be flat.
 func withhold(c machineconfig.Config, marked secretmask.Paths) (machineconfig.Config, []string, []string) {
 	w := &withholder{secretPaths: marked}
 	c.Ignition.Storage = w.storage(c.Ignition.Storage)
@@ -213,14 +203,13 @@ func withhold(c machineconfig.Config, marked secretmask.Paths) (machineconfig.Co
 	return c, w.withheld, w.needed
 }
 
-// secretPathsOf returns the paths that users marked as secret. The controller has validated the annotation; an invalid
-// pattern matches nothing.
+// secretPathsOf returns what users marked. The controller has validated the annotation; an invalid pattern matches
+// nothing.
 func secretPathsOf(rendered *mcfgv1.MachineConfig) secretmask.Paths {
 	paths, _ := secretmask.ParsePaths(rendered.Annotations[v1alpha1.SecretPathsAnnotation])
 	return paths
 }
 
-// write encodes a whole config in the spec's version.
 func (d spec) write(config machineconfig.Config, name string) ([]byte, error) {
 	if bad := machineconfig.Validate(config); len(bad) > 0 {
 		return nil, fmt.Errorf("composing Ignition from config %s: %w", name, errors.Join(bad...))
@@ -239,9 +228,8 @@ func (d spec) write(config machineconfig.Config, name string) ([]byte, error) {
 	return body, nil
 }
 
-// moveKernelArguments moves the kernel arguments of the Ignition config to the MachineConfig's kernel arguments, which
-// the encapsulated config contains. Arguments under shouldNotExist stay in the Ignition config, and Compose reports
-// them as unsupported.
+// moveKernelArguments moves those of the Ignition config to the MachineConfig's, for the encapsulated config. Those
+// under shouldNotExist stay, and are reported as unsupported.
 func moveKernelArguments(c machineconfig.Config) machineconfig.Config {
 	c.KernelArguments = slices.Clone(c.KernelArguments)
 	for _, arg := range c.Ignition.KernelArguments.ShouldExist {
@@ -253,8 +241,7 @@ func moveKernelArguments(c machineconfig.Config) machineconfig.Config {
 	return c
 }
 
-// decompressFiles decompresses the inline contents of files. The hashes of the files do not change, because they are
-// hashes of the decompressed contents.
+// decompressFiles keeps the hashes, which are those of decompressed contents.
 func decompressFiles(files []ign.File) []ign.File {
 	files = slices.Clone(files)
 	for i := range files {
@@ -280,7 +267,7 @@ func decompress(r ign.Resource) ign.Resource {
 	return r
 }
 
-// appendFiles adds the files that the machine needs: the server's additions, the annotations of its Node, the bootstrap
+// appendFiles adds what the machine needs: the server's additions, the annotations of its Node, the bootstrap
 // kubeconfig with a token, and last the encapsulated config.
 func appendFiles(c machineconfig.Config, in Input, withheld bool, token string) (machineconfig.Config, error) {
 	annotations, err := nodeAnnotations(in, withheld)
@@ -300,7 +287,7 @@ func appendFiles(c machineconfig.Config, in Input, withheld bool, token string) 
 		return c, fmt.Errorf("writing the encapsulated config: %w", err)
 	}
 	files = append(files, File{Path: EncapsulatedPath, Mode: 0o644, Contents: shell})
-	// Set the version, because the rendered config may have no Ignition config.
+	// The rendered config may have no Ignition config.
 	c.Ignition.Ignition.Version, c.HasIgnition = machineconfig.Version, true
 	for _, f := range files {
 		c.Ignition.Storage = addFile(c.Ignition.Storage, f)
@@ -308,8 +295,7 @@ func appendFiles(c machineconfig.Config, in Input, withheld bool, token string) 
 	return c, nil
 }
 
-// bootstrapKubeconfig returns the kubeconfig with which a kubelet requests its certificate. The kubeconfig is JSON,
-// because YAML would parse a token of digits and a dot as a number.
+// bootstrapKubeconfig is JSON, because YAML would parse a token of digits and a dot as a number.
 func bootstrapKubeconfig(j Join, token string) ([]byte, error) {
 	const cluster, user = "local", "kubelet"
 	out, err := json.MarshalIndent(kubeconfig{
@@ -326,7 +312,6 @@ func bootstrapKubeconfig(j Join, token string) ([]byte, error) {
 	return append(out, '\n'), nil
 }
 
-// nodeAnnotations returns the first annotations of the machine's Node.
 func nodeAnnotations(in Input, withheld bool) ([]byte, error) {
 	config := in.Rendered.Name
 	all := map[string]string{
@@ -348,8 +333,8 @@ func nodeAnnotations(in Input, withheld bool) ([]byte, error) {
 	return text, nil
 }
 
-// encapsulate returns the MachineConfig without its Ignition. The only metadata in the result is the name, which
-// identifies the content. So the same content gives the same bytes, whatever the commit is.
+// encapsulate keeps no metadata but the name, which identifies the content: the same content gives the same bytes,
+// whatever the commit is.
 func encapsulate(c machineconfig.Config, name string) ([]byte, error) {
 	c.Ignition, c.HasIgnition = ign.Config{}, true
 	spec, err := c.Spec()
@@ -363,7 +348,6 @@ func encapsulate(c machineconfig.Config, name string) ([]byte, error) {
 	})
 }
 
-// addFile returns storage with a file as its last entry, in place of any entry at its path.
 func addFile(s ign.Storage, f File) ign.Storage {
 	s = removePaths(s, f.Path)
 	source, mode, overwrite := "data:,"+dataurl.Escape(f.Contents), f.Mode, true
@@ -374,8 +358,7 @@ func addFile(s ign.Storage, f File) ign.Storage {
 	return s
 }
 
-// removePaths returns storage without entries at the given paths. The lists in the result are new, so the caller's
-// lists stay unchanged.
+// removePaths leaves the caller's lists unchanged.
 func removePaths(s ign.Storage, paths ...string) ign.Storage {
 	s.Files = without(s.Files, func(f ign.File) bool { return slices.Contains(paths, f.Path) })
 	s.Directories = without(s.Directories, func(d ign.Directory) bool { return slices.Contains(paths, d.Path) })
@@ -383,7 +366,7 @@ func removePaths(s ign.Storage, paths ...string) ign.Storage {
 	return s
 }
 
-// addedPaths returns the paths of the files that Compose adds.
+// addedPaths are those of the files that Compose adds.
 func (in Input) addedPaths() []string {
 	all := []string{NodeAnnotationsPath, EncapsulatedPath}
 	for _, f := range in.Extra.Files {

@@ -16,28 +16,25 @@ import (
 
 // ServedFormat selects one response body of a config.
 type ServedFormat struct {
-	// Version is the Ignition version of the body.
-	Version Version
-	// Gzip is true for a compressed body.
-	Gzip bool
-	// Withhold is true for a body without secrets.
+	Version  Version
+	Gzip     bool
 	Withhold bool
 }
 
-// ServedConfig is the config that one pool serves: one rendered config, and its body in each format. The content of a
-// Config never changes, so any number of requests share it. Pools creates Configs.
+// ServedConfig is what one pool serves: one rendered config, and its body in each format. It never changes, so any
+// number of requests share it. Pools creates it.
 type ServedConfig struct {
-	// name is the name of the rendered config. nodes are the configs of single nodes.
+	// of the rendered config, and the configs of single nodes
 	name  string
 	nodes v1alpha1.NodeConfigs
 	input Input
-	// check returns an error for content that no machine may boot.
+	// an error for content that no machine may boot
 	check  func() error
 	mu     sync.Mutex
 	bodies map[ServedFormat]func() (ServedBody, error) // Each function creates its body on the first call.
-	// withContent are the bodies of configs with files that machines read from the server. These bodies have grants.
+	// for files that machines read from the server; with grants
 	withContent map[contentFormat]func() (ServedBody, error)
-	// needsContent is true if machines with the config read files from the server.
+	// Machines with the config read files from the server.
 	needsContent bool
 }
 
@@ -54,8 +51,8 @@ func newConfig(in Input) *ServedConfig {
 	return c
 }
 
-// asBase returns a rendered config of a pool in the form that a machine gets, with the configs of single nodes. A
-// machine without a config of its own runs the content under the name of that content.
+// asBase returns a rendered config of a pool as a machine gets it, with the configs of single nodes. A machine without
+// its own runs the content under the name of that content.
 func asBase(rendered *mcfgv1.MachineConfig) (*mcfgv1.MachineConfig, v1alpha1.NodeConfigs) {
 	if rendered == nil {
 		return nil, v1alpha1.NodeConfigs{}
@@ -70,8 +67,8 @@ func asBase(rendered *mcfgv1.MachineConfig) (*mcfgv1.MachineConfig, v1alpha1.Nod
 	return &base, nodes
 }
 
-// check repeats the checks that every config passes before it is rendered, because the server does not trust the author
-// of the rendered config.
+// check repeats the checks from before the rendering, because the server does not trust the author of the rendered
+// config.
 func check(rendered *mcfgv1.MachineConfig) error {
 	config, err := machineconfig.Parse(rendered.Spec)
 	if err != nil {
@@ -91,8 +88,7 @@ func (c *ServedConfig) Commit() string {
 	return c.input.Rendered.Annotations[v1alpha1.RevisionAnnotation]
 }
 
-// Body returns the body in a format. The first call for a format creates the body, and concurrent calls wait for the
-// first call. Errors are those of Compose.
+// Body returns the body in a format. The first call creates it, and concurrent ones wait. Errors are those of Compose.
 func (c *ServedConfig) Body(f ServedFormat) (ServedBody, error) {
 	c.mu.Lock()
 	body := c.bodies[f]
@@ -104,8 +100,8 @@ func (c *ServedConfig) Body(f ServedFormat) (ServedBody, error) {
 	return body()
 }
 
-// create composes a body. create makes a gzip body by compressing the plain body. If no secret is withheld, the formats
-// with and without Withhold share one body.
+// create composes a body, or compresses the plain one. If no secret is withheld, the formats with and without Withhold
+// share one.
 func (c *ServedConfig) create(f ServedFormat) (body ServedBody, err error) {
 	defer fault.Recover(&err) // The config of one pool must not end the server.
 	if f.Gzip {
@@ -130,9 +126,9 @@ func (c *ServedConfig) create(f ServedFormat) (body ServedBody, err error) {
 	return withETag(ServedBody{Body: composed}), nil
 }
 
-// BodyWithSecrets returns a body with resolved contents, for one machine. BodyWithSecrets creates the body for each
-// call, because the contents of secrets change while the config's name stays. The format must not withhold secrets. The
-// parameter access is nil if the config needs none.
+// BodyWithSecrets returns a body with resolved contents, for one machine; a new one for each call, because secrets
+// change while the config's name stays. The format must not withhold secrets. The access is nil if the config needs
+// none.
 func (c *ServedConfig) BodyWithSecrets(f ServedFormat, resolved Secrets,
 	access *ContentAccess,
 ) (body ServedBody, err error) {
@@ -155,8 +151,8 @@ func (c *ServedConfig) BodyWithSecrets(f ServedFormat, resolved Secrets,
 	return body, nil
 }
 
-// prepare creates bodies before a request needs them: those of the newest version, and those in the formats that
-// clients requested from the previous config, which may be nil. prepare returns the result of newestError.
+// prepare creates bodies before a request needs them: those of the newest version, and of the formats that clients
+// requested from the previous config, which may be nil. It returns newestError.
 func (c *ServedConfig) prepare(previous *ServedConfig) error {
 	formats := []ServedFormat{{Version: Newest, Withhold: true}}
 	if previous != nil {
@@ -170,18 +166,16 @@ func (c *ServedConfig) prepare(previous *ServedConfig) error {
 	return c.newestError()
 }
 
-// newestError returns why the config cannot be served in the newest version, or nil. A config that cannot be served in
-// the newest version cannot be served in any version.
+// newestError returns why the config cannot be served in the newest version, and so in none, or nil.
 func (c *ServedConfig) newestError() error {
 	_, err := c.Body(ServedFormat{Version: Newest})
 	return err
 }
 
-// maxContentBodies is how many bodies with grants a Config keeps: each version, encoding and address has one in an
-// hour.
+// of bodies with grants: each version, encoding and address has one in an hour
 const maxContentBodies = 64
 
-// contentFormat selects one response body of a config with files that machines read from the server.
+// contentFormat selects a body with files that machines read from the server.
 type contentFormat struct {
 	ServedFormat
 	server  string
@@ -189,29 +183,28 @@ type contentFormat struct {
 	expires int64
 }
 
-// anyAccess is the access with which Pools finds out whether a config with files that machines read from the server can
-// be served. No machine gets such a body.
+// anyAccess is for finding out whether a config with files on the server can be served. No machine gets such a body.
 func anyAccess() *ContentAccess {
 	return &ContentAccess{Server: "https://server.invalid", Grant: func(string) string { return "none" }}
 }
 
-// SetContentStore records that machines read files of the content store and of registries from the server of the pools.
-// Before that, a config with such files cannot be served. Call it before the first Set.
+// SetContentStore lets machines read files of the content store and of registries from the server of the pools. Before,
+// a config with such files cannot be served. Call it before the first Set.
 func SetContentStore(p *Pools) {
 	p.writing.Lock()
 	defer p.writing.Unlock()
 	p.content = anyAccess()
 }
 
-// NeedsContent reports whether the config has files that machines read from the server. A body of such a config has
-// grants, so callers use BodyWithContent or BodyWithSecrets.
+// NeedsContent reports whether machines read files of the config from the server. Its body has grants, from
+// BodyWithContent or BodyWithSecrets.
 func (c *ServedConfig) NeedsContent() bool { return c.needsContent }
 
 // Servable returns why the config cannot be served to any machine, or nil.
 func (c *ServedConfig) Servable() error { return c.newestError() }
 
-// BodyWithContent returns the body for machines that read files from the server in one way. All machines with equal
-// grants share the body.
+// BodyWithContent returns the body for machines that read files from the server in one way. Those with equal grants
+// share it.
 func (c *ServedConfig) BodyWithContent(f ServedFormat, access ContentAccess) (ServedBody, error) {
 	key := contentFormat{f, access.Server, string(access.CA), access.Expires.Unix()}
 	c.mu.Lock()

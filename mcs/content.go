@@ -19,20 +19,18 @@ import (
 
 // ContentAccess is how a new machine reads files of the content store and of OCI registries from the server.
 type ContentAccess struct {
-	// Server is the URL of the server without a path, as the machine reaches it.
+	// Server is its URL without a path, as the machine reaches it.
 	Server string
-	// CA are the certificates that the machine has to trust there, as PEM; nil if it trusts them already.
+	// CA is what the machine has to trust there, as PEM; nil if it does already.
 	CA []byte
-	// Expires is when the grants end. All grants of one server and one end are equal.
+	// Expires is the end of the grants. Those of one server and one end are equal.
 	Expires time.Time
-	// Grant returns the text that allows the machine to read the file with a name: a hash, or the address in a
-	// registry.
+	// Grant is for a file by its name: a hash, or the address in a registry.
 	Grant func(name string) string
 }
 
 // NoContentStoreError says that a config has files of the content store, and that the server has no content store.
 type NoContentStoreError struct {
-	// Config is the name of the config. Files are the paths of the files.
 	Config string
 	Files  []string
 }
@@ -44,7 +42,7 @@ func (e *NoContentStoreError) Error() string {
 		e.Config, strings.Join(e.Files, ", "))
 }
 
-// storedFiles returns the paths of the files of a flat config that are in the content store.
+// storedFiles are in the content store. The config is flat.
 func storedFiles(c machineconfig.Config) (paths []string) {
 	for _, f := range c.Ignition.Storage.Files {
 		if f.Contents.Source == nil {
@@ -57,8 +55,7 @@ func storedFiles(c machineconfig.Config) (paths []string) {
 	return paths
 }
 
-// StoredHashes returns the hashes of the files of a rendered config that are in the content store. An invalid config
-// has none, because no machine gets it.
+// StoredHashes returns the hashes of files in the content store; none for an invalid config, which no machine gets.
 func StoredHashes(rendered *mcfgv1.MachineConfig) (hashes []string) {
 	config, err := machineconfig.Parse(rendered.Spec)
 	if err != nil {
@@ -72,7 +69,7 @@ func StoredHashes(rendered *mcfgv1.MachineConfig) (hashes []string) {
 	return hashes
 }
 
-// errNoRegistries says that a config has files in OCI registries, and that the server reads none.
+// The server reads none.
 var errNoRegistries = errors.New("the config has files in OCI registries, which new machines read from the server, " +
 	"and this server reads no registries")
 
@@ -83,7 +80,7 @@ func NeedsServer(rendered *mcfgv1.MachineConfig) bool {
 	return err == nil && len(servedFiles(config)) > 0
 }
 
-// servedFiles returns the server's names of the files of a config that new machines read from the server.
+// servedFiles returns the server's names of the files that new machines read from it.
 func servedFiles(c machineconfig.Config) (names []string) {
 	for _, f := range machineconfig.RemoteFiles(c) {
 		if name := servedName(f.URL); name != "" {
@@ -94,8 +91,8 @@ func servedFiles(c machineconfig.Config) (names []string) {
 }
 
 // withContent replaces the addresses of files of the content store and of registries by those of the server, with
-// grants. Versions of Ignition without headers get the grant in the address. The machine reaches the server as it did
-// for its config: without the proxies of the config, and with the server's CA.
+// grants, in the address for versions of Ignition without headers. The machine reaches the server as for its config:
+// without the proxies of the config, and with the server's CA.
 func (d spec) withContent(c machineconfig.Config, in Input) (machineconfig.Config, error) {
 	paths := storedFiles(c)
 	if len(paths) > 0 && in.Content == nil {
@@ -130,10 +127,9 @@ func (d spec) withContent(c machineconfig.Config, in Input) (machineconfig.Confi
 	return c, nil
 }
 
-// headers reports whether Ignition sends headers of the config in this version.
+// headers reports whether this version of Ignition sends headers of the config.
 func (d spec) headers() bool { return d.version != V2_2 && d.version != V3_0 }
 
-// resource returns the contents of a file at the server.
 func (a ContentAccess) resource(r ign.Resource, name string, headers bool) ign.Resource {
 	source, grant := a.Server+contentPath(name), a.Grant(name)
 	if !headers {
@@ -146,7 +142,6 @@ func (a ContentAccess) resource(r ign.Resource, name string, headers bool) ign.R
 	return r
 }
 
-// contentPath returns the path of a file at the server.
 func contentPath(name string) string {
 	rest, isArtifact := strings.CutPrefix(name, machineconfig.ArtifactScheme)
 	if !isArtifact {
@@ -163,11 +158,9 @@ func trusts(all []ign.Resource, pem []byte) bool {
 	})
 }
 
-// The server's name of a file is the hash of a file of the content store, or the address of a file in a registry
-// without its tag: oci://REGISTRY/NAME@sha256:HEX.
-
-// servedName returns the server's name of the file that a source names; empty if machines do not read it from the
-// server.
+// servedName returns the server's name of the file that a source names: the hash of one of the content store, or the
+// address of one in a registry without its tag, oci://REGISTRY/NAME@sha256:HEX; empty if machines do not read it from
+// the server.
 func servedName(source string) string {
 	if hash, stored := machineconfig.StoredHash(source); stored {
 		return hash
@@ -189,8 +182,7 @@ func ParseArtifactName(name string) (a machineconfig.Artifact, ok bool) {
 	return a, true
 }
 
-// ContentName returns the name of the file at a path of the server, after v1alpha1.ContentPath; empty if the path names
-// no file.
+// ContentName returns the name of the file at a path of the server, after v1alpha1.ContentPath; empty if there is none.
 func ContentName(path string) string {
 	if machineconfig.IsStoredHash(path) {
 		return path

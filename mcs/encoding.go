@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// AcceptsGzip reports whether to compress a response, by its Accept-Encoding header (RFC 9110, section 12.5.3). The
-// header must give the coding gzip at least the weight of the coding identity. A client that names no coding gets an
-// uncompressed response, because the client may not support gzip. Invalid entries are ignored.
+// AcceptsGzip reports whether to compress a response, by its Accept-Encoding header (RFC 9110, section 12.5.3): gzip
+// needs at least the weight of identity. A client that names no coding gets an uncompressed response, because it may
+// not support gzip. Invalid entries are ignored.
 func AcceptsGzip(accept string) (gzip bool) {
 	const unnamed = -1
 	zipped, plain, any := float64(unnamed), float64(unnamed), float64(unnamed)
@@ -35,7 +35,7 @@ func AcceptsGzip(accept string) (gzip bool) {
 	return zipped > 0 && zipped >= plain
 }
 
-// parseWeight returns the weight q of a coding. No other parameter is valid.
+// parseWeight reads the weight q of a coding. No other parameter is valid.
 func parseWeight(params string) (float64, bool) {
 	name, value, found := strings.Cut(params, "=")
 	if !found {

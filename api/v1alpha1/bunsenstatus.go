@@ -99,8 +99,7 @@ const (
 const (
 	// ReasonAsExpected is the reason of every condition that needs no attention.
 	ReasonAsExpected = "AsExpected"
-	// ReasonNoDaemons: no daemon of any node reports.
-	ReasonNoDaemons = "NoDaemons"
+	ReasonNoDaemons  = "NoDaemons"
 	// ReasonNoServers: servers reported before, and none reports now.
 	ReasonNoServers = "NoServers"
 	// ReasonDaemonsSilent: daemons of some nodes have stopped reporting.
@@ -109,8 +108,7 @@ const (
 	ReasonPoolsUpdating = "PoolsUpdating"
 	// ReasonSourcesApplying: the controller applies a revision of a GitSource.
 	ReasonSourcesApplying = "SourcesApplying"
-	// ReasonPoolsDegraded: a pool is Degraded.
-	ReasonPoolsDegraded = "PoolsDegraded"
+	ReasonPoolsDegraded   = "PoolsDegraded"
 	// ReasonSourcesFailing: the condition Ready of a GitSource is False.
 	ReasonSourcesFailing = "SourcesFailing"
 	// ReasonVersionsDiffer: a program runs another version than the controller.

@@ -6,7 +6,6 @@ import (
 )
 
 // ClosedGate is a health gate that blocks a pool's rollout: one gate of the pool, or the gates of one node.
-// ClosedGatesAnnotation on the pool has a list of them. Writer: the controller.
 type ClosedGate struct {
 	// Gate is the name of a gate of the pool; empty if Node is set.
 	Gate string `json:"gate,omitempty"`

@@ -82,15 +82,12 @@ const (
 	// DriftMissing means that nothing exists at the path.
 	DriftMissing DriftKind = "missing"
 	// DriftType means that something of another type exists, or something that should not exist.
-	DriftType DriftKind = "type"
-	// DriftContent means that a file's bytes differ.
+	DriftType    DriftKind = "type"
 	DriftContent DriftKind = "content"
 	// DriftTarget means that a link has another target.
 	DriftTarget DriftKind = "target"
-	// DriftMode means that permission bits differ.
-	DriftMode DriftKind = "mode"
-	// DriftOwner means that the user or the group differs.
-	DriftOwner DriftKind = "owner"
+	DriftMode   DriftKind = "mode"
+	DriftOwner  DriftKind = "owner"
 	// DriftEnablement means that a unit is enabled and should not be, or the other way round.
 	DriftEnablement DriftKind = "enablement"
 	// DriftAccount means that an account, a user or a group, differs.
@@ -117,7 +114,6 @@ type DriftEntry struct {
 // DriftExport is one path of a node with its contents, for a repository. Only a user who may read root's files on the
 // node can get it. The cluster never stores it.
 type DriftExport struct {
-	// Path is the path on the node.
 	Path string `json:"path"`
 	// Config is the config in force, from which the path differs.
 	Config string `json:"config"`
@@ -125,12 +121,10 @@ type DriftExport struct {
 	Type string `json:"type"`
 	// Mode is the permission bits; nil for links.
 	Mode *int32 `json:"mode,omitempty"`
-	// UID and GID are the owner.
-	UID int64 `json:"uid,omitempty"`
-	GID int64 `json:"gid,omitempty"`
+	UID  int64  `json:"uid,omitempty"`
+	GID  int64  `json:"gid,omitempty"`
 	// Target of a link.
-	Target string `json:"target,omitempty"`
-	// Contents are the bytes of a file.
+	Target   string `json:"target,omitempty"`
 	Contents []byte `json:"contents,omitempty"`
 	// Secret is true if the contents do not belong into a repository.
 	Secret bool `json:"secret,omitempty"`

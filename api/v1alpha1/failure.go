@@ -13,9 +13,8 @@ type Failure struct {
 	// Config is the config that the node failed.
 	Config string `json:"config"`
 	// Secrets is the revision of the secrets with which the node failed the config; empty if the config refers to none.
-	Secrets string `json:"secrets,omitempty"`
-	// Cause is why the node failed.
-	Cause FailureCause `json:"cause"`
+	Secrets string       `json:"secrets,omitempty"`
+	Cause   FailureCause `json:"cause"`
 	// Phase is where the failure left the update: the daemon's phase, such as Blocked (nothing has changed), Draining
 	// or RolledBack. Earlier daemons do not write it.
 	Phase string `json:"phase,omitempty"`
@@ -72,7 +71,6 @@ const (
 
 // FailedNode is a node that failed a rollout's config.
 type FailedNode struct {
-	// Node is the name of the node.
 	Node string `json:"node"`
 	// Cause is the cause that the node's daemon reported; empty if it reported none.
 	Cause FailureCause `json:"cause,omitempty"`

@@ -366,6 +366,5 @@ type ApplyPhase string
 const (
 	// ApplyChecking means that the API server checks the objects, and stores none.
 	ApplyChecking ApplyPhase = "Checking"
-	// ApplyWriting means that the controller writes the objects.
-	ApplyWriting ApplyPhase = "Writing"
+	ApplyWriting  ApplyPhase = "Writing"
 )

@@ -32,9 +32,7 @@ const (
 
 // ControllerReport is the heartbeat of one replica of the controller.
 type ControllerReport struct {
-	// Version of the program.
-	Version string `json:"version"`
-	// Started is when the process began.
+	Version string      `json:"version"`
 	Started metav1.Time `json:"started"`
 	// Pod is namespace/name of the replica's pod. Outside of a pod it is empty, and Host and PID identify the process.
 	Pod  string `json:"pod,omitempty"`
@@ -56,7 +54,6 @@ type SourceLook struct {
 
 // DaemonReport is the heartbeat of one daemon.
 type DaemonReport struct {
-	// Version of the program.
 	Version string `json:"version"`
 	// Form is how the daemon runs: service or pod. It is empty on simulated hosts, and from older daemons.
 	Form string `json:"form,omitempty"`

@@ -106,13 +106,11 @@ type NotificationEvent string
 
 // Values of NotificationEvent.
 const (
-	// EventApplied means that the controller applied a commit.
 	EventApplied NotificationEvent = "Applied"
 	// EventRefused means that the controller refused the newest commit.
 	EventRefused NotificationEvent = "Refused"
 	// EventRolloutStarted means that a pool updates its nodes to a config.
-	EventRolloutStarted NotificationEvent = "RolloutStarted"
-	// EventRolloutFinished means that all nodes of a pool run its config.
+	EventRolloutStarted  NotificationEvent = "RolloutStarted"
 	EventRolloutFinished NotificationEvent = "RolloutFinished"
 	// EventRolloutBlocked means that a pool should make progress but does not.
 	EventRolloutBlocked NotificationEvent = "RolloutBlocked"

@@ -18,9 +18,8 @@ type Requester struct {
 	// Revision is the commit's, `main@sha1:<hex>`. If only changes through the API requested the config, Revision is
 	// the one that was in force at that time. Empty if the controller knew none.
 	Revision string `json:"revision,omitempty"`
-	// Subject and Author of the commit.
-	Subject string `json:"subject,omitempty"`
-	Author  string `json:"author,omitempty"`
+	Subject  string `json:"subject,omitempty"`
+	Author   string `json:"author,omitempty"`
 	// API lists the changes through the API that are in the config and were not in the pool's last healthy config,
 	// newest first. Empty if only a commit requested the config.
 	API []APIChange `json:"api,omitempty"`
@@ -64,9 +63,8 @@ const (
 type CommitRef struct {
 	// Revision of the commit, `main@sha1:<hex>`.
 	Revision string `json:"revision,omitempty"`
-	// Subject and Author of the commit; empty if unknown.
-	Subject string `json:"subject,omitempty"`
-	Author  string `json:"author,omitempty"`
+	Subject  string `json:"subject,omitempty"`
+	Author   string `json:"author,omitempty"`
 }
 
 // ByAPI reports whether only changes through the API, and no commit, requested the config.
@@ -132,10 +130,8 @@ const (
 // APIChange is one object that a user changed through the API and that affects a pool's rendered config.
 type APIChange struct {
 	// Kind of the object: MachineConfig, or MachineConfigPool if a user changed the pool's selector.
-	Kind string `json:"kind"`
-	// Name of the object.
-	Name string `json:"name"`
-	// Action is what happened to the object.
+	Kind   string    `json:"kind"`
+	Name   string    `json:"name"`
 	Action APIAction `json:"action"`
 	// Manager is the field manager of the change, such as kubectl-client-side-apply; empty if unknown.
 	Manager string `json:"manager,omitempty"`
@@ -175,8 +171,7 @@ func (c APIChange) String() string {
 // ConfigRequest says who requested one rendered config. RequestAnnotation has it as JSON.
 type ConfigRequest struct {
 	Requester `json:",inline"`
-	// Config is the rendered config.
-	Config string `json:"config"`
+	Config    string `json:"config"`
 }
 
 // ParseConfigRequest reads RequestAnnotation. If the annotation is about another config or cannot be read, the
@@ -202,8 +197,7 @@ func (r ConfigRequest) String() string {
 // TargetAnnotation on the pool has it as JSON. Writer: the controller.
 type PoolTarget struct {
 	Requester `json:",inline"`
-	// Config is the rendered config.
-	Config string `json:"config"`
+	Config    string `json:"config"`
 	// Nodes is how many nodes have configs of their own of Config. Users read it who may not read MachineConfigs.
 	Nodes int `json:"nodes,omitempty"`
 	// Held is true if the pool has Config because a user holds it there.

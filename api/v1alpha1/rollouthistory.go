@@ -18,18 +18,16 @@ const (
 )
 
 // RolloutOutcome is the result of the rollout of one config in one pool. RolloutHistoryAnnotation on the pool has a
-// list of them. The controller adds an outcome in the write with which the rollout ends, and never changes it. While a
-// rollout continues, only the RolloutRecord has it.
+// list of them. The controller adds an outcome in the write with which the rollout ends; while a rollout continues,
+// only the RolloutRecord has it.
 type RolloutOutcome struct {
 	// Requester is who requested the config.
 	Requester `json:",inline"`
-	// Config is the rendered config.
-	Config string `json:"config"`
+	Config    string `json:"config"`
 	// Secrets is the revision of the config's secrets; empty if it refers to none.
 	Secrets string `json:"secrets,omitempty"`
 	// Before is the config that was the pool's target before; empty if there was none.
-	Before string `json:"before,omitempty"`
-	// Result of the rollout.
+	Before string        `json:"before,omitempty"`
 	Result RolloutResult `json:"result"`
 	// Updated is how many of the pool's Nodes ran the config when the rollout ended.
 	Updated int `json:"updated"`

@@ -86,9 +86,8 @@ type RolloutEnd struct {
 	// BackSecrets is the revision of the secrets of Back; empty if Back refers to no secrets.
 	BackSecrets string `json:"backSecrets,omitempty"`
 	// Why is the failures that caused the verdict, for users.
-	Why string `json:"why,omitempty"`
-	// At is the time of the verdict.
-	At *metav1.Time `json:"at,omitempty"`
+	Why string       `json:"why,omitempty"`
+	At  *metav1.Time `json:"at,omitempty"`
 	// Updated is how many nodes ran the config at the time of the verdict. Those of a Reverted pool return to Back.
 	Updated int `json:"updated,omitempty"`
 	// Failed are the first nodes that failed, at most three; none if a health gate failed.
@@ -136,8 +135,7 @@ func (r RolloutRecord) String() string {
 // the drain. Writer: the controller.
 type DrainReport struct {
 	// For is the rendered config of the update.
-	For string `json:"for"`
-	// Started is when the drain began.
+	For     string      `json:"for"`
 	Started metav1.Time `json:"started"`
 	// Alone is true if no pod is evicted, because no other node of the cluster can run it.
 	Alone bool `json:"alone,omitempty"`
@@ -150,8 +148,7 @@ type DrainReport struct {
 // DrainedPod is one pod of a node that is drained.
 type DrainedPod struct {
 	// Pod is namespace/name.
-	Pod string `json:"pod"`
-	// State of the pod.
+	Pod   string          `json:"pod"`
 	State DrainedPodState `json:"state"`
 	// Why is, for users, why the drain skips it, or what it waits for.
 	Why string `json:"why,omitempty"`
@@ -186,7 +183,6 @@ type DrainedPodState string
 
 // Values of DrainedPodState.
 const (
-	// PodSkipped means that the pod stays.
 	PodSkipped DrainedPodState = "Skipped"
 	// PodEvicted means that the controller evicted the pod, and it is terminating.
 	PodEvicted DrainedPodState = "Evicted"

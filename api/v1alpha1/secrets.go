@@ -100,7 +100,6 @@ type SecretProblem struct {
 //
 // +kubebuilder:object:generate=false
 type NodeSecrets struct {
-	// Config is the name of the rendered config.
 	Config string `json:"config"`
 	// Revision is that of SecretsRevision.
 	Revision string `json:"revision"`
@@ -113,7 +112,6 @@ type NodeSecrets struct {
 // +kubebuilder:object:generate=false
 type SecretFile struct {
 	// Path is the absolute path on the node.
-	Path string `json:"path"`
-	// Contents are the resolved contents.
+	Path     string `json:"path"`
 	Contents []byte `json:"contents"`
 }

@@ -54,14 +54,11 @@ const (
 
 // ServerReport is the heartbeat of one replica of the server.
 type ServerReport struct {
-	// Version of the program.
 	Version string `json:"version"`
 	// Listen is the address and port that it serves on.
-	Listen string `json:"listen"`
-	// Started is when the process began.
+	Listen  string      `json:"listen"`
 	Started metav1.Time `json:"started"`
-	// Access is who can read a config.
-	Access Access `json:"access"`
+	Access  Access      `json:"access"`
 	// SecretsToAll is true if the server sends secrets to every client with access, not only for tokens of a node.
 	SecretsToAll bool `json:"secretsToAll,omitempty"`
 	// CertificateUntil is when the server's certificate expires.

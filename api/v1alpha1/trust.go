@@ -50,8 +50,7 @@ type NodeTrust struct {
 type TrustFile struct {
 	// Path is the absolute path on the node.
 	Path string `json:"path"`
-	// Mode has the permission bits.
-	Mode int `json:"mode"`
+	Mode int    `json:"mode"`
 	// Contents are PEM certificates, or the JSON of a pull secret.
 	Contents string `json:"contents"`
 	// From names the object, NAMESPACE/NAME for a ConfigMap and "Secret NAMESPACE/NAME" for a Secret.
@@ -110,8 +109,7 @@ type TrustProblem struct {
 // +kubebuilder:object:generate=false
 type TrustExpiry struct {
 	// Path on the node. From is the object, as in TrustFile.
-	Path string `json:"path"`
-	From string `json:"from"`
-	// Expires is when the certificate expires.
+	Path    string    `json:"path"`
+	From    string    `json:"from"`
 	Expires time.Time `json:"expires"`
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/render"
 )
 
-// buildOptions are the flags of build.
 type buildOptions struct {
 	pool, node, out, content string
 	form                     cli.Output
@@ -78,7 +77,6 @@ express an OS image, extensions, a kernel type or FIPS mode. A pool with such a 
 	return cmd
 }
 
-// run renders the directory and prints the chosen pools.
 func (o buildOptions) run(cmd *cobra.Command, args []string) error {
 	tree, done, err := repository.OpenDir(cmd.Context(), repository.DirArgument(args))
 	defer done()
@@ -129,8 +127,8 @@ func ofNode(pools []review.PoolRendering, node string) ([]review.PoolRendering, 
 	return []review.PoolRendering{one}, nil
 }
 
-// printIgnition prints a pool's config as Ignition alone. printIgnition returns an error if the config has a part that
-// Ignition does not have. With allowPartial, it prints a warning instead.
+// printIgnition prints a pool's config as Ignition alone. A part that Ignition does not have is an error, with
+// allowPartial a warning.
 func printIgnition(cmd *cobra.Command, r render.Rendered, allowPartial bool) error {
 	config, leftOut, err := machineconfig.Standalone(r.Config)
 	if err != nil {
@@ -152,7 +150,6 @@ func printIgnition(cmd *cobra.Command, r render.Rendered, allowPartial bool) err
 	return nil
 }
 
-// printConfigs prints the rendered MachineConfigs, as YAML documents or as JSON.
 func printConfigs(to io.Writer, pools []review.PoolRendering, form cli.Output) error {
 	if form.Form == "mc" {
 		form.Form = "yaml"

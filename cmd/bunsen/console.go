@@ -79,7 +79,7 @@ one, the console signs a certificate itself and prints its fingerprint.`,
 // podCA is the file with the CA of the API server in a pod.
 const podCA = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
 
-// anonymous returns the connection to the API server without credentials. In a pod, anonymous needs no token.
+// anonymous returns the connection to the API server without credentials. In a pod, it needs no token.
 func anonymous(cmd *cobra.Command, target *kube.Target) (*rest.Config, error) {
 	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
 	if host == "" || port == "" || cmd.Flag("kubeconfig").Changed || os.Getenv("KUBECONFIG") != "" {

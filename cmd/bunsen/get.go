@@ -59,7 +59,6 @@ func listed(name string) string {
 	return name
 }
 
-// list reads the objects of one kind.
 func list(ctx context.Context, q query) (answer, error) {
 	if q.args[0] == "rendered" {
 		all := &metav1.PartialObjectMetadataList{TypeMeta: kube.ConfigsMeta}

@@ -83,7 +83,7 @@ Exit codes: 0 done, 2 invalid input.`,
 	return cmd
 }
 
-// summarize prints the result of each imported object. The findings have the reasons.
+// summarize prints only what became of each object: the findings have the reasons.
 func summarize(w io.Writer, r adopt.Repository, out string) error {
 	skipped, aside := 0, 0
 	for _, o := range r.Objects {

@@ -75,7 +75,6 @@ Exit codes: 0 pushed, 2 invalid input or refused credentials, 3 registry unreach
 	return cmd
 }
 
-// summaryOf returns a line for people that says what the command pushed.
 func summaryOf(r repository.PushResult) string {
 	verb, signed := "pushed", "not signed"
 	if !r.Pushed {

@@ -72,7 +72,6 @@ Exit codes: 0 prepared, 2 invalid input or nothing to revert, 3 cluster or git s
 	})
 }
 
-// addRollbackFlags adds the flags of bunsen rollback and the completion of their values.
 func addRollbackFlags(cmd *cobra.Command, ask *rollback.Ask, o *rollback.Options) {
 	f := cmd.Flags()
 	f.StringVar(&ask.To, "to", "", "commit to return to: at least 7 digits of its hash")

@@ -19,8 +19,8 @@ const steerCodes = `
 
 Exit codes: 0 done, or in force already, 2 invalid input: nothing is changed, 3 the cluster is unreachable or refuses the change.`
 
-// changesCluster completes a verb that changes a cluster. changesCluster adds the flags, the connection, the argument
-// with the object, and the exit codes. The function decide returns the changes.
+// changesCluster completes a verb that changes a cluster with the flags, the connection, the argument with the object,
+// and the exit codes. The function decide returns the changes.
 func changesCluster(cmd *cobra.Command, kinds []string, decide func(context.Context, client.Client, fleet.Cluster,
 	kube.Subject) (kube.HoldOrder, error),
 ) *cobra.Command {

@@ -81,7 +81,6 @@ For a console on another machine, forward a port of it with ssh, and use the sam
 	return cmd
 }
 
-// announce prints the address, and opens it.
 func announce(cmd *cobra.Command, cluster, address string, noBrowser bool) {
 	fmt.Fprintf(cmd.OutOrStdout(), "The console of cluster %s: %s\nThe address works once. Ctrl-C ends the console.\n",
 		safetext.Line(cluster), address)

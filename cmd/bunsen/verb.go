@@ -19,7 +19,7 @@ type query struct {
 	kube.Target
 	client client.Client
 	args   []string
-	// timestamps is true if a program reads the answer, so that its texts contain times instead of ages.
+	// A program reads the answer: its texts contain times instead of ages.
 	timestamps bool
 	now        time.Time
 }
@@ -31,8 +31,7 @@ type answer struct {
 	exit error
 }
 
-// readsCluster completes a verb that reads a cluster and prints the result. readsCluster adds the flags, the connection
-// and the output forms.
+// readsCluster completes a verb that reads a cluster with the flags, the connection and the output forms.
 func readsCluster(cmd *cobra.Command, find func(context.Context, query) (answer, error)) *cobra.Command {
 	var q query
 	var out cli.Output
@@ -60,7 +59,7 @@ func readsCluster(cmd *cobra.Command, find func(context.Context, query) (answer,
 	return cmd
 }
 
-// needsArgs rejects fewer than least or more than most arguments. The error says which arguments the verb needs.
+// needsArgs rejects fewer than least or more than most arguments.
 func needsArgs(least, most int, message string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {
@@ -70,7 +69,6 @@ func needsArgs(least, most int, message string) cobra.PositionalArgs {
 	}
 }
 
-// readAll reads all objects that bunsen status shows.
 func (q query) readAll(ctx context.Context) (fleet.Cluster, error) {
 	cluster, err := kube.ReadAll(ctx, q.client)
 	cluster.Timestamps = q.timestamps

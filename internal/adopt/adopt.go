@@ -34,32 +34,30 @@ import (
 type Input struct {
 	// Name is shown in findings, such as `dump.yaml`.
 	Name string
-	// Data is the text.
 	Data []byte
 }
 
 // Options select which objects Import takes and how it writes them. Most users need the zero value.
 type Options struct {
-	// If Generated is true, Import also takes the MachineConfigs that a controller generated (annotation
-	// generated-by-controller-version): the templates 00-worker, 01-worker-kubelet and others. Each release of that
-	// controller changes these generated MachineConfigs.
+	// Generated also takes the MachineConfigs that a controller generated (annotation generated-by-controller-version):
+	// the templates 00-worker, 01-worker-kubelet and others, which each release of that controller changes.
 	Generated bool
 	// Pools are the roles of the MachineConfigs that Import takes; nil means all roles.
 	Pools []string
-	// If Exact is true, Import does not change a data: URL that Butane would encode in another way, so that the
-	// rendered configs keep their names. Users cannot read such contents.
+	// Exact leaves a data: URL unchanged that Butane would encode in another way, so that the rendered configs keep
+	// their names. Users cannot read such contents.
 	Exact bool
-	// Secrets are the paths and units that the user names as secret. Import writes their contents to files of their
-	// own, as it does with contents that only their owner may read, and with unmistakable credentials.
+	// Secrets are the paths and units that the user names as secret. Their contents get files of their own, as do
+	// contents that only their owner may read and unmistakable credentials.
 	Secrets secretmask.Paths
 	// InDocument keeps secret texts in the document instead of a file of their own. The caller shows the document to
 	// the user who asked for it, and writes no file.
 	InDocument bool
-	// MaxInline is the largest number of bytes of a text inside a document. Import writes a longer text to a file
-	// beside it. The value 0 means 4096.
+	// MaxInline is the largest number of bytes of a text inside a document; a longer one gets a file beside it. 0 means
+	// 4096.
 	MaxInline int
-	// Upgrade converts a spec with Ignition version 2 to version 3, and returns any other spec unchanged. A nil Upgrade
-	// means kinds.UpgradeSpec.
+	// Upgrade converts a spec with Ignition version 2 to version 3, and returns any other unchanged. Nil means
+	// kinds.UpgradeSpec.
 	Upgrade func(mcfgv1.MachineConfigSpec) (mcfgv1.MachineConfigSpec, error)
 }
 
@@ -68,15 +66,13 @@ const defaultMaxInline = 4096
 // Repository is the result of an import.
 type Repository struct {
 	// Files by slash-separated path from the repository's root.
-	Files map[string][]byte
-	// Objects is every object of the inputs, in their order, each with its result.
+	Files   map[string][]byte
 	Objects []Object
 	// Secrets are the paths of those Files that contain secrets, in lexical order. Such a file may be a document with a
 	// user's password hash.
 	Secrets []string
-	// Kept are the MachineConfigs that the repository contains, in the order of the inputs. These MachineConfigs are
-	// unchanged, except that Ignition version 2 is converted. The files of the repository must render to the same
-	// content as the MachineConfigs in Kept.
+	// Kept are the MachineConfigs that the repository contains, in the order of the inputs, unchanged except that
+	// Ignition version 2 is converted. The files of the repository must render to the same content.
 	Kept []*mcfgv1.MachineConfig
 }
 
@@ -86,8 +82,7 @@ type Object struct {
 	Kind, Name string
 	// Pool is the role of a MachineConfig that was written, else "".
 	Pool string
-	// At is where the object begins.
-	At Position
+	At   Position
 	// Files of the repository that contain the object, documents first.
 	Files []string
 	// Skipped is the reason why the repository does not contain the object, or "".
@@ -137,8 +132,7 @@ func Import(inputs []Input, opts Options) (Repository, []Finding, error) {
 	return a.out, a.findings, nil
 }
 
-// addAllSettings imports the KubeletConfigs and ContainerRuntimeConfigs. Import calls it after it has read all pools
-// and MachineConfigs.
+// addAllSettings imports the KubeletConfigs and ContainerRuntimeConfigs, once all pools and MachineConfigs are known.
 func addAllSettings(a *adoption) {
 	var all []int
 	for i, o := range a.objects {
@@ -216,7 +210,6 @@ func addAllRegistries(a *adoption) {
 	}
 }
 
-// addRegistries adds the documents to one pool, with the MachineConfig that they become.
 func addRegistries(a *adoption, pool string, taken []document) {
 	var docs []kinds.RegistriesDocument
 	for _, d := range taken {
@@ -248,20 +241,20 @@ type adoption struct {
 	objects  []object
 	out      Repository
 	findings []Finding
-	// names are the names of all MachineConfigs in the inputs, also of those that are skipped.
+	// all MachineConfigs in the inputs, also those that are skipped
 	names map[string]bool
-	// first maps a kind and a name to the index of the first object with this kind and name.
+	// the index of the first object, by kind and name
 	first map[string]int
-	// documents by pool, in the order of the inputs.
+	// by pool, in the order of the inputs
 	documents map[string][]document
-	// growth is the number of bytes by which unpacked contents enlarge each pool.
+	// how many bytes unpacked contents add to each pool
 	growth map[string]int
-	// pools are the MachineConfigPools of the inputs by name.
+	// by name
 	pools map[string]mcfgv1.MachineConfigPool
 	// stems are file names, as pool/name without extension, for documents that take their names from their files.
 	// exacts are the file names of documents that name themselves.
 	stems, exacts map[string]bool
-	// rendered counts the rendered configs in the inputs. A repository contains none.
+	// how many rendered configs the inputs have; a repository contains none
 	rendered int
 }
 
@@ -360,7 +353,6 @@ func addPool(a *adoption, i int) {
 		"pinnedImageSets"))
 }
 
-// addMachineConfig imports or skips a MachineConfig.
 func addMachineConfig(a *adoption, i int) {
 	o := a.objects[i]
 	mc, unknown, err := decode(o)
@@ -462,7 +454,6 @@ func decode(o object) (mc mcfgv1.MachineConfig, unknown []string, err error) {
 	return mc, unknown, nil
 }
 
-// addImageSet imports a PinnedImageSet whose images are valid in a repository.
 func addImageSet(a *adoption, i int) {
 	var s mcfgv1.PinnedImageSet
 	err := strictly(a.objects[i], &s)
@@ -474,12 +465,11 @@ func addImageSet(a *adoption, i int) {
 	addChecked(a, i, "images-", err)
 }
 
-// addDriftPolicy imports a DriftPolicy.
 func addDriftPolicy(a *adoption, i int) {
 	addChecked(a, i, "drift-", strictly(a.objects[i], &v1alpha1.DriftPolicy{}))
 }
 
-// addDisruptionPolicy imports the MachineConfiguration, which sets the disruption of each change.
+// addDisruptionPolicy imports the MachineConfiguration.
 func addDisruptionPolicy(a *adoption, i int) {
 	o := a.objects[i]
 	var mc operatorv1.MachineConfiguration
@@ -545,7 +535,6 @@ func (a *adoption) setAside(i int, why string) {
 	})
 }
 
-// note adds a finding about an object.
 func (a *adoption) note(i int, rule, format string, args ...any) {
 	a.findings = append(a.findings, Finding{
 		Rule: rule, Message: safetext.OneLine(fmt.Sprintf(format, args...)), Object: a.out.Objects[i].String(),
@@ -553,7 +542,6 @@ func (a *adoption) note(i int, rule, format string, args ...any) {
 	})
 }
 
-// warn adds a warning about an object.
 func (a *adoption) warn(i int, rule, format string, args ...any) {
 	a.note(i, rule, format, args...)
 	a.findings[len(a.findings)-1].Warning = true

@@ -25,7 +25,7 @@ var fixed = map[string]bool{
 	"ignition.security.tls.certificateAuthorities": true,
 }
 
-// order is the usual order of keys. Keys that order does not have follow in lexical order.
+// order is the usual order of keys; others follow in lexical order.
 var order = []string{
 	"ignition", "kernelArguments", "passwd", "storage", "systemd",
 	"disks", "raid", "luks", "filesystems", "directories", "files", "links", "groups", "users",
@@ -34,7 +34,6 @@ var order = []string{
 	"source", "compression", "verification", "contents", "append", "dropins", "shouldExist", "shouldNotExist",
 }
 
-// keysOf lists a mapping's keys in their usual order.
 func keysOf(v map[string]any) []string {
 	keys := slices.Sorted(maps.Keys(v))
 	slices.SortStableFunc(keys, func(a, b string) int { return rank(a) - rank(b) })
@@ -48,7 +47,6 @@ func rank(key string) int {
 	return len(order)
 }
 
-// snake returns Butane's name for a key of Ignition.
 func snake(key string) string {
 	key = strings.NewReplacer("sizeMiB", "size_mib", "startMiB", "start_mib").Replace(key)
 	var b strings.Builder
@@ -61,7 +59,7 @@ func snake(key string) string {
 	return b.String()
 }
 
-// value converts a value of the Ignition config to Butane. The parameter at is the value's path without indices.
+// value converts a value of the Ignition config to Butane. The parameter at is its path without indices.
 func (d *Document) value(v any, at string) *yaml.Node {
 	switch v := v.(type) {
 	case map[string]any:
@@ -87,7 +85,6 @@ func (d *Document) value(v any, at string) *yaml.Node {
 	}
 }
 
-// octal returns a YAML scalar with a file mode in octal digits.
 func octal(mode int64) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: fmt.Sprintf("%04o", mode)}
 }
@@ -119,7 +116,6 @@ func (d *Document) Mapping(v map[string]any, at string) *yaml.Node {
 	return n
 }
 
-// modeOf returns the mode of a file, or nil.
 func modeOf(file map[string]any) *int {
 	number, ok := file["mode"].(json.Number)
 	mode, err := number.Int64()

@@ -23,12 +23,10 @@ import (
 
 // config is a MachineConfig that Import writes to the repository.
 type config struct {
-	// index is the index of the object in the inputs.
 	index int
 	name  string
 	pool  string
-	// spec is the typed form. spec has no images if a controller generated the MachineConfig, because the cluster's
-	// images replace them.
+	// without images if a controller generated the MachineConfig, because the cluster's images replace them
 	spec machineconfig.Config
 }
 
@@ -97,19 +95,17 @@ const (
 	openshiftVersion = "4.20.0"
 )
 
-// document is one document that Import writes into a pool's directory.
 type document struct {
-	// config is the MachineConfig that the document contains, completely or in part.
 	config config
-	// file is the document's name, without a directory.
+	// without a directory
 	file string
-	// body is the document without the comment at its head.
+	// without the comment at its head
 	body []byte
-	// why is further text for the comment at the top of the document, after its origin.
+	// further text for the comment at the top, after the origin
 	why []string
-	// of is the object that the document comes from, if that is not a MachineConfig.
+	// the object that the document comes from, if that is not a MachineConfig
 	of string
-	// shareable is true if the document belongs to the pool of its directory, so that several pools may share it.
+	// several pools may share the document, because it belongs to the pool of its directory
 	shareable bool
 	// locals are the files beside the document. secrets are those locals that contain secrets. open reports a secret in
 	// the document itself.
@@ -224,8 +220,8 @@ func objectBetween(a *adoption, c config) string {
 	return ""
 }
 
-// splitDocuments writes the parts that Butane supports as Butane. splitDocuments writes the rest as a MachineConfig
-// that is merged directly after it.
+// splitDocuments writes the parts that Butane supports as Butane, and the rest as a MachineConfig that is merged
+// directly after it.
 func splitDocuments(a *adoption, c config, stem string, needs []string) []document {
 	first, second := c, c
 	first.spec = machineconfig.Config{
@@ -251,7 +247,6 @@ func splitDocuments(a *adoption, c config, stem string, needs []string) []docume
 	return []document{doc, host}
 }
 
-// fcosDocument writes a document that takes its name and pool from its file.
 func fcosDocument(a *adoption, c config, stem string) document {
 	root := Mapping(Key("variant"), Key("fcos"), Key("version"), Key(fcosVersion))
 	d := document{config: c, file: stem + ".bu", shareable: true}
@@ -263,7 +258,6 @@ func fcosDocument(a *adoption, c config, stem string) document {
 	return d
 }
 
-// openshiftDocument writes a document that names itself.
 func openshiftDocument(a *adoption, c config, why string) document {
 	file := exactName(a, c, c.name)
 	root := Mapping(Key("variant"), Key("openshift"), Key("version"),

@@ -18,8 +18,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxGrowth is by how many bytes unpacked gzip may enlarge a pool. The limit ensures that the pool's config still fits
-// into an API object.
+// maxGrowth is by how many bytes unpacked gzip may enlarge a pool, so that its config still fits into an API object.
 const maxGrowth = 256 << 10
 
 // Document is a Butane document that the package writes.
@@ -33,15 +32,13 @@ type Document struct {
 	// Growth is by how many bytes the document's pool has grown so far.
 	Growth *int
 	// Named are the paths and units that the user names as secret.
-	Named secretmask.Paths
-	// InDocument keeps secret texts in the document.
+	Named      secretmask.Paths
 	InDocument bool
 	// file is the path on the node of the file that is being written, or "". private is true if only its owner may read
 	// it.
 	file    string
 	private bool
-	// Locals are the files beside the document, by their path from its directory.
-	Locals map[string][]byte
+	Locals  map[string][]byte
 	// Secrets are the names of those Locals that contain secrets.
 	Secrets []string
 	// Hashes are the users whose password hash is in the document.
@@ -61,16 +58,16 @@ func dataURL(contents []byte) string {
 	return plain
 }
 
-// form describes how to write the contents of a resource.
+// form is how to write the contents of a resource.
 type form struct {
-	// contents replace the source. If packed is true, the contents are compressed with gzip.
+	// Contents replace the source. They are compressed with gzip if packed.
 	contents []byte
 	packed   bool
-	// plain is the contents as the node has them.
+	// the contents as the node has them
 	plain []byte
-	// readable is false if the source stays unchanged.
+	// false if the source stays unchanged
 	readable bool
-	// encoded is true if Butane's source has the same contents as the original, in another encoding.
+	// Butane's source has the same contents as the original, in another encoding.
 	encoded bool
 }
 
@@ -80,8 +77,8 @@ func (d *Document) mustStay(source *string) bool {
 	return source == nil || *source == "" && d.Exact || machineconfig.IsUnresolved(*source)
 }
 
-// formOf chooses how to write a resource. If the path is fixed, or with Options.Exact, formOf preserves the exact
-// source. The renderer treats an empty compression like a missing one only in a file's own contents.
+// formOf chooses how to write a resource. A fixed path, or Options.Exact, keeps the exact source. The renderer treats
+// an empty compression like a missing one only in a file's own contents.
 func (d *Document) formOf(r ign.Resource, fixed, ownContents bool) form {
 	contents, err := machineconfig.Contents(r)
 	if err != nil || d.mustStay(r.Source) {
@@ -106,8 +103,8 @@ func (d *Document) formOf(r ign.Resource, fixed, ownContents bool) form {
 	return form{contents: packed, plain: contents, packed: true, readable: equal || !exact, encoded: !equal}
 }
 
-// resource writes contents as readable text, or as a file beside the document. If neither form would render to the
-// original contents, resource writes the source unchanged.
+// resource writes contents as readable text, or as a file beside the document; if neither would render to the original
+// contents, the source unchanged.
 func (d *Document) resource(v map[string]any, at string) *yaml.Node {
 	r, ok := resourceOf(v)
 	if !ok {
@@ -141,7 +138,7 @@ func (d *Document) resource(v map[string]any, at string) *yaml.Node {
 	return n
 }
 
-// resourceOf reads a value as contents. ok is false if the value has no source.
+// resourceOf reads a value as contents; false if it has no source.
 func resourceOf(v map[string]any) (r ign.Resource, ok bool) {
 	raw, err := json.Marshal(v)
 	if err != nil || json.Unmarshal(raw, &r) != nil {
@@ -164,7 +161,7 @@ func (d *Document) isSecret(name, text string) bool {
 	return d.Named.Match(name) || len(secretmask.Credentials(text)) > 0
 }
 
-// label returns a name for messages of the part that is being written.
+// label names the part that is being written in messages.
 func (d *Document) label(at string) string {
 	if d.file != "" {
 		return d.file
@@ -172,7 +169,7 @@ func (d *Document) label(at string) string {
 	return at[strings.LastIndexByte(at, '.')+1:]
 }
 
-// put stores contents inline or in a local file. put returns the key, such as inline or local, and its value.
+// put stores contents inline or in a local file, and returns the key, such as inline or local, with its value.
 func (d *Document) put(f form, name string, secret bool) (where string, what *yaml.Node) {
 	if n, ok := d.inline(string(f.contents)); ok && !f.packed && (!secret || d.InDocument) {
 		return "inline", n
@@ -183,7 +180,6 @@ func (d *Document) put(f form, name string, secret bool) (where string, what *ya
 	return "local", String(d.local(name, f.contents, secret))
 }
 
-// unitText writes the contents of a unit or drop-in.
 func (d *Document) unitText(text, name string) (where string, what *yaml.Node) {
 	hidden := d.isSecret(name, text)
 	n, ok := d.inline(text)
@@ -196,7 +192,7 @@ func (d *Document) unitText(text, name string) (where string, what *yaml.Node) {
 	return "contents_local", String(d.local(name, []byte(text), hidden))
 }
 
-// inline returns a text as a value of the document, if users can read the text in this form.
+// inline returns a text as a value of the document, if users can read it in this form.
 func (d *Document) inline(text string) (*yaml.Node, bool) {
 	if len(text) > d.MaxInline {
 		return nil, false
@@ -212,7 +208,7 @@ func short(text string) bool {
 	return len(text) <= 200 && utf8.ValidString(text) && !strings.Contains(text, "\n") && (text == "" || visible(text))
 }
 
-// local writes contents to a file beside the document and returns its path from the document's directory.
+// local writes contents to a file beside the document and returns its path from there.
 func (d *Document) local(name string, contents []byte, secret bool) string {
 	dir := "files/"
 	if secret {
@@ -233,7 +229,7 @@ func (d *Document) local(name string, contents []byte, secret bool) string {
 	return file
 }
 
-// MaxFileName limits a file name so that a number and an extension can be added.
+// MaxFileName leaves room for a number and an extension.
 const MaxFileName = 200
 
 var odd = regexp.MustCompile(`([^a-z0-9._-]|\.\.+|--+)+`)

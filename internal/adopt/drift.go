@@ -19,10 +19,10 @@ import (
 
 // Drift is one difference that a node reports, with the content on the node.
 type Drift struct {
-	// Node is the node that reports the difference, and Config its config in force.
+	// Node reports the difference, and Config is its config in force.
 	Node, Config string
 	Item         v1alpha1.DriftItem
-	// Export is the content on the node at the path. Export is empty for an account and for the enablement of a unit.
+	// Export is the content on the node; empty for an account and for the enablement of a unit.
 	Export v1alpha1.DriftExport
 	// Units are the systemd units of Config.
 	Units []string
@@ -56,7 +56,6 @@ func ImportDrift(d Drift, opts Options) (Repository, []Finding, error) {
 	return r, findings, err
 }
 
-// withoutComment removes the comment at the beginning of a document.
 func withoutComment(text []byte) []byte {
 	for bytes.HasPrefix(text, []byte("#")) {
 		_, text, _ = bytes.Cut(text, []byte("\n"))
@@ -64,8 +63,8 @@ func withoutComment(text []byte) []byte {
 	return text
 }
 
-// ignition returns the content of the node as an Ignition config. If Config has the unit of a file, mask or drop-in,
-// the result is a part of that unit.
+// ignition returns the content of the node as an Ignition config: for a unit's file, mask or drop-in, a part of the
+// unit.
 func (d Drift) ignition(pool string) (ign.Config, error) {
 	if !strings.HasPrefix(d.Item.Name, "/") {
 		return d.enablement()
@@ -81,7 +80,7 @@ func (d Drift) ignition(pool string) (ign.Config, error) {
 	return ign.Config{Storage: storage}, err
 }
 
-// unit returns the unit that the path belongs to, with its content on the node. unit returns false for any other path.
+// unit returns the unit that the path belongs to, with its content on the node; false for any other path.
 func (d Drift) unit() (ign.Unit, bool) {
 	name, dropin, ok := unitOf(d.Export.Path)
 	if !ok || !slices.Contains(d.Units, name) {
@@ -99,7 +98,6 @@ func (d Drift) unit() (ign.Unit, bool) {
 	return ign.Unit{}, false
 }
 
-// storage returns the file, directory or link on the node.
 func (d Drift) storage() (out ign.Storage, err error) {
 	x := d.Export
 	n := ign.Node{Path: x.Path, User: ign.NodeUser{ID: ownerID(x.UID)}, Group: ign.NodeGroup{ID: ownerID(x.GID)}}
@@ -140,7 +138,7 @@ func (d Drift) enablement() (c ign.Config, err error) {
 	return c, nil
 }
 
-// unitOf splits the path of a unit's file or drop-in into the unit and the drop-in; ok is false for other paths.
+// unitOf splits the path of a unit's file or drop-in; false for other paths.
 func unitOf(path string) (unit, dropin string, ok bool) {
 	const unitDir = "/etc/systemd/system/"
 	rest, below := strings.CutPrefix(path, unitDir)
@@ -155,7 +153,7 @@ func unitOf(path string) (unit, dropin string, ok bool) {
 	return unit, dropin, isDropin && !strings.Contains(dropin, "/")
 }
 
-// ownerID returns nil for root, which is the default owner.
+// ownerID returns nil for root, the default owner.
 func ownerID(id int64) *int {
 	if id == 0 {
 		return nil

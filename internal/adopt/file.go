@@ -20,34 +20,31 @@ const maxNodes = 200_000
 
 // file is a Butane file of the tree, or a compiled config that a Butane file merges.
 type file struct {
-	// path is the path in the tree, or the path of a compiled config in the directory of local files. shown is the
-	// file's name in messages.
+	// The path in the tree, or that of a compiled config in the directory of local files; shown is the name in
+	// messages.
 	path, shown string
 	source      []byte
-	// doc is the document without the configs that it merges. doc is nil for a compiled config and for a file that
-	// cannot be read.
+	// without the configs that it merges; nil for a compiled config and for a file that cannot be read
 	doc *yaml.Node
-	// rewritten is true if doc differs from source.
+	// doc differs from source
 	rewritten bool
-	// bad is the reason why the file cannot be read, and its line.
+	// why the file cannot be read, and its line
 	bad     error
 	badLine int
-	// links are the configs that the file merges, in their order.
+	// the configs that the file merges, in their order
 	links []*link
 	state
 }
 
-// state is the result of the import for a file.
+// state is what became of a file.
 type state struct {
-	// merged is true if another file merges this file. reached is true if an imported file merges this file, directly
-	// or indirectly.
+	// Merged: another file merges this one. Reached: an imported file does, directly or indirectly.
 	merged, reached bool
-	// written are the files of the repository that contain this file.
+	// the files of the repository that contain this one
 	written []string
-	// skipped is the reason why the repository does not contain the file. aside is the file below unsupported/ with the
-	// content of the skipped file.
+	// why the repository does not contain the file, and the file below unsupported/ with its content
 	skipped, aside string
-	// reported is true after the findings about first boots were added.
+	// the findings about first boots were added
 	reported bool
 }
 
@@ -55,12 +52,10 @@ type state struct {
 type link struct {
 	line     int
 	replaces bool
-	// local is a path below the directory of local files, text is the config itself, and source its URL. One of these
-	// fields is set.
+	// One of these is set: a path below the directory of local files, the config itself, or its URL.
 	local, text, source string
-	// compression is the compression of the config at the source.
-	compression string
-	target      *file
+	compression         string
+	target              *file
 }
 
 func (f *file) kind() string {
@@ -70,7 +65,6 @@ func (f *file) kind() string {
 	return "Butane"
 }
 
-// compiled reports whether the file is an Ignition config.
 func (f *file) compiled() bool { return f.doc == nil && f.bad == nil }
 
 // String returns kind and path.
@@ -97,7 +91,6 @@ func (f *file) pool() string {
 	return ""
 }
 
-// discover reads the Butane files of the tree.
 func (i *importer) discover() error {
 	err := fs.WalkDir(i.in.Tree.FS, ".", func(p string, e fs.DirEntry, err error) error {
 		switch ext := path.Ext(p); {
@@ -202,7 +195,6 @@ func (f *file) resolved(n *yaml.Node, count *int, open []*yaml.Node) (*yaml.Node
 	return &out, nil
 }
 
-// takeLinks removes ignition.config from the document.
 func (f *file) takeLinks() {
 	ignition := Field(f.doc, "ignition")
 	config := Field(ignition, "config")
@@ -236,7 +228,6 @@ func (f *file) takeLinks() {
 	f.rewritten = true
 }
 
-// remove deletes an entry of a mapping.
 func remove(n *yaml.Node, key string) {
 	for k := 0; k+1 < len(n.Content); k += 2 {
 		if n.Content[k].Value == key {

@@ -17,13 +17,12 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
-// reference is a scalar of a document that names a local file, or a directory.
+// reference is a scalar of a document that names a local file or directory.
 type reference struct {
 	node *yaml.Node
 	tree bool
 }
 
-// references lists the local files and directories that a document names.
 func references(n *yaml.Node, inTrees bool) (out []reference) {
 	if n.Kind == yaml.SequenceNode {
 		for _, c := range n.Content {
@@ -47,8 +46,8 @@ func references(n *yaml.Node, inTrees bool) (out []reference) {
 	return out
 }
 
-// moveLocals copies the local files of a document into the directory of its pool. moveLocals returns the edits of their
-// paths, which the caller has checked.
+// moveLocals copies the local files of a document into the directory of its pool, and returns the edits of their paths,
+// which the caller has checked.
 func (i *importer) moveLocals(f *file, dir string) (edits []edit) {
 	for _, r := range references(f.doc, false) {
 		name, err := localPath(i.in.Files, r.node.Value)
@@ -77,7 +76,6 @@ func (i *importer) isSecret(file string, contents []byte) bool {
 	return i.in.Secrets.Match("/"+file) || len(secretmask.Credentials(string(contents))) > 0
 }
 
-// copyTree copies a directory that storage.trees names.
 func (i *importer) copyTree(f *file, dir, name string) {
 	// No error is possible, because the check has read the whole directory.
 	_ = fs.WalkDir(i.in.Files.FS, name, func(p string, e fs.DirEntry, err error) error {
@@ -115,8 +113,8 @@ func (i *importer) copy(f *file, local localFile) {
 	}
 }
 
-// accepts checks a file with the rules of a pool. accepts sets files aside that Bunsen refuses, and notes settings that
-// only a first boot applies.
+// accepts checks a file with the rules of a pool: it sets files aside that Bunsen refuses, and notes settings that only
+// a first boot applies.
 func (i *importer) accepts(f *file) bool {
 	if f.aside != "" {
 		return false

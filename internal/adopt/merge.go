@@ -12,7 +12,6 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// resolveAll finds the files that other files merge.
 func (i *importer) resolveAll() {
 	for _, f := range ordered(i.files) {
 		for n, l := range f.links {
@@ -24,7 +23,7 @@ func (i *importer) resolveAll() {
 	}
 }
 
-// resolve finds the file that a link names: the Butane file of the same name, or otherwise the compiled config itself.
+// resolve finds the file that a link names: the Butane file of the same name, or else the compiled config itself.
 func (i *importer) resolve(f *file, n int, l *link) {
 	if l.local == "" {
 		i.inline(f, n, l)
@@ -46,8 +45,8 @@ func (i *importer) resolve(f *file, n int, l *link) {
 	l.target = i.files[key]
 }
 
-// butaneOf returns the Butane file of a compiled config: the file with the same path except for the extension. If there
-// is no such file, butaneOf returns the file with the same name in another directory, if only one file has this name.
+// butaneOf returns the Butane file of a compiled config: the one with the same path except for the extension, or else
+// the only one of that name in another directory.
 func butaneOf(files map[string]*file, compiled string) *file {
 	wanted := strings.TrimSuffix(path.Clean(compiled), ".ign")
 	var same []*file
@@ -85,7 +84,7 @@ func (i *importer) inline(f *file, n int, l *link) {
 	i.files[fmt.Sprintf(":%s:%d", f.path, n)] = l.target
 }
 
-// setBad excludes a file from the repository. Only the first reason is recorded.
+// setBad keeps a file out of the repository. Only the first reason is recorded.
 func setBad(f *file, line int, why string) {
 	if f.bad == nil {
 		f.bad, f.badLine = fmt.Errorf("%s", why), line
@@ -112,7 +111,7 @@ func readLocal(files source.Tree, local string) (contents []byte, executable boo
 	return contents, info.Mode()&0o111 != 0, nil
 }
 
-// localPath checks a path in the directory of local files, and returns its clean form.
+// localPath checks a path in the directory of local files and cleans it.
 func localPath(files source.Tree, local string) (string, error) {
 	name := path.Clean(local)
 	if local == "" || path.IsAbs(local) || !fs.ValidPath(name) || strings.ContainsAny(local, "\x00\n") {

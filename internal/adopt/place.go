@@ -21,8 +21,7 @@ const (
 	workerPool = "worker"
 )
 
-// writeDocuments puts every document into the repository: into base/ if several pools have the same document, otherwise
-// into the directory of its pool.
+// writeDocuments puts each document into the directory of its pool, or into base/ if several pools have the same one.
 func writeDocuments(a *adoption) {
 	resources := map[string][]string{} // resources has the resources that the kustomization of each pool lists.
 	bases := sharedDocuments(a)
@@ -51,12 +50,11 @@ func writeDocuments(a *adoption) {
 	}
 }
 
-// originLines are the lines with a document's origin for the comment at its top.
+// originLines are for the comment at the top of a document.
 func originLines(a *adoption, d document) []string {
 	return append([]string{"Imported from " + a.out.Objects[d.config.index].String() + "."}, d.why...)
 }
 
-// putDocument writes one document and the files beside it.
 func putDocument(a *adoption, dir string, d document, head []string) {
 	file := dir + "/" + d.file
 	if d.open {
@@ -116,12 +114,12 @@ func reportMissingPool(a *adoption, pool string) {
 type shared struct {
 	document document
 	pools    []string
-	// origins are the MachineConfigs that the document comes from, one for each pool.
+	// the MachineConfigs that the document comes from, one for each pool
 	origins []string
 	dir     string
 }
 
-// head returns the lines with the document's origins for the comment at its top.
+// head returns the lines with the origins for the comment at the top.
 func (s shared) head() []string {
 	if s.document.of != "" {
 		return append([]string{"Imported from " + s.document.of + "."}, s.document.why...)
@@ -171,7 +169,7 @@ func customRank(pool string) int {
 	return 1
 }
 
-// inheritsWorker reports whether worker is among the pools together with a pool that inherits worker's documents.
+// inheritsWorker reports whether a pool inherits the documents of worker, which is also among them.
 func inheritsWorker(a *adoption, pools []string) bool {
 	return slices.Contains(pools, workerPool) && slices.ContainsFunc(pools, func(p string) bool {
 		return p != workerPool && takesWorkerDocuments(a, p)
@@ -202,8 +200,8 @@ const (
 	asideDir   = "unsupported"
 )
 
-// stemOf returns the stem of the file that would give a document this name. For example, 10-worker-chrony of pool
-// worker comes from 10-chrony. ok is false if no file name gives the name.
+// stemOf returns the stem of the file that would give a document this name, such as 10-chrony for 10-worker-chrony of
+// pool worker; false if there is none.
 func stemOf(name, pool string) (stem string, ok bool) {
 	digits := len(name) - len(strings.TrimLeft(name, "0123456789"))
 	rest, ok := strings.CutPrefix(name[digits:], "-"+pool+"-")
@@ -213,7 +211,7 @@ func stemOf(name, pool string) (stem string, ok bool) {
 	return name[:digits] + "-" + rest, true
 }
 
-// badName returns the reason why a MachineConfig of this name is not allowed in a repository, or "".
+// badName returns why a MachineConfig of this name is not allowed in a repository, or "".
 func badName(name string) string {
 	if name == "" {
 		return "it has no metadata.name"
@@ -225,7 +223,7 @@ func badName(name string) string {
 	return ""
 }
 
-// freePath returns dir/stem+ext. If that path is in use, freePath adds a number before the extension.
+// freePath returns dir/stem+ext, with a number before the extension if that path is in use.
 func (a *adoption) freePath(dir, stem, ext string) string {
 	file := dir + "/" + stem + ext
 	for n := 2; ; n++ {

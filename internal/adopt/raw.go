@@ -14,7 +14,6 @@ import (
 	"github.com/bunsen-os/bunsen/internal/secretmask"
 )
 
-// rawDocument writes a MachineConfig as YAML.
 func rawDocument(a *adoption, c config, name, why string) document {
 	spec := Mapping()
 	if c.spec.HasIgnition {
@@ -40,7 +39,7 @@ func rawDocument(a *adoption, c config, name, why string) document {
 	return d
 }
 
-// secretsOfRaw finds the secrets of a config that is written unchanged as a MachineConfig.
+// secretsOfRaw finds the secrets of a config that stays a MachineConfig.
 func secretsOfRaw(c machineconfig.Config, named secretmask.Paths) *Document {
 	w := &Document{}
 	for _, f := range c.Ignition.Storage.Files {
@@ -62,7 +61,7 @@ func secretsOfRaw(c machineconfig.Config, named secretmask.Paths) *Document {
 	return w
 }
 
-// hostFields writes the fields outside of Ignition, except images, with the format's own keys.
+// hostFields writes the fields outside of Ignition, except images.
 func hostFields(c machineconfig.Config, kernelArguments, kernelType string) *yaml.Node {
 	n := Mapping()
 	if len(c.KernelArguments) > 0 {
@@ -83,7 +82,6 @@ func hostFields(c machineconfig.Config, kernelArguments, kernelType string) *yam
 	return n
 }
 
-// ignitionYAML writes an Ignition config with Ignition's own keys.
 func ignitionYAML(c machineconfig.Config) *yaml.Node {
 	v := ignitionOf(c)
 	head, ok := v["ignition"].(map[string]any)
@@ -98,8 +96,8 @@ func ignitionYAML(c machineconfig.Config) *yaml.Node {
 // kustomization is the name, without extension, of the file that lists a directory's documents.
 const kustomization = "kustomization"
 
-// exactName returns the file name, without extension, of a document that names itself. The base name of the file is the
-// document's name, unless a document that takes its name from its file needs that file.
+// exactName returns the file name, without extension, of a document that names itself: the document's name, unless one
+// that takes its name from its file needs that file.
 func exactName(a *adoption, c config, name string) string {
 	file := name
 	if len(file) > MaxFileName {
@@ -112,13 +110,12 @@ func exactName(a *adoption, c config, name string) string {
 	return file
 }
 
-// isNameTaken reports whether a document of the pool cannot use this file name: another document has it, or it is
-// reserved.
+// isNameTaken reports whether another document of the pool has this file name, or it is reserved.
 func isNameTaken(a *adoption, pool, file string) bool {
 	return a.stems[pool+"/"+file] || a.exacts[pool+"/"+file] || file == kustomization
 }
 
-// setAsideText returns an unchanged object as text for a user to check.
+// setAsideText returns an unchanged object for a user to check.
 func setAsideText(o object, why string) []byte {
 	content := map[string]any{}
 	for k, v := range o.content {
@@ -138,7 +135,7 @@ func setAsideText(o object, why string) []byte {
 	return bytes.Join([][]byte{head, text}, nil)
 }
 
-// ownMetadata returns the part of the metadata that users write.
+// ownMetadata keeps what users write.
 func ownMetadata(meta map[string]any) map[string]any {
 	out := map[string]any{}
 	for _, k := range []string{"name", "labels", "annotations"} {

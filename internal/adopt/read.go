@@ -16,7 +16,6 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The kinds that Import reads.
 const (
 	machineConfigKind = "MachineConfig"
 	poolKind          = "MachineConfigPool"
@@ -30,21 +29,19 @@ const (
 // maxDepth limits nested values. Users nest far fewer.
 const maxDepth = 100
 
-// object is one object of the inputs.
 type object struct {
 	at Position
-	// kind, apiVersion and name are those of the object, as the user wrote them.
+	// as the user wrote them
 	kind, apiVersion, name string
-	// content is the object as JSON values.
+	// as JSON values; nil if bad is set
 	content map[string]any
-	// bad is the reason why the object cannot be read. If bad is set, content is nil.
+	// why the object cannot be read
 	bad error
 }
 
-// id returns a text that identifies the object.
 func (o object) id() string { return o.apiVersion + " " + o.kind + " " + o.name }
 
-// is reports whether the object has the given kind in version v1 of the given API group.
+// is reports whether the object has the kind in version v1 of the API group.
 func (o object) is(group, kind string) bool { return o.kind == kind && o.apiVersion == group+"/v1" }
 
 // read splits one input into objects. The error means that its text is invalid, so that its objects are unknown.
@@ -67,7 +64,7 @@ func read(in Input) ([]object, error) {
 	}
 }
 
-// objectsOf returns the object of a node. If the node is a list, objectsOf returns the objects of the list.
+// objectsOf returns the object of a node, or the objects of a list.
 func objectsOf(file string, n *yaml.Node, depth int) []object {
 	items := Field(n, "items")
 	if items == nil || items.Kind != yaml.SequenceNode || !strings.HasSuffix(ScalarText(n, "kind"), "List") ||
@@ -183,7 +180,7 @@ func scalarValue(n *yaml.Node) any {
 // isAboutRegistries reports whether an object says where images come from.
 func (o object) isAboutRegistries() bool { return kinds.IsRegistriesKind(o.apiVersion, o.kind) }
 
-// validRegistries returns the documents of objects that are valid together. It sets the others aside.
+// validRegistries returns the documents of objects that are valid together, and sets the others aside.
 func validRegistries(a *adoption, all []int) (taken []document) {
 	var docs []kinds.RegistriesDocument
 	for _, i := range all {
@@ -221,7 +218,6 @@ func validRegistries(a *adoption, all []int) (taken []document) {
 	return taken
 }
 
-// registriesFile returns the name of an object's document.
 func registriesFile(o object) string {
 	return strings.ToLower(o.kind) + "-" + FileName(o.name) + ".yaml"
 }

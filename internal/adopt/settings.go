@@ -30,18 +30,17 @@ const (
 	// suffixAnnotation contains the number of the MachineConfig that OpenShift generated, which decides the order of
 	// merging.
 	suffixAnnotation = "machineconfiguration.openshift.io/mc-name-suffix"
-	// kubeletDropIns is a directory for the kubelet's option --config-dir.
+	// for the kubelet's option --config-dir
 	kubeletDropIns = "/etc/kubernetes/kubelet.conf.d/"
-	// maxSettings is the number of documents of one kind that a pool may have.
+	// how many documents of one kind a pool may have
 	maxSettings = 10
 )
 
-// isSettings reports whether an object is a KubeletConfig or a ContainerRuntimeConfig.
 func (o object) isSettings() bool {
 	return o.is(mcfgv1.GroupName, kubeletKind) || o.is(mcfgv1.GroupName, runtimeKind)
 }
 
-// suffix returns the number that OpenShift gave to the object, which is 0 for the first object.
+// suffix returns the number that OpenShift gave to the object, 0 for the first one.
 func (o object) suffix() int {
 	meta, _ := o.content["metadata"].(map[string]any)
 	annotations, _ := meta["annotations"].(map[string]any)
@@ -50,7 +49,7 @@ func (o object) suffix() int {
 	return n
 }
 
-// selectedPools returns the pools that the selector of an object selects, in lexical order.
+// selectedPools are in lexical order.
 func selectedPools(a *adoption, o object) ([]string, error) {
 	var selector *metav1.LabelSelector
 	if o.kind == kubeletKind {
@@ -91,8 +90,7 @@ func selectedPools(a *adoption, o object) ([]string, error) {
 	return out, nil
 }
 
-// poolLabels returns the labels of the pools. A pool without a MachineConfigPool in the inputs has the label of
-// OpenShift.
+// poolLabels returns the labels of the pools; those of OpenShift for a pool without a MachineConfigPool in the inputs.
 func poolLabels(a *adoption) map[string]labels.Set {
 	out := map[string]labels.Set{}
 	for _, pool := range append(slices.Collect(maps.Keys(a.documents)), masterPool, workerPool) {
@@ -104,7 +102,7 @@ func poolLabels(a *adoption) map[string]labels.Set {
 	return out
 }
 
-// settingsDocument returns the document of an object for a pool, and the MachineConfig that the document becomes.
+// settingsDocument returns an object's document for a pool, and the MachineConfig that it becomes.
 func settingsDocument(a *adoption, i int, pool string) (document, *mcfgv1.MachineConfig, error) {
 	o := a.objects[i]
 	name, word := "99-"+pool+"-generated-kubelet", "kubelet"
@@ -148,7 +146,7 @@ func settingsDocument(a *adoption, i int, pool string) (document, *mcfgv1.Machin
 	return document{config: config{index: i, name: name, pool: pool, spec: c}, file: file, body: body}, mc, nil
 }
 
-// settingsBody returns an object as a document. The document has no selector, because its directory names the pool.
+// settingsBody leaves the selector out, because the directory names the pool.
 func settingsBody(o object) *yaml.Node {
 	spec, _ := o.content["spec"].(map[string]any)
 	spec = without(spec, "machineConfigPoolSelector")

@@ -23,8 +23,7 @@ type TreeInput struct {
 	Files source.Tree
 	// Secrets are the local files that the user names as secret; the first slash is the directory of local files.
 	Secrets secretmask.Paths
-	// Pool is the pool of files that do not name one. If Pool is "", such files belong to no pool. Import skips files
-	// of other pools.
+	// Pool is the pool of files that do not name one; "" for none. Import skips files of other pools.
 	Pool string
 }
 
@@ -67,13 +66,12 @@ func ImportTree(in TreeInput) (TreeOutput, []Finding, error) {
 // importer is the state of one import.
 type importer struct {
 	in TreeInput
-	// files has the files of the tree by path, and the compiled configs that files merge by their path after a colon.
+	// the files of the tree by path, and the compiled configs that files merge by their path after a colon
 	files    map[string]*file
 	findings []Finding
 	out      TreeOutput
 }
 
-// line is a line of a file.
 type line struct {
 	file   *file
 	number int
@@ -81,7 +79,6 @@ type line struct {
 
 func (f *file) at(number int) line { return line{f, number} }
 
-// note adds a finding about a line.
 func (i *importer) note(l line, rule, format string, args ...any) {
 	i.findings = append(i.findings, Finding{
 		Rule: rule, Message: fmt.Sprintf(format, args...), Object: l.file.String(),
@@ -89,13 +86,12 @@ func (i *importer) note(l line, rule, format string, args ...any) {
 	})
 }
 
-// warn adds a warning about a line.
 func (i *importer) warn(l line, rule, format string, args ...any) {
 	i.note(l, rule, format, args...)
 	i.findings[len(i.findings)-1].Warning = true
 }
 
-// ordered returns the files by path.
+// ordered sorts the files by path.
 func ordered(files map[string]*file) []*file {
 	out := slices.Collect(maps.Values(files))
 	slices.SortFunc(out, func(a, b *file) int { return cmp.Compare(a.path, b.path) })
@@ -206,7 +202,6 @@ func (i *importer) finish() {
 	i.out.Executable = slices.Compact(i.out.Executable)
 }
 
-// stem is a file's name without directory and extension.
 func stem(p string) string {
 	base := path.Base(p)
 	return strings.TrimSuffix(base, path.Ext(base))
@@ -230,18 +225,15 @@ func (p Position) String() string {
 
 // Finding is one result of an import that a user should read.
 type Finding struct {
-	// Warning marks a finding that a user should check before using the repository. Findings that are no warnings are
-	// for information.
+	// Warning marks a finding that a user should check before using the repository. Others are for information.
 	Warning bool
 	// Rule is a stable name in kebab-case, such as `encoding`, `secret`, `unsupported`.
 	Rule string
 	// Message says what Import did and what the user should do, in one line. It never contains contents of files.
 	Message string
-	// Object is kind and name, such as `MachineConfig 10-worker-chrony`; empty if the finding is about the whole
-	// import.
+	// Object is kind and name, such as `MachineConfig 10-worker-chrony`; empty for the whole import.
 	Object string
-	// At is where the object begins.
-	At Position
+	At     Position
 	// Path is the file of the repository that the finding is about, or "".
 	Path string
 }

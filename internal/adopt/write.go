@@ -12,7 +12,6 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// writePool writes the documents of a pool, and the local files that they name.
 func (i *importer) writePool(pool string, files []*file) {
 	var good []*file
 	for _, f := range files {
@@ -52,7 +51,6 @@ func free(taken map[string][]byte, stem, ext string) string {
 	return name
 }
 
-// setAside stores a file where no pool reads it.
 func (i *importer) setAside(f *file, line int, why string) {
 	if f.aside != "" {
 		return
@@ -87,8 +85,8 @@ func clean(text string) string {
 	return text
 }
 
-// documentNames returns the names, without extension, of the documents of a pool. A pool merges documents by name, and
-// these names preserve the order of the files. Documents that name themselves are merged by their own names.
+// documentNames returns the names, without extension, of the documents of a pool. A pool merges documents by name:
+// these keep the order of the files, and documents that name themselves are merged by their own names.
 func documentNames(pool string, files []*file) []string {
 	names := make([]string, len(files))
 	keep, last, count := true, "", 0
@@ -123,14 +121,12 @@ func documentNames(pool string, files []*file) []string {
 	return names
 }
 
-// edit replaces the text of a scalar in a document.
 type edit struct {
 	node *yaml.Node
 	text string
 }
 
-// edited returns the document with its edits. If possible, edited preserves the file's text, with its lines and
-// comments.
+// edited returns the document with its edits, if possible with the lines and comments of the file's text.
 func (f *file) edited(edits []edit) ([]byte, error) {
 	if !f.rewritten {
 		if body, ok := replaced(f.source, edits); ok {
@@ -151,7 +147,7 @@ func (f *file) edited(edits []edit) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// replaced replaces scalars in a text. ok is false if a scalar is not on one line, unquoted or in quotes.
+// replaced replaces scalars in a text; false if one is not on one line, unquoted or in quotes.
 func replaced(source []byte, edits []edit) (out []byte, ok bool) {
 	lines := bytes.SplitAfter(source, []byte("\n"))
 	edits = slices.Clone(edits)
@@ -193,7 +189,6 @@ func offset(line []byte, column int) int {
 	return at
 }
 
-// localName returns the path of a local file beside a document.
 func localName(local string, isSecret bool) string {
 	if isSecret {
 		return path.Join("secrets", local)

@@ -61,7 +61,7 @@ func Sequence(items ...*yaml.Node) *yaml.Node {
 // Key returns a YAML scalar without quotes, for a key.
 func Key(word string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: word} }
 
-// String returns a YAML scalar with a text. The text is quoted if a YAML reader could parse it as another type.
+// String returns a YAML scalar with a text, in quotes if a YAML reader could parse it as another type.
 func String(text string) *yaml.Node {
 	n := Key(text)
 	if words[strings.ToLower(text)] || strings.ContainsFunc(text, safetext.IsHidden) {
@@ -70,8 +70,8 @@ func String(text string) *yaml.Node {
 	return n
 }
 
-// Block returns a text as a block scalar, which users can read and diff. ok is false if a YAML reader might not return
-// the same bytes, or if a user could not see a difference.
+// Block returns a text as a block scalar, which users can read and diff; false if a YAML reader might not return the
+// same bytes, or if a user could not see a difference.
 func Block(text string) (n *yaml.Node, ok bool) {
 	body := strings.TrimSuffix(text, "\n")
 	if body == "" || strings.HasSuffix(body, "\n") || strings.ContainsAny(body[:1], " \t\n") || !visible(text) {
@@ -150,7 +150,6 @@ func addChecked(a *adoption, i int, prefix string, err error) {
 	addClusterObject(a, i, a.freePath(clusterDir, prefix+a.objects[i].name, ".yaml"), spec)
 }
 
-// addClusterObject writes an object of the cluster with its name, the user's labels and annotations, and its spec.
 func addClusterObject(a *adoption, i int, file string, spec map[string]any) {
 	o := a.objects[i]
 	meta := map[string]any{"name": o.name}
@@ -174,7 +173,7 @@ func addClusterObject(a *adoption, i int, file string, spec map[string]any) {
 	a.out.Objects[i].Files = []string{file}
 }
 
-// userMetadata returns the labels or annotations that users set, without those that tools write.
+// userMetadata leaves out the labels or annotations that tools write.
 func userMetadata(set map[string]any) map[string]any {
 	out := maps.Clone(set)
 	maps.DeleteFunc(out, func(k string, _ any) bool {
@@ -189,8 +188,8 @@ func without(v map[string]any, keys ...string) map[string]any {
 	return out
 }
 
-// strictly decodes an object into its type. strictly returns an error for unknown fields, because the API server would
-// refuse the object.
+// strictly decodes an object into its type. Unknown fields are an error, because the API server would refuse the
+// object.
 func strictly(o object, into any) error {
 	err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.content, into, true)
 	if err != nil {
@@ -199,7 +198,7 @@ func strictly(o object, into any) error {
 	return nil
 }
 
-// checkSelector returns an error for a selector that selects nothing: a missing or an empty one.
+// checkSelector refuses a selector that selects nothing: a missing or an empty one.
 func checkSelector(name string, s *metav1.LabelSelector) error {
 	if s == nil || len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
 		return fmt.Errorf("spec.%s selects nothing; name labels", name)

@@ -52,7 +52,7 @@ func Unreachable(err error) error { return &ExitError{exitUnreachable, err} }
 
 // CompleteFlag lets a shell offer the values of a flag of the command.
 func CompleteFlag(cmd *cobra.Command, flag string, values cobra.CompletionFunc) {
-	// The registration fails only for a flag that the command does not have.
+	// only for a flag that the command does not have
 	_ = cmd.RegisterFlagCompletionFunc(flag, values)
 }
 
@@ -87,7 +87,6 @@ func (o *Output) AddFlag(cmd *cobra.Command, help string, forms ...string) {
 	CompleteFlag(cmd, "output", cobra.FixedCompletions(forms, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// list returns the names of the forms, such as `table, json or yaml`.
 func (o *Output) list() string {
 	last := len(o.forms) - 1
 	return strings.Join(o.forms[:last], ", ") + " or " + o.forms[last]
@@ -101,7 +100,7 @@ func (o *Output) Check() error {
 	return nil
 }
 
-// Print writes v as JSON or YAML. For any other form, Print writes the text.
+// Print writes v as JSON or YAML, or else the text.
 func (o *Output) Print(w io.Writer, text string, v any) error {
 	if o.Form != "json" && o.Form != "yaml" {
 		_, err := io.WriteString(w, text)

@@ -48,8 +48,8 @@ func (s *Span) Set(text string) error {
 // Type returns the name of the type in the help.
 func (s *Span) Type() string { return "duration" }
 
-// ParseUntil reads the end of a pause: a time such as 2026-11-30T08:00:00Z, or a duration from now such as 2h or 3d. An
-// empty text means that the pause has no end.
+// ParseUntil reads the end of a pause: a time such as 2026-11-30T08:00:00Z, or a duration from now such as 2h or 3d;
+// empty for none.
 func ParseUntil(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

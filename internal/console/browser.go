@@ -7,8 +7,7 @@ import (
 	"runtime"
 )
 
-// OpenBrowser opens an address in the user's browser. OpenBrowser returns an error if the machine has no program for
-// that.
+// OpenBrowser opens an address in the user's browser. The error says that the machine has no program for that.
 func OpenBrowser(ctx context.Context, address string) error {
 	command := []string{"xdg-open", address}
 	switch runtime.GOOS {

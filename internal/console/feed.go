@@ -12,16 +12,16 @@ type FeedSource[T any] func(ctx context.Context, publish func(state T, problem e
 
 // Snapshot is the newest state.
 type Snapshot[T any] struct {
-	// Version increases with each state and each problem. Version is 0 if there is neither.
+	// Version increases with each state and each problem; 0 if there is neither.
 	Version uint64
-	// State is the last state; Known is false if there is none.
+	// Known is false if there is no State.
 	State T
 	Known bool
-	// Problem says why the state is not current. It is nil if the state is current.
+	// Problem says why the state is not current, or is nil.
 	Problem error
 }
 
-// Feed runs a source while a reader holds the feed, and for the time linger after the last reader.
+// Feed runs a source while a reader holds it, and for the time linger after the last reader.
 type Feed[T any] struct {
 	source FeedSource[T]
 	linger time.Duration
@@ -36,13 +36,12 @@ type Feed[T any] struct {
 	closed  bool
 }
 
-// NewFeed returns a feed. New starts the source for its first holder, and stops it when no reader has held the feed for
-// the time linger.
+// NewFeed returns a feed that starts the source for its first holder.
 func NewFeed[T any](source FeedSource[T], linger time.Duration) *Feed[T] {
 	return &Feed[T]{source: source, linger: linger, changed: make(chan struct{})}
 }
 
-// Hold starts the source unless it runs. Hold runs the source until the caller calls the returned function.
+// Hold starts the source unless it runs, and keeps it running until the caller calls release.
 func (f *Feed[T]) Hold() (release func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -102,7 +101,7 @@ func (f *Feed[T]) Close() {
 	close(f.changed)
 }
 
-// publish stores a state. With a problem, publish keeps the last state and stores the problem.
+// publish stores a state, or beside the last state the problem.
 func (f *Feed[T]) publish(ctx context.Context, state T, problem error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -121,8 +120,8 @@ func (f *Feed[T]) publish(ctx context.Context, state T, problem error) {
 // ErrClosed is the error of a feed that nobody can read any more.
 var ErrClosed = errors.New("the session has ended")
 
-// Next returns the newest snapshot as soon as its version is higher than the version of the last snapshot that the
-// caller got. Next returns the error of the context, or ErrClosed, if the context or the feed ends before that.
+// Next returns the first snapshot whose version is higher than that of the caller's last one. If the context or the
+// feed ends before, the error is that of the context, or ErrClosed.
 func (f *Feed[T]) Next(ctx context.Context, after uint64) (Snapshot[T], error) {
 	for {
 		f.mu.Lock()

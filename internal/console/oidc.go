@@ -20,23 +20,22 @@ import (
 const (
 	ssoStartPath    = "/oidc/start"
 	ssoCallbackPath = "/oidc/callback"
-	// ssoTime is how long a user may take to sign in at the OpenID provider.
-	ssoTime = 10 * time.Minute
-	// mostPending limits the number of users who are signing in at the OpenID provider.
+	// for a user to sign in at the OpenID provider
+	ssoTime     = 10 * time.Minute
 	mostPending = 1000
 )
 
 // OIDC are the settings of an OpenID provider that the API server trusts too: its ID tokens are tokens of the API
 // server.
 type OIDC struct {
-	// Issuer is the URL of the provider; it is empty if there is no provider.
+	// Issuer is the URL of the provider; empty for none.
 	Issuer string
-	// ClientID is the console's name at the provider. SecretFile is the file with the secret of the client. It is empty
-	// for a public client.
+	// ClientID is the console's name at the provider. SecretFile has the secret of the client; empty for a public
+	// client.
 	ClientID, SecretFile string
-	// CAFile is the file with the CA certificates of the provider. If it is empty, the CAs of the system count.
+	// CAFile has the CA certificates of the provider; empty for those of the system.
 	CAFile string
-	// Scopes are the scopes that the console requests besides `openid`.
+	// Scopes are requested besides `openid`.
 	Scopes []string
 }
 
@@ -61,7 +60,7 @@ type sso struct {
 	settings OIDC
 	secret   string
 	client   *http.Client
-	// pending has the users who are signing in at the provider.
+	// users who are signing in at the provider
 	pending *SessionStore[attempt]
 
 	mu       sync.Mutex
@@ -71,7 +70,7 @@ type sso struct {
 // attempt has the values that the provider's answer to one user must match.
 type attempt struct{ state, nonce, verifier, next string }
 
-// mostAnswer is how many bytes of an answer of the provider the console reads.
+// in bytes, of the provider
 const mostAnswer = 1 << 20
 
 // careful sends requests over https only, also to the addresses that the provider names, and limits the answers.
@@ -93,7 +92,7 @@ func (c careful) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// oauth returns the settings of the code flow. The first call, and each call after a failure, asks the provider for its
+// oauth returns the settings of the code flow. The first call, and each after a failure, asks the provider for its
 // addresses.
 func (o *sso) oauth(host string) (*oauth2.Config, *oidc.Provider, error) {
 	o.mu.Lock()
@@ -112,7 +111,6 @@ func (o *sso) oauth(host string) (*oauth2.Config, *oidc.Provider, error) {
 	}, o.provider, nil
 }
 
-// start sends the user to the provider.
 func (o *sso) start(w http.ResponseWriter, r *http.Request, next string, now time.Time) error {
 	config, _, err := o.oauth(r.Host)
 	if err != nil {

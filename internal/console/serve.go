@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// sessionTime is how long a browser on the user's machine may read. The console usually ends before this time.
+// The console usually ends before.
 const sessionTime = 7 * 24 * time.Hour
 
 // loopback admits the browser that first uses the token of the printed address.
@@ -35,8 +35,8 @@ type loopback struct {
 	refuse  func(w http.ResponseWriter, status int, text string)
 }
 
-// admit exchanges the token for a cookie. If a browser uses the token again, admit closes all sessions, because another
-// user may have read the token.
+// admit exchanges the token for a cookie. A second use closes all sessions, because another user may have read the
+// token.
 func (l *loopback) admit(w http.ResponseWriter, r *http.Request, now time.Time) *visitor {
 	v, signedIn := l.store.Find(r, now)
 	token := r.URL.Query().Get("token")
@@ -57,7 +57,6 @@ func (l *loopback) admit(w http.ResponseWriter, r *http.Request, now time.Time) 
 	return nil
 }
 
-// exchange sets the cookie for a token, or refuses the token.
 func (l *loopback) exchange(w http.ResponseWriter, r *http.Request, token string, now time.Time) bool {
 	if r.Method != http.MethodGet {
 		l.refuse(w, http.StatusUnauthorized, "not signed in")
@@ -89,7 +88,7 @@ type Local struct {
 	listener net.Listener
 	server   *Server
 	visitor  *visitor
-	// Address is the address that the user opens. It contains a token, which works once.
+	// Address is what the user opens. It contains a token, which works once.
 	Address string
 }
 
@@ -98,7 +97,7 @@ type Cluster struct {
 	Name   string
 	Config *rest.Config
 	Client client.Client
-	// Repo is a clone of the sources' repository on this machine; it is empty if there is no clone.
+	// Repo is a clone of the sources' repository on this machine; empty for none.
 	Repo string
 }
 
@@ -122,12 +121,10 @@ func Listen(ctx context.Context, port uint16, c Cluster) (*Local, error) {
 	return local, nil
 }
 
-// watch follows a cluster with the rights of a connection.
 func watch(rc *rest.Config, c client.Client) FeedSource[fleet.Cluster] {
 	return watchUntil(rc, c, func() {})
 }
 
-// linesIn finds lines in a clone of a source's repository.
 func linesIn(repo string, c client.Reader) func(context.Context, string) view.ContentLines {
 	return func(ctx context.Context, config string) view.ContentLines {
 		of, err := kube.Trace(ctx, c, "mc/"+config)
@@ -168,10 +165,10 @@ func (l *Local) Serve(ctx context.Context) error {
 	return serve(ctx, sameUser{l.listener}, l.server)
 }
 
-// mostHTTP2Streams is how many requests a connection may have at a time.
+// at a time, per connection
 const mostHTTP2Streams = 100
 
-// serve answers requests until the context ends. serve logs nothing, because the path of a request may contain a token.
+// serve logs nothing, because the path of a request may contain a token.
 func serve(ctx context.Context, listener net.Listener, h http.Handler) error {
 	server := &http.Server{
 		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: mostHeader,
@@ -197,7 +194,7 @@ type Origin struct {
 	// Hosts are the permitted values of the header Host, with the port. With another name for the same address (DNS
 	// rebinding), a page of another site could read the console.
 	Hosts []string
-	// TLS is true if browsers use https.
+	// TLS: browsers use https.
 	TLS bool
 }
 
@@ -216,8 +213,8 @@ func (o Origin) CheckHost(r *http.Request) error {
 	return nil
 }
 
-// CheckSite refuses a request of another site's page. Browsers set the headers that CheckSite reads, and pages cannot
-// change these headers. A program may leave the headers out, but has no cookie of a user.
+// CheckSite refuses a request of another site's page, by headers that browsers set and pages cannot change. A program
+// may leave them out, but has no cookie of a user.
 func (o Origin) CheckSite(r *http.Request) error {
 	site := r.Header.Get("Sec-Fetch-Site")
 	switch site {
@@ -243,12 +240,11 @@ func (o Origin) scheme() string {
 	return "http"
 }
 
-// socketTables list the TCP sockets of Linux with their owners. A program may connect to an IPv4 address with a socket
-// for IPv6.
+// The TCP sockets of Linux with their owners. An IPv4 address may be behind a socket for IPv6.
 var socketTables = []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"}
 
-// sameUser accepts connections of programs that the user of this process runs, and of root. On systems without the
-// tables, and for a connection that is in none of them, sameUser cannot know the user, and accepts the connection.
+// sameUser accepts connections of programs of this process's user, and of root. Where the tables do not exist or do not
+// have the connection, its user is unknown, and it is accepted.
 type sameUser struct{ net.Listener }
 
 // Accept closes connections of other users, and returns the first connection of the same user.
@@ -266,8 +262,7 @@ func (l sameUser) Accept() (net.Conn, error) {
 	}
 }
 
-// mayConnect reports whether a user may connect to the console of another user. The parameter sudo is the user who ran
-// sudo, or empty.
+// mayConnect reports whether a user may connect to the console of another one. sudo is the user who ran it, or empty.
 func mayConnect(owner, own int, sudo string) bool {
 	return owner == 0 || owner == own || strconv.Itoa(owner) == sudo
 }
@@ -291,8 +286,7 @@ func ownerOf(conn net.Conn) (uid int, known bool) {
 	return 0, false
 }
 
-// ownerIn finds a socket in a table: the second column is its own address, the third that of the other end, and the
-// eighth its owner.
+// ownerIn finds a socket in a table: column 2 is its own address, 3 the other end, and 8 its owner.
 func ownerIn(table []byte, own, other netip.AddrPort) (uid int, known bool) {
 	for line := range bytes.Lines(table) {
 		columns := strings.Fields(string(line))
@@ -306,8 +300,8 @@ func ownerIn(table []byte, own, other netip.AddrPort) (uid int, known bool) {
 	return 0, false
 }
 
-// tableTexts returns an IPv4 address as the tables have it, in hexadecimal digits. On machines with little-endian
-// numbers, the bytes of each group of four are reversed.
+// tableTexts returns an IPv4 address as the tables have it, in hexadecimal digits. On little-endian machines, the bytes
+// of each group of four are reversed.
 func tableTexts(a netip.AddrPort) []string {
 	v4, v6 := a.Addr().Unmap().As4(), netip.AddrFrom16(netip.AddrFrom4(a.Addr().Unmap().As4()).As16()).As16()
 	var texts []string

@@ -26,24 +26,21 @@ import (
 )
 
 const (
-	// mostPath limits the path of a request with its query.
-	mostPath = 8 << 10
-	// mostHeader limits the headers of a request.
+	// with its query
+	mostPath   = 8 << 10
 	mostHeader = 32 << 10
-	// policy lets a page load this server's files only, and lets no page frame it.
+	// A page loads this server's files only, and no page frames it.
 	policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 		"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
 
-// access decides which user a request is from.
 type access interface {
-	// admit returns the visitor of a request. If the request has no session, admit answers the request itself, and
-	// returns nil.
+	// admit returns the visitor of a request. Without a session, it answers the request itself, and returns nil.
 	admit(w http.ResponseWriter, r *http.Request, now time.Time) *visitor
 }
 
 // returnToSite answers a user who comes from another site without a cookie: browsers send a strict cookie only if the
-// console's own page opens the path. returnToSite returns false for every other request.
+// console's own page opens the path. It is false for every other request.
 func returnToSite(w http.ResponseWriter, r *http.Request) bool {
 	if !isNavigation(r) || r.Header.Get("Sec-Fetch-Site") != "cross-site" {
 		return false
@@ -57,14 +54,12 @@ func returnToSite(w http.ResponseWriter, r *http.Request) bool {
 
 // Server answers the requests of browsers.
 type Server struct {
-	// cluster is the name of the cluster.
 	cluster string
 	origin  Origin
 	access  access
 	routes  []route
 	files   map[string]file
-	// forms allows the forms of signing in and out. If forms is true, everybody may read the files below /static/,
-	// which the sign-in page needs.
+	// Users sign in and out by forms. Then everybody may read the files below /static/, which the sign-in page needs.
 	forms bool
 }
 
@@ -72,7 +67,6 @@ func newServer(cluster string, origin Origin, a access) *Server {
 	return &Server{cluster: cluster, origin: origin, access: a, routes: pages(), files: staticFiles()}
 }
 
-// staticFiles reads the files that the program contains.
 func staticFiles() map[string]file {
 	types := map[string]string{
 		".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
@@ -98,7 +92,6 @@ func staticFiles() map[string]file {
 	return files
 }
 
-// pages returns the paths of all pages, with the function of each page.
 func pages() []route {
 	return append([]route{
 		{"/", overview},
@@ -147,7 +140,7 @@ func zonesOf(c fleet.Cluster) map[string]string {
 	return zones
 }
 
-// mapOptions reads the query of a page. An invalid page number of the table means the first page.
+// mapOptions reads the query of a page. An invalid page number means the first page.
 func mapOptions(r *http.Request) view.MapOptions {
 	q := r.URL.Query()
 	page, _ := strconv.Atoi(q.Get("page"))
@@ -171,7 +164,6 @@ func overview(ctx context.Context, v Viewer, _ *http.Request, now time.Time) (vi
 	}, nil
 }
 
-// detailPages returns the pages about one node, one commit, a comparison and a search.
 func detailPages() []route {
 	return []route{
 		{"/node/{node}", nodePage},
@@ -279,7 +271,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// check refuses requests that no browser of a user sends.
+// ServeHTTP checks a request, finds its visitor and its page.
 func (s *Server) check(r *http.Request) (int, error) {
 	if err := s.origin.CheckHost(r); err != nil {
 		return http.StatusMisdirectedRequest, err
@@ -311,19 +303,17 @@ func (s *Server) check(r *http.Request) (int, error) {
 	return 0, nil
 }
 
-// isForm reports whether a request is a form of signing in or out.
 func (s *Server) isForm(r *http.Request) bool {
 	return s.forms && r.Method == http.MethodPost && (r.URL.Path == signInPath || r.URL.Path == signOutPath)
 }
 
-// isNavigation reports whether a user follows a link. Another site may have links to pages of the console, but cannot
-// read these pages.
+// isNavigation reports whether a user follows a link. Another site may link to pages of the console, but cannot read
+// them.
 func isNavigation(r *http.Request) bool {
 	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" &&
 		r.Header.Get("Sec-Fetch-Dest") == "document" && r.URL.Path != "/events"
 }
 
-// refuse answers with one line of text.
 func (s *Server) refuse(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	limitWrite(w)
@@ -331,13 +321,12 @@ func (s *Server) refuse(w http.ResponseWriter, status int, text string) {
 	fmt.Fprintln(w, text)
 }
 
-// limitWrite sets a deadline that ends a connection whose browser does not read.
+// limitWrite ends a connection whose browser does not read.
 func limitWrite(w http.ResponseWriter) {
-	// If the response has no connection, there is no deadline to set.
+	// A response without a connection has no deadline to set.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
 }
 
-// servePage answers with a page.
 func (s *Server) servePage(w http.ResponseWriter, r *http.Request, v *visitor) {
 	make := find(s.routes, r)
 	if make == nil {
@@ -355,8 +344,8 @@ func (s *Server) servePage(w http.ResponseWriter, r *http.Request, v *visitor) {
 	s.write(w, http.StatusOK, d.page)
 }
 
-// streamPath returns the path of the stream of a page. The digest says from which regions the browser starts, and the
-// parameter made is the time at which the page was made.
+// streamPath returns the path of a page's stream. The digest says from which regions the browser starts, and made when
+// the page was made.
 func streamPath(page, digest string, made time.Time) string {
 	return "/events?" + url.Values{
 		"page": {page}, "at": {digest},
@@ -364,8 +353,7 @@ func streamPath(page, digest string, made time.Time) string {
 	}.Encode()
 }
 
-// errorPage returns a page that says why the requested page cannot be shown. errorPage names a missing right and the
-// role that grants the right.
+// errorPage says why the requested page cannot be shown, with the missing right and the role that grants it.
 func (s *Server) errorPage(v *visitor, err error) (int, view.Page) {
 	var exit *cli.ExitError
 	switch {
@@ -378,7 +366,6 @@ func (s *Server) errorPage(v *visitor, err error) (int, view.Page) {
 		"This page tries again every five seconds. "+err.Error())
 }
 
-// notePage is a page that is only a text.
 func (s *Server) notePage(v *visitor, title, text string) view.Page {
 	return view.Page{
 		Frame:   view.Frame{Title: title, Cluster: s.cluster, Viewer: v.name, SignOut: s.forms},
@@ -386,7 +373,6 @@ func (s *Server) notePage(v *visitor, title, text string) view.Page {
 	}
 }
 
-// write writes a page.
 func (s *Server) write(w http.ResponseWriter, status int, p view.Page) {
 	var b bytes.Buffer
 	if err := p.Write(&b); err != nil {
@@ -402,11 +388,11 @@ func (s *Server) write(w http.ResponseWriter, status int, p view.Page) {
 	_, _ = w.Write(b.Bytes()) // An error means that the browser has closed the connection.
 }
 
-// longestFilter is the maximum length of the filter of a map of nodes, in bytes.
+// in bytes
 const longestFilter = 200
 
-// sessionOf returns the viewer with the cache of the user's reads. A viewer that is not a session of the console gets a
-// cache for one page only.
+// sessionOf returns the viewer with the cache of the user's reads; one that is no session of the console gets a cache
+// for one page only.
 func sessionOf(v Viewer) view.DetailSession {
 	if p, ok := v.(pinned); ok {
 		return view.DetailSession{Viewer: v, Cache: &p.details, Lines: p.lines}
@@ -414,7 +400,7 @@ func sessionOf(v Viewer) view.DetailSession {
 	return view.DetailSession{Viewer: v, Cache: &view.DetailCache{}}
 }
 
-// found returns the error of a page. For an object that does not exist, the error says that the input is invalid.
+// found makes a missing object an invalid input.
 func found(err error) error {
 	var none *view.NotFoundError
 	if errors.As(err, &none) {
@@ -423,14 +409,13 @@ func found(err error) error {
 	return err
 }
 
-// file is a file below /static/.
 type file struct {
 	content   []byte
 	mediaType string
 	tag       string
 }
 
-// serveFile answers with a file. The browser stores the file, and asks each time whether the file has changed.
+// serveFile lets the browser store the file, and ask each time whether it has changed.
 func (s *Server) serveFile(w http.ResponseWriter, r *http.Request, name string) {
 	f, ok := s.files[name]
 	if !ok {

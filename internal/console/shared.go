@@ -32,11 +32,10 @@ type Sharing struct {
 	// Hosts are the names by which browsers reach the console, with the port unless it is 443.
 	Hosts []string
 	// CertFile and KeyFile are a certificate with its key, which may change while the console runs. If both are empty,
-	// the console signs a certificate itself, which it uses as long as it runs.
+	// the console signs one itself, for as long as it runs.
 	CertFile, KeyFile string
-	// API is the connection to the API server. The console does not use the credentials of this connection.
-	API *rest.Config
-	// Name is the name of the cluster.
+	// API is the connection to the API server. Its credentials are not used.
+	API  *rest.Config
 	Name string
 	// OIDC are the settings of an OpenID provider, where users can sign in instead of pasting a token.
 	OIDC OIDC
@@ -48,8 +47,7 @@ type Shared struct {
 	server   *Server
 	store    *SessionStore[*visitor]
 	certs    *certwatcher.CertWatcher
-	// Fingerprint is the SHA-256 of a certificate that the console signed itself; it is empty for any other
-	// certificate.
+	// Fingerprint is the SHA-256 of a certificate that the console signed itself, else empty.
 	Fingerprint string
 }
 
@@ -94,7 +92,7 @@ func Share(ctx context.Context, s Sharing) (*Shared, error) {
 	return out, nil
 }
 
-// newSSO reads the files of the settings. newSSO does not ask the provider, which may be down at this moment.
+// newSSO reads the files of the settings, but does not ask the provider, which may be down now.
 func newSSO(settings OIDC, cookie string) (*sso, error) {
 	o := &sso{settings: settings, pending: &SessionStore[attempt]{Cookie: cookie, TLS: true, Most: mostPending}}
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
@@ -167,7 +165,7 @@ func (o *Shared) tlsConfig(s Sharing) (*tls.Config, error) {
 	return config, nil
 }
 
-// selfSigned returns a certificate for the hosts, which is valid for a year.
+// selfSigned returns a certificate for a year.
 func selfSigned(hosts []string, now time.Time) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -200,7 +198,7 @@ func selfSigned(hosts []string, now time.Time) (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key}, nil
 }
 
-// Serve answers requests until the context ends. Serve reads a changed certificate again.
+// Serve answers requests until the context ends. It reads a changed certificate again.
 func (o *Shared) Serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -25,27 +25,26 @@ import (
 const (
 	signInPath  = "/sign-in"
 	signOutPath = "/sign-out"
-	// sharedTime is the maximum time of a session with a token.
+	// of a session with a token
 	sharedTime = 8 * time.Hour
-	// mostForm is the maximum size of the form of signing in. Tokens with many groups have a few kilobytes.
+	// of the form; tokens with many groups have a few kilobytes
 	mostForm = 64 << 10
-	// mostSessions limits the sessions of all users.
+	// of all users
 	mostSessions = 500
-	// mostSignIns limits how many tokens are checked at a time.
+	// how many tokens are checked at a time
 	mostSignIns = 8
-	// checkTime is how long the API server may take to check a token.
-	checkTime = 10 * time.Second
+	checkTime   = 10 * time.Second
 )
 
-// signIn admits users who have a token of the API server. signIn reads only with the token of the user.
+// signIn admits users who have a token of the API server, and reads only with that token.
 type signIn struct {
-	// api is the connection to the API server, without credentials.
+	// without credentials
 	api    *rest.Config
 	store  *SessionStore[*visitor]
 	server *Server
-	// sso is the OpenID provider; it is nil if there is no provider.
+	// nil without an OpenID provider
 	sso *sso
-	// checks has an entry for each token that is being checked.
+	// an entry for each token that is being checked
 	checks chan struct{}
 }
 
@@ -82,13 +81,12 @@ func (a *signIn) admit(w http.ResponseWriter, r *http.Request, now time.Time) *v
 	return nil
 }
 
-// redirect lets the browser open a path of the console.
 func redirect(w http.ResponseWriter, path string) {
 	w.Header().Set("Location", path)
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// next returns a path if a page has this path, and otherwise the path of the overview.
+// next returns the path of a page, by default of the overview.
 func (a *signIn) next(path string) string {
 	r := &http.Request{Method: http.MethodGet, URL: &url.URL{}}
 	if _, _, err := a.server.pageRequest(r, path); err != nil {
@@ -97,7 +95,6 @@ func (a *signIn) next(path string) string {
 	return path
 }
 
-// form answers with the form of signing in.
 func (a *signIn) form(w http.ResponseWriter, status int, problem, next string) {
 	form := view.SignInForm{Problem: problem, Next: next}
 	if a.sso != nil {
@@ -109,9 +106,8 @@ func (a *signIn) form(w http.ResponseWriter, status int, problem, next string) {
 	})
 }
 
-// open opens a session with the token of a form.
 func (a *signIn) open(w http.ResponseWriter, r *http.Request, now time.Time) {
-	// An error means that the connection supports no deadline.
+	// The connection may support no deadline.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(checkTime))
 	r.Body = http.MaxBytesReader(w, r.Body, mostForm)
 	if err := r.ParseForm(); err != nil {
@@ -152,8 +148,8 @@ func (a *signIn) enter(w http.ResponseWriter, r *http.Request, now time.Time,
 	redirect(w, next)
 }
 
-// single answers the requests of users who go to the OpenID provider, and of users who come back from the provider.
-// single returns false for other requests.
+// single answers the requests of users who go to the OpenID provider or come back from it, and returns false for
+// others.
 func (a *signIn) single(w http.ResponseWriter, r *http.Request, now time.Time) bool {
 	if r.Method != http.MethodGet {
 		return false
@@ -207,8 +203,8 @@ func (a *signIn) visitorOf(ctx context.Context, token string) (*visitor, error) 
 	return v, nil
 }
 
-// endOf returns when a session ends: at the end of its token, if the token says when it expires. The API server has
-// checked the token, so endOf does not check the signature of the token.
+// endOf returns when a session ends: with its token, if that says when it expires. The API server has checked the
+// token, so the signature does not matter here.
 func endOf(token string, now time.Time) time.Time {
 	ends := now.Add(sharedTime)
 	parts := strings.Split(token, ".")

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// secretBytes is the length of tokens and of cookies: 256 bits.
+// of tokens and cookies: 256 bits
 const secretBytes = 32
 
-// secret is a random value as a browser sends it.
+// newSecret returns a random value as a browser sends it.
 func newSecret(random io.Reader) (string, error) {
 	raw := make([]byte, secretBytes)
 	if _, err := io.ReadFull(random, raw); err != nil {
@@ -23,8 +23,8 @@ func newSecret(random io.Reader) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(raw), nil
 }
 
-// OneTime is a token that opens one session. Whoever uses it a second time ends that session: one of the two users is
-// not the owner of the token.
+// OneTime is a token that opens one session. A second use ends that session: one of the two users is not the owner of
+// the token.
 type OneTime struct {
 	sum [sha256.Size]byte
 
@@ -53,17 +53,15 @@ func (o *OneTime) Use(text string) (valid, first bool) {
 	return true, first
 }
 
-// SessionStore has the open sessions in memory, each with a value. The keys of the Store are hashes, so the time of a
-// lookup says nothing about a cookie.
+// SessionStore has the open sessions in memory, each with a value. Its keys are hashes, so the time of a lookup says
+// nothing about a cookie.
 type SessionStore[T any] struct {
-	// Cookie is the name of the cookie.
 	Cookie string
-	// TLS is true if browsers use https.
+	// TLS: browsers use https.
 	TLS bool
-	// Most is the highest number of sessions. If the number is reached, a new session closes the session that ends
-	// first.
+	// Most is the highest number of sessions. One more closes the session that ends first.
 	Most int
-	// Closed is called with the value of a session that ended. A nil Closed is not called.
+	// Closed is called with the value of a session that ended, unless it is nil.
 	Closed func(T)
 
 	mu   sync.Mutex
@@ -75,8 +73,8 @@ type entry[T any] struct {
 	owned T
 }
 
-// CookieName returns the name of the console's cookie. Cookies belong to all ports of a host, so the name contains the
-// port. With TLS, the prefix makes browsers refuse a cookie that another host of the domain set.
+// CookieName returns the name of the console's cookie. Cookies belong to all ports of a host, so it contains the port.
+// With TLS, the prefix makes browsers refuse a cookie that another host of the domain set.
 func CookieName(port string, tls bool) string {
 	name := "bunsen-console-" + port
 	if tls {
@@ -120,7 +118,7 @@ func (s *SessionStore[T]) Find(r *http.Request, now time.Time) (owned T, ok bool
 	return owned, false
 }
 
-// Close closes the session of a request, and returns a cookie that makes the browser delete the cookie of the session.
+// Close closes the session of a request, and returns a cookie that deletes the browser's.
 func (s *SessionStore[T]) Close(r *http.Request) *http.Cookie {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,7 +161,6 @@ func (s *SessionStore[T]) closeEnded(now time.Time) {
 	}
 }
 
-// nextToEnd returns the session that ends first.
 func (s *SessionStore[T]) nextToEnd() (first [sha256.Size]byte) {
 	var ends time.Time
 	for key, e := range s.open {

@@ -19,24 +19,23 @@ import (
 )
 
 const (
-	// heartbeat is the time after which a stream without changes sends an event, so that proxies keep the connection,
-	// and the page knows that it has one.
+	// after which a stream without changes sends an event, so that proxies keep the connection, and the page knows that
+	// it has one
 	heartbeat = 15 * time.Second
-	// writeTime is the longest time that one write to a browser may take.
+	// for one write to a browser
 	writeTime = 20 * time.Second
-	// drawTime is the maximum time in which a page must be drawn for its stream.
+	// for a page to be drawn for its stream
 	drawTime = 30 * time.Second
-	// mostRest is the maximum pause of a stream after a page that took long to draw.
+	// the maximum pause of a stream after a page that took long to draw
 	mostRest = time.Second
-	// startTime is a time after the answer with a page. During this time, the stream of the page may start from the
-	// regions of that answer.
+	// after the answer with a page, for which its stream may start from the regions of that answer
 	startTime = time.Minute
 )
 
-// startOf returns the digest of the regions that the browser has. The digest is empty if these regions are unknown: the
-// browser repeats the path of a stream after hours, when the regions have changed several times.
+// startOf returns the digest of the regions that the browser has; empty if they are unknown: the browser repeats the
+// path of a stream after hours, when the regions have changed several times.
 func startOf(r *http.Request, now time.Time) string {
-	// A script cannot set the header, so the script of the page sends the query field last.
+	// The script of the page cannot set the header, so it sends the query field.
 	if last := cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("last")); last != "" {
 		return last
 	}
@@ -47,28 +46,25 @@ func startOf(r *http.Request, now time.Time) string {
 	return r.URL.Query().Get("at")
 }
 
-// alive is an event that does not change the page.
+// an event that does not change the page
 const alive = "event: alive\ndata: -\n\n"
 
-// unknown is the digest of no page.
+// the digest of no page
 const unknown = "-"
 
-// stream is the stream of one page.
 type stream struct {
 	visitor *visitor
 	w       http.ResponseWriter
-	// page is the request for the page, and path is its path with the query.
+	// the request for the page, and its path with the query
 	page *http.Request
 	path string
 	make pageFunc
-	// sent are the regions that the browser has; nil if only their digest is known.
+	// the regions that the browser has; nil if only their digest is known
 	sent   []view.Region
 	digest string
-	// wrote is the time of the last write.
-	wrote time.Time
+	wrote  time.Time
 }
 
-// serveStream sends the changed regions of a page, until the browser closes the connection.
 func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, v *visitor) {
 	if r.Method != http.MethodGet {
 		s.refuse(w, http.StatusMethodNotAllowed, "a stream allows GET only")
@@ -93,7 +89,6 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, v *visitor)
 	st.run(r.Context())
 }
 
-// pageRequest returns the request for a page whose path is an argument.
 func (s *Server) pageRequest(r *http.Request, path string) (*http.Request, pageFunc, error) {
 	noPage := errors.New("there is no page with that path")
 	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") {
@@ -145,8 +140,8 @@ func (st *stream) run(ctx context.Context) {
 	}
 }
 
-// pauseAfter waits after a page that took long, so that the pages of a large cluster use a quarter of a core. Several
-// changes during the pause become one change.
+// pauseAfter waits after a page that took long, so that the pages of a large cluster use a quarter of a core. Changes
+// during the pause become one.
 func pauseAfter(ctx context.Context, took time.Duration) {
 	select {
 	case <-ctx.Done():
@@ -193,8 +188,8 @@ func (st *stream) sendProblem(problem error) error {
 	return st.write(event(st.digest, view.SwapRegions([]view.Region{first})))
 }
 
-// event returns a server-sent event. A carriage return would end a line, so text that contains one could begin an event
-// of its own.
+// event returns a server-sent event. A carriage return would end a line, so a text with one could begin an event of its
+// own.
 func event(id, html string) string {
 	var b strings.Builder
 	b.WriteString("event: update\nid: " + id + "\n")
@@ -205,7 +200,6 @@ func event(id, html string) string {
 	return b.String()
 }
 
-// write writes within the time for one write.
 func (st *stream) write(text string) error {
 	c := http.NewResponseController(st.w)
 	if err := c.SetWriteDeadline(time.Now().Add(writeTime)); err != nil {
@@ -221,14 +215,14 @@ func (st *stream) write(text string) error {
 	return nil
 }
 
-// route is the pattern of a path, such as `/pool/{pool}`, with the page for it.
+// route is the pattern of a path, such as `/pool/{pool}`, with its page.
 type route struct {
 	pattern string
 	page    pageFunc
 }
 
-// find returns the page for the path of a request, and sets the values of its pattern on the request. find returns nil
-// if there is none.
+// find returns the page for the path of a request, and sets the values of its pattern on the request; nil if there is
+// none.
 func find(routes []route, r *http.Request) pageFunc {
 	for _, route := range routes {
 		if values, ok := match(route.pattern, r.URL.EscapedPath()); ok {
@@ -241,8 +235,8 @@ func find(routes []route, r *http.Request) pageFunc {
 	return nil
 }
 
-// match compares a path with a pattern, part by part. A value is one part of the path, and may contain an escaped
-// slash. A value is neither empty nor a path, and it has no control characters.
+// match compares a path with a pattern, part by part. A value is one part, and may contain an escaped slash. It is
+// neither empty nor a path, and has no control characters.
 func match(pattern, path string) (map[string]string, bool) {
 	want, got := strings.Split(pattern, "/"), strings.Split(path, "/")
 	if len(want) != len(got) {
@@ -270,17 +264,16 @@ func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
 // Viewer reads the cluster with the rights of one signed-in user.
 type Viewer interface {
-	// Name returns the name of the user.
+	// Name of the user.
 	Name() string
-	// Cluster returns all objects that a status shows, from the viewer's own watches. The caller must not change the
-	// objects.
+	// Cluster returns all objects that a status shows, from the viewer's own watches. Do not change them.
 	Cluster(ctx context.Context) (fleet.Cluster, error)
-	// Reader returns a client that reads from the API server with the viewer's own rights.
+	// Reader reads from the API server, with the viewer's own rights.
 	Reader() client.Reader
 }
 
-// pageFunc makes a page for a viewer and a request. pageFunc is called again after each change of the cluster, for the
-// page's stream.
+// pageFunc makes a page for a viewer and a request. It is called again after each change of the cluster, for the page's
+// stream.
 type pageFunc func(ctx context.Context, v Viewer, r *http.Request, now time.Time) (view.Page, error)
 
 // statusOf returns the status that `bunsen status` prints.

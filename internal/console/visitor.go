@@ -20,15 +20,14 @@ import (
 )
 
 const (
-	// linger is how long watches continue after the user has closed the last page.
+	// for which watches continue after the user has closed the last page
 	linger = time.Minute
-	// firstState is the maximum time that a page waits for the first state of the cluster.
-	firstState = 10 * time.Second
-	// mostStreams limits the streams of one session.
+	// for a page to wait for the first state of the cluster
+	firstState  = 10 * time.Second
 	mostStreams = 64
 )
 
-// visitor is one signed-in user with the watches that this user's rights allow.
+// visitor is a signed-in user with the watches that her rights allow.
 type visitor struct {
 	name   string
 	reader client.Reader
@@ -36,9 +35,8 @@ type visitor struct {
 
 	timesMu sync.Mutex
 	times   *kube.StepTimes
-	// details has the user's last reads of configs and reports.
 	details view.DetailCache
-	// lines finds lines in a clone on the user's machine; it is nil if there is no clone.
+	// in a clone on the user's machine; nil if there is none
 	lines func(ctx context.Context, config string) view.ContentLines
 
 	mu       sync.Mutex
@@ -50,19 +48,18 @@ type visitor struct {
 type drawing struct {
 	streams int
 	version uint64
-	// done is closed when the page is complete.
+	// closed when the page is complete
 	done   chan struct{}
 	result drawn
 }
 
-// drawn are the regions of a page, with their digest.
 type drawn struct {
 	page   view.Page
 	digest string
 	err    error
 }
 
-// newVisitor returns a visitor who reads with a client. The parameter source follows the cluster with the same rights.
+// newVisitor returns a visitor whose source follows the cluster with the rights of the reader.
 func newVisitor(name string, reader client.Reader, source FeedSource[fleet.Cluster]) *visitor {
 	return &visitor{
 		name: name, reader: reader, feed: NewFeed(source, linger), times: kube.NewStepTimes(reader),
@@ -70,7 +67,7 @@ func newVisitor(name string, reader client.Reader, source FeedSource[fleet.Clust
 	}
 }
 
-// watchUntil follows a cluster like watch, and calls a function when the API server no longer accepts the user.
+// watchUntil is watch, but says when the API server no longer accepts the user.
 func watchUntil(rc *rest.Config, c client.Client, unauthorized func()) FeedSource[fleet.Cluster] {
 	return func(ctx context.Context, publish func(fleet.Cluster, error)) {
 		// A publisher returns no error.
@@ -78,7 +75,7 @@ func watchUntil(rc *rest.Config, c client.Client, unauthorized func()) FeedSourc
 	}
 }
 
-// publisher passes states to a feed, and each problem once.
+// publisher passes on states, and each problem once.
 type publisher struct {
 	publish      func(fleet.Cluster, error)
 	unauthorized func()
@@ -95,8 +92,7 @@ func (p *publisher) Show(_ context.Context, cluster fleet.Cluster, _ time.Time) 
 	return nil
 }
 
-// Problem publishes a problem, unless it is the last published problem, and reports a user whom the API server no
-// longer accepts.
+// Problem publishes a problem unless it is the last one, and reports a user whom the API server no longer accepts.
 func (p *publisher) Problem(err error) error {
 	if apierrors.IsUnauthorized(err) {
 		p.unauthorized()
@@ -108,7 +104,6 @@ func (p *publisher) Problem(err error) error {
 	return nil
 }
 
-// pinned is a visitor who sees one state of the cluster.
 type pinned struct {
 	*visitor
 	snapshot Snapshot[fleet.Cluster]
@@ -134,10 +129,10 @@ func (p pinned) fillStatus(ctx context.Context, s *inspect.Status) {
 	p.times.FillStatus(ctx, s)
 }
 
-// errNoState is the error of a cluster that sends neither objects nor an error.
+// The cluster sends neither objects nor an error.
 var errNoState = fmt.Errorf("the cluster did not send its objects within %s; this page tries again", firstState)
 
-// draw makes a page from a state of the cluster. The first region of the page says why the state is not current.
+// draw makes a page whose first region says why the state is not current.
 func (v *visitor) draw(r *http.Request, page pageFunc, s Snapshot[fleet.Cluster]) drawn {
 	p, err := page(r.Context(), pinned{v, s}, r, time.Now())
 	if err != nil {
@@ -152,7 +147,7 @@ func (v *visitor) draw(r *http.Request, page pageFunc, s Snapshot[fleet.Cluster]
 	return drawn{page: p, digest: view.RegionDigest(p.Regions)}
 }
 
-// first makes a page from the newest state. If there is no state yet, first waits.
+// first makes a page from the newest state, for which it waits if there is none yet.
 func (v *visitor) first(r *http.Request, page pageFunc) drawn {
 	defer v.feed.Hold()()
 	ctx, cancel := context.WithTimeout(r.Context(), firstState)
@@ -164,7 +159,7 @@ func (v *visitor) first(r *http.Request, page pageFunc) drawn {
 	return v.draw(r, page, s)
 }
 
-// join counts a stream of a path. join returns false if the session has too many.
+// join counts a stream of a path; false if the session has too many.
 func (v *visitor) join(path string) (leave func(), ok bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -186,8 +181,8 @@ func (v *visitor) join(path string) (leave func(), ok bool) {
 	}, true
 }
 
-// shared makes the page of a path once for each state, for all streams of the path that joined. shared may return the
-// page of a later state.
+// shared makes the page of a path once for each state, for all streams that joined. It may return the page of a later
+// state.
 func (v *visitor) shared(path string, s Snapshot[fleet.Cluster], draw func() drawn) drawn {
 	v.mu.Lock()
 	d := v.drawings[path]

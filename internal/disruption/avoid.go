@@ -13,16 +13,15 @@ import (
 // LiveRule is a rule of the disruption policy that applies a change without a reboot.
 type LiveRule struct {
 	Rule
-	// Note is a limit or precondition of the actions, or "".
 	Note string
-	// keepsRemoved is true if a removed entry has an effect until the next boot.
+	// A removed entry has an effect until the next boot.
 	keepsRemoved bool
 }
 
-// AvoidReboot returns the rule that applies a change without a reboot. AvoidReboot has rules for well-known paths
-// (those of WellKnown), for enabled services and timers whose text the new config contains, and for drop-ins of the
-// kubelet and the container runtimes. ok is false if no such rule is known, or if a rule of the policy covers the
-// change. ok is also false for changes that always need their actions.
+// AvoidReboot returns the rule that applies a change without a reboot: for the paths of WellKnown, for enabled services
+// and timers whose text the new config contains, and for drop-ins of the kubelet and the container runtimes. It returns
+// false if no such rule is known, if a rule of the policy covers the change, and for changes that always need their
+// actions.
 func AvoidReboot(c Change, from, to machineconfig.Config, p Policy) (rule LiveRule, ok bool) {
 	switch c.Kind {
 	case KindFile, KindLink, KindDirectory:
@@ -42,7 +41,6 @@ func AvoidReboot(c Change, from, to machineconfig.Config, p Policy) (rule LiveRu
 	return LiveRule{}, false
 }
 
-// wellKnown finds the well-known rule of a changed path.
 func wellKnown(c Change) (LiveRule, bool) {
 	all := WellKnown()
 	rules := make([]Rule, len(all))
@@ -58,29 +56,27 @@ func wellKnown(c Change) (LiveRule, bool) {
 }
 
 var (
-	// restartable matches units whose restart applies a change. A template has no instance to restart, and a target
-	// starts other units.
+	// A restart applies a change. A template has no instance to restart, and a target starts other units.
 	restartable = regexp.MustCompile(`^[a-zA-Z0-9:._-]+\.(service|timer)$`)
-	// untouchable matches units that must not be restarted on a running node, such as the daemon.
+	// They must not be restarted on a running node, such as the daemon.
 	untouchable = regexp.MustCompile(
 		`^(systemd-.*|dbus.*|machine-config-.*|bunsen-.*|getty.*|display-manager)\.(service|timer)$`)
-	// bootOnly matches directives of units that run while a machine boots, or that cannot be restarted.
+	// directives of units that run while a machine boots, or that cannot be restarted
 	bootOnly = regexp.MustCompile(
 		`(?mi)^[ \t]*(DefaultDependencies[ \t]*=[ \t]*(no|false|off|0|n|f)|RefuseManualSt(art|op)[ \t]*=[ \t]*(yes|true|on|1|y|t)|ConditionFirstBoot[ \t]*=)`)
-	// oneshot matches the type of units that run a task and end.
+	// units that run a task and end
 	oneshot = regexp.MustCompile(`(?m)^[ \t]*Type[ \t]*=[ \t]*oneshot[ \t]*$`)
-	// dropInServices are services of the OS whose restart applies their new drop-ins, while containers continue to run.
+	// A restart applies their new drop-ins, while containers continue to run.
 	dropInServices = []string{"kubelet.service", crio, "containerd.service"}
 )
 
-// unitRule returns the rule of a unit in the new config.
 func unitRule(name string, before, after ign.Unit) (LiveRule, bool) {
 	text := contents(after)
 	if isTrue(after.Mask) || bootOnly.MatchString(text) {
 		return LiveRule{}, false
 	}
 	if after.Contents == nil {
-		// The unit is part of the OS, so only units that are certainly enabled are restarted.
+		// A unit of the OS is restarted only if it is certainly enabled.
 		disabled := after.Enabled != nil && !*after.Enabled
 		if before.Contents != nil || isTrue(before.Mask) || disabled || !slices.Contains(dropInServices, name) {
 			return LiveRule{}, false
@@ -95,7 +91,6 @@ func unitRule(name string, before, after ign.Unit) (LiveRule, bool) {
 	return out, true
 }
 
-// contents returns the text of a unit and its drop-ins.
 func contents(u ign.Unit) string {
 	var b strings.Builder
 	for _, text := range append([]ign.Dropin{{Contents: u.Contents}}, u.Dropins...) {
@@ -106,7 +101,6 @@ func contents(u ign.Unit) string {
 	return b.String()
 }
 
-// The notes that several rules have.
 const (
 	noteContainers  = "Running containers keep their settings until they are created again."
 	noteSessions    = "Open sessions keep their settings."
@@ -115,10 +109,9 @@ const (
 	noteConnections = "Active connections keep their settings until they are activated again."
 )
 
-// WellKnown returns the rules of paths whose programs can reload them without a reboot. WellKnown leaves out paths
-// without an action that works on every host: sysusers.d, tmpfiles.d and audit rules, whose services cannot be
-// restarted; modprobe.d, whose options have no effect on a loaded module; the kubelet's own config, because some fields
-// need a new node.
+// WellKnown returns the rules of paths whose programs can reload them without a reboot, without paths that have no
+// action for every host: sysusers.d, tmpfiles.d and audit rules, whose services cannot be restarted; modprobe.d, whose
+// options have no effect on a loaded module; the kubelet's own config, because some fields need a new node.
 func WellKnown() []LiveRule {
 	rule := func(path, note string, actions []Action) LiveRule {
 		return LiveRule{Rule: Rule{path, actions}, Note: note}
@@ -152,7 +145,7 @@ func WellKnown() []LiveRule {
 		rule("/etc/systemd/system/kubelet.service.d/", "", daemonReload(restart("kubelet.service"))),
 		rule("/etc/systemd/system/crio.service.d/", "", daemonReload(restart(crio))),
 		rule("/etc/systemd/system/containerd.service.d/", "", daemonReload(restart("containerd.service"))),
-		// Programs read these files whenever they need them.
+		// read whenever they are needed
 		rule("/etc/motd", "", none()),
 		rule("/etc/motd.d/", "", none()),
 		rule("/etc/issue", "", none()),

@@ -40,7 +40,6 @@ func Compare(from, to machineconfig.Config) Changes {
 	)
 }
 
-// compareLists returns the differences between two lists by the keys of their items, in lexical order.
 func compareLists[T interface{ Key() string }](kind ChangeKind, from, to []T, same func(a, b T) bool) (cs Changes) {
 	before := byKey(from)
 	verbs := map[string]Verb{}
@@ -63,7 +62,6 @@ func compareLists[T interface{ Key() string }](kind ChangeKind, from, to []T, sa
 	return cs
 }
 
-// byKey returns the items of a list by their keys.
 func byKey[T interface{ Key() string }](list []T) map[string]T {
 	items := make(map[string]T, len(list))
 	for _, x := range list {
@@ -72,7 +70,7 @@ func byKey[T interface{ Key() string }](list []T) map[string]T {
 	return items
 }
 
-// compareOne returns the difference of a part that occurs at most once in a config.
+// compareOne is for a part that occurs at most once in a config.
 func compareOne(kind ChangeKind, same, had, has bool) Changes {
 	verb := Changed
 	switch {
@@ -96,7 +94,7 @@ func sameFile(a, b ign.File) bool {
 		sameContents(a.Contents, b.Contents) && slices.EqualFunc(a.Append, b.Append, sameContents)
 }
 
-// sameContents compares two contents, however they are encoded, and remote contents by their hash.
+// sameContents compares contents however they are encoded, and remote ones by their hash.
 func sameContents(a, b ign.Resource) bool {
 	return reflect.DeepEqual(a, b) || machineconfig.SameContents(a, b)
 }
@@ -129,19 +127,16 @@ func sameGroup(a, b ign.PasswdGroup) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// sameSet compares lists whose order has no meaning.
 func sameSet(a, b []ign.Group) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// exists returns shouldExist, which defaults to true.
 func exists(b *bool) bool { return b == nil || *b }
 
 func sameFirstBootKargs(a, b ign.KernelArguments) bool {
 	return slices.Equal(a.ShouldExist, b.ShouldExist) && slices.Equal(a.ShouldNotExist, b.ShouldNotExist)
 }
 
-// modeOr returns a mode, or the default if the config sets none.
 func modeOr(mode *int, otherwise int) int {
 	if mode == nil {
 		return otherwise
@@ -154,7 +149,7 @@ func sameOwner(a, b ign.Node) bool {
 		owner(a.Group.ID, a.Group.Name) == owner(b.Group.ID, b.Group.Name)
 }
 
-// account identifies a user or group by number or by name; the zero value is root.
+// account is a user or group by number or by name; zero is root.
 type account struct {
 	id   int
 	name string
@@ -174,7 +169,7 @@ func sameKargs(a, b machineconfig.Config) bool {
 	return slices.Equal(machineconfig.SplitKargs(a.KernelArguments), machineconfig.SplitKargs(b.KernelArguments))
 }
 
-// kernelType returns the kernel type; for an empty one, the name of the default.
+// kernelType replaces an empty one by the name of the default.
 func kernelType(c machineconfig.Config) string {
 	if c.KernelType == "" {
 		return "default"
@@ -182,8 +177,8 @@ func kernelType(c machineconfig.Config) string {
 	return c.KernelType
 }
 
-// compareIgnition returns the differences of Ignition's settings in two configs, in lexical order. The version is not a
-// difference, because every config is read as the newest version.
+// compareIgnition compares Ignition's settings, in lexical order. The version is no difference, because every config is
+// read as the newest version.
 func compareIgnition(a, b ign.Ignition) (cs Changes) {
 	part := func(name string, same, had, has bool) {
 		for _, c := range compareOne(KindIgnition, same, had, has) {
@@ -202,8 +197,8 @@ func compareIgnition(a, b ign.Ignition) (cs Changes) {
 	return cs
 }
 
-// IgnitionParts returns the names of Ignition's settings in a config, in lexical order. Changes of KindIgnition have
-// the same names.
+// IgnitionParts returns the names of Ignition's settings in a config, in lexical order, as changes of KindIgnition have
+// them.
 func IgnitionParts(i ign.Ignition) (names []string) {
 	for _, c := range compareIgnition(ign.Ignition{}, i) {
 		names = append(names, c.Name)
@@ -211,7 +206,7 @@ func IgnitionParts(i ign.Ignition) (names []string) {
 	return names
 }
 
-// sameProxy compares proxies. The order of noProxy has no meaning.
+// sameProxy ignores the order of noProxy.
 func sameProxy(a, b ign.Proxy) bool {
 	hosts := func(p ign.Proxy) []ign.NoProxyItem { return slices.Sorted(slices.Values(p.NoProxy)) }
 	return deepEqual(a.HTTPProxy, b.HTTPProxy) && deepEqual(a.HTTPSProxy, b.HTTPSProxy) &&
@@ -221,15 +216,14 @@ func sameProxy(a, b ign.Proxy) bool {
 func isZero[T any](v T) bool { return reflect.ValueOf(v).IsZero() }
 
 // Running returns the parts of two configs that a running node applies: their flat forms without the units that mount
-// file systems of storage.filesystems. Only a first boot creates these file systems, and a node without them would not
-// boot with such a unit. These units do not change on a running node, so Running leaves them out of both configs.
+// storage.filesystems. Only a first boot creates these file systems, and a node without them would not boot with such a
+// unit. As the units do not change on a running node, neither result has them.
 func Running(from, to machineconfig.Config) (a, b machineconfig.Config) {
 	a, b = machineconfig.Flattened(from), machineconfig.Flattened(to)
 	a.Ignition.Systemd.Units, b.Ignition.Systemd.Units = runningUnits(a.Ignition, b.Ignition)
 	return a, b
 }
 
-// runningUnits returns the units of two flat configs that running nodes apply.
 func runningUnits(a, b ign.Config) (from, to []ign.Unit) {
 	before, after := firstBootMounts(a), firstBootMounts(b)
 	from = slices.DeleteFunc(slices.Clone(a.Systemd.Units), func(u ign.Unit) bool {
@@ -239,7 +233,7 @@ func runningUnits(a, b ign.Config) (from, to []ign.Unit) {
 	return from, to
 }
 
-// firstBootMounts returns the names of units that mount or swap on a device of the config's storage.filesystems.
+// firstBootMounts returns the units that mount or swap on a device of the config's storage.filesystems.
 func firstBootMounts(c ign.Config) map[string]bool {
 	if len(c.Storage.Filesystems) == 0 {
 		return nil
@@ -261,8 +255,7 @@ func firstBootMounts(c ign.Config) map[string]bool {
 	return mounts
 }
 
-// unitChanges returns the differences of units. For a unit that reaches running nodes, unitChanges compares the results
-// of Running.
+// unitChanges compares the results of Running for a unit that reaches running nodes.
 func unitChanges(a, b ign.Config) Changes {
 	all, live := compareLists(KindUnit, a.Systemd.Units, b.Systemd.Units, deepEqual[ign.Unit]), liveUnits(a, b)
 	for _, c := range live {
@@ -273,17 +266,14 @@ func unitChanges(a, b ign.Config) Changes {
 	return all
 }
 
-// liveUnits returns the differences of units that reach running nodes.
 func liveUnits(a, b ign.Config) Changes {
 	from, to := runningUnits(a, b)
 	return compareLists(KindUnit, from, to, deepEqual[ign.Unit])
 }
 
-// NewNodesOnlyPrefix is the beginning of Why in every refusal of NewNodesOnly. A program that prints the prefix once
-// for all refusals removes it.
+// NewNodesOnlyPrefix begins Why in every refusal of NewNodesOnly. A program that prints it once for all removes it.
 const NewNodesOnlyPrefix = "existing nodes will not get this: "
 
-// Reasons why existing nodes do not get a change.
 const (
 	reasonAdded = NewNodesOnlyPrefix + "it is set up on first boot only; replace the nodes with new ones where you " +
 		"need it"
@@ -294,8 +284,7 @@ const (
 
 // NewNodesOnly returns the differences that only a first boot applies: disks, filesystems, raid, encrypted volumes, the
 // units that mount these file systems, Ignition's own kernelArguments and settings (proxies, timeouts), and how
-// accounts are created. Differences that only new nodes get block no update (except with Overrides.OpenShift) and need
-// no action.
+// accounts are created. They block no update (except with Overrides.OpenShift) and need no action.
 func NewNodesOnly(from, to machineconfig.Config) (all []Refusal) {
 	from, to = machineconfig.Flattened(from), machineconfig.Flattened(to)
 	a, b := from.Ignition, to.Ignition
@@ -337,7 +326,7 @@ func firstBoot(all []Refusal, section string, changes Changes) []Refusal {
 	return all
 }
 
-// creation has the settings that apply only when an account is created.
+// creation are settings that apply only when an account is created.
 type creation struct{ system, noCreateHome, noLogInit, noUserGroup bool }
 
 func userCreation(u ign.PasswdUser) creation {
@@ -348,7 +337,6 @@ func groupCreation(g ign.PasswdGroup) creation { return creation{system: isTrue(
 
 func isTrue(b *bool) bool { return b != nil && *b }
 
-// createdDifferently returns the accounts in both configs that new nodes create with different settings.
 func createdDifferently[T interface{ Key() string }](section string, from, to []T,
 	of func(T) creation,
 ) (all []Refusal) {

@@ -12,12 +12,12 @@ import (
 	"github.com/bunsen-os/bunsen/api/trustfile"
 )
 
-// serviceName matches the unit names that MachineConfiguration accepts.
+// The unit names that MachineConfiguration accepts.
 var serviceName = regexp.MustCompile(
 	`^[a-zA-Z0-9:._@\\-]+\.(service|socket|device|mount|automount|swap|target|path|timer|snapshot|slice|scope)$`)
 
-// FromSpec returns the default policy with the user's rules: a rule of the same path or name replaces the default one,
-// and SSH key actions replace the default's. The error lists every invalid rule.
+// FromSpec returns the default policy with the user's rules: one of the same path or name replaces the default one, and
+// SSH key actions those of the default. The error lists every invalid rule.
 func FromSpec(spec operatorv1.NodeDisruptionPolicyConfig) (Policy, error) {
 	p, r, seen := Default(), reader{user: true}, map[string]bool{}
 	for _, f := range spec.Files {
@@ -36,8 +36,8 @@ func FromSpec(spec operatorv1.NodeDisruptionPolicyConfig) (Policy, error) {
 	return r.result(p)
 }
 
-// FromStatus reads the policy of a MachineConfiguration's status, which contains the defaults and the user's rules. The
-// daemon uses FromStatus, so that a cluster has one policy at a time.
+// FromStatus reads the policy of a MachineConfiguration's status, which has the defaults and the user's rules. The
+// daemon uses it, so that a cluster has one policy at a time.
 func FromStatus(status operatorv1.NodeDisruptionPolicyStatus) (Policy, error) {
 	p, r := Policy{}, reader{}
 	for _, f := range status.ClusterPolicies.Files {
@@ -69,8 +69,8 @@ func (p Policy) Status() operatorv1.NodeDisruptionPolicyStatus {
 	return operatorv1.NodeDisruptionPolicyStatus{ClusterPolicies: out}
 }
 
-// InPlaceAnnotation on the MachineConfiguration, with the value `openshift`, sets Overrides.OpenShift: the limits of
-// the Machine Config Operator. A value other than `openshift` has no effect.
+// InPlaceAnnotation on the MachineConfiguration, with the value `openshift` and no other, sets Overrides.OpenShift: the
+// limits of the Machine Config Operator.
 const InPlaceAnnotation = "bunsen.dev/in-place"
 
 // OverridesOf reads the overrides of a cluster. OverridesOf ignores unknown values.
@@ -87,7 +87,7 @@ func OverridesOf(mc *operatorv1.MachineConfiguration) Overrides {
 	}
 }
 
-// reader checks the rules of a user or a status and collects the errors.
+// reader collects the errors of the rules of a user or a status.
 type reader struct {
 	user bool
 	bad  []error
@@ -104,7 +104,7 @@ func (r *reader) result(p Policy) (Policy, error) {
 	return p, nil
 }
 
-// once refuses a second rule with the same name, as the API server does.
+// once refuses a second rule of a name, as the API server does.
 func (r *reader) once(seen map[string]bool, name string) {
 	if seen[name] {
 		r.addError(name, "it is repeated: keep one")

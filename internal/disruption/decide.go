@@ -11,9 +11,8 @@ import (
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 )
 
-// Decide returns what a node does to change from one config to another under a policy. The function Refuse decides
-// whether the node can change at all. If there are no differences, or only differences for new nodes, the only action
-// is None.
+// Decide returns what a node does to change from one config to another under a policy. Whether it can change at all is
+// for Refuse. Without differences, or with some for new nodes alone, the only action is None.
 func Decide(from, to machineconfig.Config, p Policy) Decision {
 	from, to = machineconfig.Flattened(from), machineconfig.Flattened(to)
 	var d Decision
@@ -66,7 +65,7 @@ func isForNewNodes(c Change, from, to machineconfig.Config) bool {
 	return false
 }
 
-// sameLiveUser compares the settings of a user that running nodes apply.
+// sameLiveUser compares what running nodes apply.
 func sameLiveUser(a, b ign.PasswdUser) bool {
 	for _, u := range []*ign.PasswdUser{&a, &b} {
 		u.System, u.NoCreateHome, u.NoLogInit, u.NoUserGroup = nil, nil, nil, nil
@@ -79,8 +78,8 @@ func sameLiveGroup(a, b ign.PasswdGroup) bool {
 	return sameGroup(a, b)
 }
 
-// Rebooting returns the decision with a drain and a reboot instead of its actions. Rebooting is for nodes that must
-// reboot whatever the configs say, for example after drift or with the force file.
+// Rebooting returns the decision with a drain and a reboot instead of its actions, for nodes that must reboot whatever
+// the configs say, for example after drift or with the force file.
 func (d Decision) Rebooting() Decision {
 	d.Actions, d.Drain, d.Disruption = reboot(), true, Reboot
 	return d
@@ -92,8 +91,8 @@ const EffectNewNodes = "existing nodes keep what they have"
 // EffectSamePlace is the effect of a path that a config spells in another way, through a link of the system.
 const EffectSamePlace = "nodes keep it as it is"
 
-// respelled returns the changes of paths that name the same place in both configs, each with its path in the other
-// config: /lib/x and /usr/lib/x are one file on all systems of the table. Both configs want the same there.
+// respelled returns the changes of paths that name the same place in both configs, each with its path in the other:
+// /lib/x and /usr/lib/x are one file on all systems of the table. Both configs want the same there.
 func respelled(changes Changes, from, to machineconfig.Config) map[Change]string {
 	type place struct {
 		kind ChangeKind
@@ -131,7 +130,7 @@ func respelled(changes Changes, from, to machineconfig.Config) map[Change]string
 	return other
 }
 
-// effectOf describes the effect on an account that leaves the config; "" for other changes.
+// effectOf returns what becomes of an account that leaves the config; "" for other changes.
 func effectOf(c Change, from, to machineconfig.Config) string {
 	if c.Name == "root" || c.Name == "core" {
 		return ""
@@ -150,8 +149,8 @@ func effectOf(c Change, from, to machineconfig.Config) string {
 	return ""
 }
 
-// Disruption returns how much the action disturbs a node. ActionSpecial counts as a reload, because only Decide knows
-// whether the action needs a drain.
+// Disruption returns how much the action disturbs a node. ActionSpecial counts as a reload: only Decide knows whether
+// it needs a drain.
 func (a Action) Disruption() Disruption {
 	switch a.Type {
 	case ActionNone:
@@ -168,8 +167,8 @@ func (a Action) Disruption() Disruption {
 	return Reboot
 }
 
-// combine returns the actions of all changes: a reboot replaces all other actions, None is removed if there are other
-// actions, and the remaining actions keep their order and repetitions.
+// combine joins the actions of all changes: a reboot replaces all others, None goes if there are others, and the rest
+// keep their order and repetitions.
 func combine(all []Action) []Action {
 	if slices.ContainsFunc(all, func(a Action) bool { return a.Type == ActionReboot }) {
 		return reboot()
@@ -182,7 +181,6 @@ func combine(all []Action) []Action {
 	return none()
 }
 
-// costOf returns the cost of one change by its rule.
 func costOf(c Change, p Policy) Costed {
 	switch c.Kind {
 	case KindFile, KindDirectory, KindLink:
@@ -205,8 +203,8 @@ func costOf(c Change, p Policy) Costed {
 	return Costed{Change: c, Actions: reboot(), Why: "no rule covers it"}
 }
 
-// fileRule finds the rule with the longest path that is the changed path or a parent directory. A path with a trailing
-// slash covers a directory and everything below it, but no file or link with that name. The rule / covers nothing.
+// fileRule finds the rule with the longest path that is the changed path or a parent directory. With a trailing slash,
+// it covers a directory and everything below it, but no file or link with that name. The rule / covers nothing.
 func fileRule(rules []Rule, c Change) (best Rule, ok bool) {
 	for _, r := range rules {
 		dir := path.Clean(r.Name)
@@ -218,8 +216,8 @@ func fileRule(rules []Rule, c Change) (best Rule, ok bool) {
 	return best, ok
 }
 
-// special resolves the action Special: the container runtime reloads its registries. If the change may be unsafe for
-// running pods, the node is drained first.
+// special resolves ActionSpecial: the container runtime reloads its registries, after a drain if the change may be
+// unsafe for running pods.
 func special(c Costed, from, to machineconfig.Config) (resolved Costed, drain bool) {
 	reason := "it is not the file " + RegistriesFile + " or a drop-in of it"
 	if c.Kind == KindFile && IsRegistriesFile(c.Name) {

@@ -13,12 +13,12 @@ import (
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 )
 
-// accountName matches the names that useradd accepts by default.
+// The names that useradd accepts by default.
 var accountName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,31}$`)
 
 // Invalid returns the parts of a config that no running node can apply: paths of the daemon and of the kernel, names
 // that are too long, paths that exclude each other, invalid accounts, and directories of one user below those of
-// another user. Validation and the renderer refuse such a config before a rollout; the daemon repeats the check.
+// another. Validation and the renderer refuse such a config before a rollout; the daemon repeats the check.
 func Invalid(c machineconfig.Config) []Refusal {
 	flat, err := machineconfig.Flat(c)
 	if err != nil {
@@ -68,9 +68,8 @@ func removedOwners(c ign.Config) (all []Refusal) {
 	return all
 }
 
-// nestedOwners refuses a directory of one user below a directory of another user, because the other user could replace
-// the directory. nestedOwners compares two owners if the config gives both by number or both by name, or gives the
-// number of a name.
+// nestedOwners refuses a directory of one user below that of another, who could replace it. Two owners are compared if
+// the config gives both by number or both by name, or gives the number of a name.
 func nestedOwners(c ign.Config) (all []Refusal) {
 	numbers := map[string]string{}
 	for _, u := range c.Passwd.Users {
@@ -101,8 +100,7 @@ func nestedOwners(c ign.Config) (all []Refusal) {
 	return all
 }
 
-// ownerOf returns the owner in a config; zero for root and for no owner. The parameter numbers has the uids of the
-// config's users.
+// ownerOf returns the owner in a config; zero for root and for none. numbers has the uids of the config's users.
 func ownerOf(u ign.NodeUser, numbers map[string]string) dirOwner {
 	switch {
 	case u.ID != nil && *u.ID != 0:
@@ -116,7 +114,6 @@ func ownerOf(u ign.NodeUser, numbers map[string]string) dirOwner {
 	return dirOwner{user: *u.Name, byName: true}
 }
 
-// invalidOwners refuses paths with an owner that cannot exist.
 func invalidOwners(c ign.Config) (all []Refusal) {
 	check := func(kind ChangeKind, list string, n ign.Node) {
 		field := "storage." + list + " " + n.Path
@@ -135,7 +132,7 @@ func invalidOwners(c ign.Config) (all []Refusal) {
 	return all
 }
 
-// invalidAccounts refuses users and groups that cannot exist on any machine.
+// invalidAccounts refuses what cannot exist on any machine.
 func invalidAccounts(p ign.Passwd) (all []Refusal) {
 	removed := map[string]bool{}
 	for _, g := range p.Groups {
@@ -165,7 +162,6 @@ func invalidAccounts(p ign.Passwd) (all []Refusal) {
 	return all
 }
 
-// invalidUser refuses the parts of a user that cannot exist on any machine.
 func invalidUser(u ign.PasswdUser, removedGroups map[string]bool) (all []Refusal) {
 	field := "passwd.users " + u.Name
 	switch {
@@ -198,12 +194,11 @@ func invalidUser(u ign.PasswdUser, removedGroups map[string]bool) (all []Refusal
 	return all
 }
 
-// managedPath is a path of a running node that a config sets.
 type managedPath struct {
 	path   string
 	kind   pathKind
 	target string
-	// The fields `of` and `name` identify the item of the config that sets the path.
+	// the item of the config that sets the path
 	of   ChangeKind
 	name string
 }
@@ -231,9 +226,9 @@ func (p managedPath) refuse(why string) Refusal {
 	return r
 }
 
-// managedPaths lists the paths that a flat config sets, in the order in which the daemon reads them. managedPaths
-// leaves out the keys of a user without a home directory in the config, because only the node knows that directory. Of
-// a user with one, it lists every path that the keys can have, because a config is for nodes of any operating system.
+// managedPaths lists the paths that a flat config sets, in the order in which the daemon reads them. The keys of a user
+// without a home directory in the config are left out, because only the node knows it. Of a user with one, it lists
+// every path that the keys can have, because a config is for nodes of any operating system.
 func managedPaths(c ign.Config) (all []managedPath) {
 	for _, u := range c.Passwd.Users {
 		if exists(u.ShouldExist) && u.HomeDir != nil && *u.HomeDir != "" && len(u.SSHAuthorizedKeys) > 0 {
@@ -285,13 +280,12 @@ func unitPaths(u ign.Unit) (all []managedPath) {
 	return all
 }
 
-// KeysPaths returns the paths that a user's SSH keys can have in a home directory. Which one it is depends on the
-// machine's operating system.
+// KeysPaths returns the paths that a user's SSH keys can have in a home directory, depending on the operating system.
 func KeysPaths(home string) []string {
 	return []string{path.Join(home, distribution.KeysFile), path.Join(home, distribution.KeysFragment)}
 }
 
-// invalidPaths refuses paths that cannot be in a config, and paths that exclude each other.
+// invalidPaths also refuses paths that exclude each other.
 func invalidPaths(paths []managedPath) (all []Refusal) {
 	kinds := make(map[string]pathKind, len(paths))
 	links := map[string]string{}
@@ -320,8 +314,7 @@ func invalidPaths(paths []managedPath) (all []Refusal) {
 	return append(all, endlessLinks(paths, links)...)
 }
 
-// invalidPath returns why a path cannot be in a config, or "". The parameter kinds has the paths of the config that
-// were read before.
+// invalidPath returns why a path cannot be in a config, or "". kinds has the paths that were read before.
 func invalidPath(p managedPath, kinds map[string]pathKind) string {
 	if reason := nodepath.Reserved(p.path); reason != "" {
 		return reason
@@ -338,7 +331,7 @@ func invalidPath(p managedPath, kinds map[string]pathKind) string {
 	return ""
 }
 
-// fileAbove returns the nearest parent of a path that is a file or a link in the config; "" if there is none.
+// fileAbove returns the nearest parent that is a file or a link in the config; "" if there is none.
 func fileAbove(p string, kinds map[string]pathKind) (dir string, kind pathKind) {
 	for dir := range Parents(p) {
 		if kind, known := kinds[dir]; known && kind != pathDir {
@@ -348,7 +341,7 @@ func fileAbove(p string, kinds map[string]pathKind) (dir string, kind pathKind) 
 	return "", pathDir
 }
 
-// endlessLinks refuses links that lead to themselves, because no program can open a path below them.
+// endlessLinks refuses links that lead to themselves: no program can open a path below them.
 func endlessLinks(paths []managedPath, links map[string]string) (all []Refusal) {
 	for _, p := range paths {
 		if p.kind != pathLink {
@@ -374,7 +367,7 @@ func endlessLinks(paths []managedPath, links map[string]string) (all []Refusal) 
 	return all
 }
 
-// maxLinks is the number of links that the kernel follows.
+// The kernel follows so many.
 const maxLinks = 40
 
 // Parents yields the directories above a clean path, the nearest first, without the root.
@@ -409,7 +402,7 @@ func ResolveLinks(links map[string]string, p string) string {
 	return p
 }
 
-// dirOwner is a user other than root who owns a directory: a number, or a name if only the node knows the number.
+// dirOwner is the number of a user other than root, or a name if only the node knows the number.
 type dirOwner struct {
 	user   string
 	byName bool

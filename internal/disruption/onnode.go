@@ -11,8 +11,8 @@ import (
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 )
 
-// NodeCheck names a check that only the node's daemon can do, because the result depends on the host. The list of
-// checks is complete: this package decides all other refusals from the configs.
+// NodeCheck names a check that only the node's daemon can do, because the result depends on the host. The list is
+// complete: all other refusals follow from the configs.
 type NodeCheck string
 
 // The checks of the daemon.
@@ -21,11 +21,11 @@ const (
 	CheckAccounts NodeCheck = "accounts"
 	// CheckPaths: existing files of the node that no config created, and the targets of its links.
 	CheckPaths NodeCheck = "paths"
-	// CheckOwners: the owners of a path's parent directories and links, and of home directories. Without this check, a
-	// user of the node could make the daemon write to files of another owner.
+	// CheckOwners: the owners of a path's parent directories and links, and of home directories. Otherwise a user of
+	// the node could make the daemon write to files of another owner.
 	CheckOwners NodeCheck = "owners"
-	// CheckUnits: which units the node has, and which a user of the node masked. A node does not refuse a config
-	// because of a unit that it lacks.
+	// CheckUnits: which units the node has, and which a user masked. A node does not refuse a config because of a unit
+	// that it lacks.
 	CheckUnits NodeCheck = "units"
 	// CheckSystem: which parts of the OS the node can change, and its installed OS.
 	CheckSystem NodeCheck = "system"
@@ -41,10 +41,10 @@ func OnNode(check NodeCheck, field, why string) Refusal {
 // Unreadable returns the refusal of a config that cannot be decoded or that a node must not receive.
 func Unreadable(err error) []Refusal { return []Refusal{{Why: err.Error()}} }
 
-// CheckedOnNode returns the requirements of the new config that only a node can check, and that the old config did not
+// CheckedOnNode returns the requirements of the new config that only a node can check, and that the old one did not
 // have: parts of the OS, accounts that the config uses but does not create, the numbers of accounts, units that it
-// enables but does not create, and existing files at the paths of links. In the result, Field is the item, and Why is
-// the condition under which a node refuses the config, or leaves a unit disabled.
+// enables but does not create, and existing files at the paths of links. Field is the item, and Why the condition under
+// which a node refuses the config, or leaves a unit disabled.
 func CheckedOnNode(from, to machineconfig.Config) (out []Refusal) {
 	from, to = machineconfig.Flattened(from), machineconfig.Flattened(to)
 	before := nodeNeeds(from.Ignition)
@@ -57,8 +57,8 @@ func CheckedOnNode(from, to machineconfig.Config) (out []Refusal) {
 	return out
 }
 
-// systemOnNode returns the changed parts of the OS that not every OS can change. A config without an image keeps the
-// node's image, so no node refuses it.
+// systemOnNode returns the changed parts of the OS that not every OS can change. Without an image, the node's own
+// stays, so no node refuses it.
 func systemOnNode(from, to machineconfig.Config) (out []Refusal) {
 	for _, part := range []struct {
 		field   string
@@ -126,7 +126,7 @@ func numbersOnNode(from, to ign.Passwd) (out []Refusal) {
 	return out
 }
 
-// nodeNeeds lists the requirements of a config for a node, each once.
+// nodeNeeds lists each requirement once.
 func nodeNeeds(c ign.Config) (out []Refusal) {
 	need := func(check NodeCheck, field, why string) {
 		if r := continued(OnNode(check, field, why)); !slices.Contains(out, r) {
@@ -162,14 +162,13 @@ func nodeNeeds(c ign.Config) (out []Refusal) {
 	return out
 }
 
-// unitDirs are the directories in which systemd finds units of the system.
+// Here systemd finds units of the system.
 var unitDirs = []string{
 	"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
 	"/lib/systemd/system",
 }
 
-// unitsNamed lists the units that a config enables and does not create. The parameter own has the paths that the config
-// writes.
+// unitsNamed lists the units that a config enables and does not create. own has the paths that it writes.
 func unitsNamed(c ign.Config, own map[string]bool) (out []string) {
 	created := map[string]bool{}
 	for _, u := range c.Systemd.Units {
@@ -192,11 +191,9 @@ func unitsNamed(c ign.Config, own map[string]bool) (out []string) {
 
 // Account is a user or group that a config uses.
 type Account struct {
-	// Kind is KindUser or KindGroup.
 	Kind ChangeKind
-	// Name is the name of the account.
 	Name string
-	// Field is the part of the config that uses the account.
+	// Field uses the account.
 	Field string
 }
 
@@ -233,7 +230,7 @@ func accountsNamed(c ign.Config) (out []Account) {
 	return out
 }
 
-// ownedNodes returns all paths of a config that have owners. A hard link has the owner of its file.
+// ownedNodes returns all paths of a config that have owners. A hard link has that of its file.
 func ownedNodes(c ign.Config) (all []ign.Node) {
 	for _, d := range c.Storage.Directories {
 		all = append(all, d.Node)
@@ -252,13 +249,13 @@ func ownedNodes(c ign.Config) (all []ign.Node) {
 // ValidAccount reports whether a name is valid for a user or group.
 func ValidAccount(name string) bool { return accountName.MatchString(name) }
 
-// invalidNameText is the message for an account name that useradd or groupadd rejects.
+// of useradd and groupadd
 const invalidNameText = "the name is not valid for a %s: use letters, digits, _, - and ., at most 32"
 
-// maxID is the largest number of a user or group. The next one, -1 in 32 bits, means "unchanged" to the kernel.
+// The next one, -1 in 32 bits, means "unchanged" to the kernel.
 const maxID = 1<<32 - 2
 
-// invalidID refuses a number that no user or group can have. fchown would take it for another one.
+// invalidID refuses a number that no user or group can have: fchown would take it for another one.
 func invalidID(field string, kind ChangeKind, name, part string, id *int) []Refusal {
 	if id == nil || *id >= 0 && int64(*id) <= maxID {
 		return nil
@@ -277,7 +274,6 @@ func deref(s *string) string {
 	return *s
 }
 
-// groupsOf returns the groups of a user in a config.
 func groupsOf(u ign.PasswdUser) (names []string) {
 	if primary := deref(u.PrimaryGroup); primary != "" {
 		names = append(names, primary)
@@ -288,7 +284,7 @@ func groupsOf(u ign.PasswdUser) (names []string) {
 	return names
 }
 
-// ownerName returns the name of an owner; "" for root and for owners by number.
+// ownerName is "" for root and for owners by number.
 func ownerName(id *int, name *string) string {
 	if id != nil || name == nil || *name == "root" {
 		return ""

@@ -11,25 +11,24 @@ import (
 // ForceFile is the file that makes a daemon skip validation once. A config must not contain this file.
 const ForceFile = nodepath.Force
 
-// Overrides limit what running nodes apply. With the zero value, they apply everything that the daemon can safely
-// apply. Settings that only a first boot applies reach new nodes and block no update: NewNodesOnly lists them.
+// Overrides limit what running nodes apply; zero: everything that the daemon can safely apply. What only a first boot
+// applies reaches new nodes and blocks no update: NewNodesOnly lists it.
 type Overrides struct {
-	// If OpenShift is true, the limits of the Machine Config Operator apply: Refuse refuses differences in directories,
-	// links, groups, users other than core and storage layout, and appended files.
+	// OpenShift applies the limits of the Machine Config Operator: Refuse refuses differences in directories, links,
+	// groups, users other than core and storage layout, and appended files.
 	OpenShift bool
-	// If Disks is true, Refuse accepts changes in storage.disks. Disks, FileSystems and Raid have an effect only
-	// together with OpenShift.
+	// Disks accepts changes in storage.disks. Like the following, it has an effect only together with OpenShift.
 	Disks bool
-	// If FileSystems is true, Refuse accepts changes in storage.filesystems.
+	// FileSystems accepts changes in storage.filesystems.
 	FileSystems bool
-	// If Raid is true, Refuse accepts changes in storage.raid.
+	// Raid accepts changes in storage.raid.
 	Raid bool
 }
 
-// Refuse returns every reason why a running node cannot change from one config to the other. If there is any refusal,
-// the node applies nothing. The reasons are the invalid parts of the new config (from Invalid) and the differences that
-// need new nodes. If there is no refusal, a node can change from `from` to `to`, unless one of the node's own checks
-// (OnNode) fails. Every Overrides value also refuses what the zero value refuses.
+// Refuse returns every reason why a running node cannot change from one config to the other: the invalid parts of the
+// new config (from Invalid) and the differences that need new nodes. With any, the node applies nothing. With none, it
+// can change, unless one of its own checks (OnNode) fails. Every value of Overrides refuses at least what the zero
+// value does.
 func Refuse(from, to machineconfig.Config, overrides Overrides) []Refusal {
 	all := Invalid(to)
 	from, to = machineconfig.Flattened(from), machineconfig.Flattened(to)
@@ -47,7 +46,7 @@ func Refuse(from, to machineconfig.Config, overrides Overrides) []Refusal {
 	return all
 }
 
-// refuseBeyondOriginal refuses differences that the Machine Config Operator refuses and that Bunsen accepts by default.
+// refuseBeyondOriginal refuses what the Machine Config Operator does, and Bunsen accepts by default.
 func refuseBeyondOriginal(from, to machineconfig.Config, o Overrides) []Refusal {
 	all := refuseStorage(from.Ignition.Storage, to.Ignition.Storage, o)
 	for _, f := range to.Ignition.Storage.Files {
@@ -64,8 +63,8 @@ func refuseBeyondOriginal(from, to machineconfig.Config, o Overrides) []Refusal 
 	return all
 }
 
-// refuseStorage refuses changes of storage that the Machine Config Operator applies on first boot only. refuseStorage
-// accepts changes of encrypted volumes, which new nodes get.
+// refuseStorage refuses changes of storage that the Machine Config Operator applies on first boot only, except those of
+// encrypted volumes, which new nodes get.
 func refuseStorage(a, b ign.Storage, o Overrides) (all []Refusal) {
 	const overrides = "; irreconcilableValidationOverrides in MachineConfiguration lets the change through to new " +
 		"nodes only"
@@ -131,8 +130,7 @@ func refuseReferences(to machineconfig.Config) []Refusal {
 
 func isHard(l ign.Link) bool { return l.Hard != nil && *l.Hard }
 
-// refuseUsers refuses changes that would lock out a user or leave files without an owner. refuseUsers accepts the
-// removal of a whole entry.
+// refuseUsers refuses changes that would lock out a user or leave files without an owner. A whole entry may go.
 func refuseUsers(from, to []ign.PasswdUser) (all []Refusal) {
 	before := byKey(from)
 	for _, u := range to {
@@ -157,8 +155,8 @@ func refuseUsers(from, to []ign.PasswdUser) (all []Refusal) {
 
 func canEnter(u ign.PasswdUser) bool { return u.PasswordHash != nil || len(u.SSHAuthorizedKeys) > 0 }
 
-// renumbers reports whether a config changes a number. If a config removes a number, the node keeps it. Only the node
-// can check a new number.
+// renumbers reports whether a config changes a number. If it removes one, the node keeps it. Only the node can check a
+// new one.
 func renumbers(old, now *int) bool { return now != nil && old != nil && *old != *now }
 
 func refuseGroups(from, to []ign.PasswdGroup) (all []Refusal) {
@@ -180,10 +178,10 @@ func refuseGroups(from, to []ign.PasswdGroup) (all []Refusal) {
 	return all
 }
 
-// newNodes is the advice for a difference that only a first boot can apply.
+// for what only a first boot can apply
 const newNodes = "it is set up on first boot only: restore the earlier value, or replace the nodes with new ones"
 
-// sameList compares lists. A nil list equals an empty list.
+// sameList does not tell nil from empty.
 func sameList[T any](a, b []T) bool {
 	return len(a) == 0 && len(b) == 0 || reflect.DeepEqual(a, b)
 }

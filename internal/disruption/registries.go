@@ -15,9 +15,8 @@ import (
 
 // Paths of the files that decide where CRI-O gets images from.
 const (
-	// RegistriesFile is the main file.
 	RegistriesFile = "/etc/containers/registries.conf"
-	// RegistriesDropIns is the directory of files that are read after Conf, in lexical order.
+	// RegistriesDropIns are read after RegistriesFile, in lexical order.
 	RegistriesDropIns = "/etc/containers/registries.conf.d"
 )
 
@@ -30,7 +29,7 @@ func IsRegistriesFile(name string) bool {
 type config struct {
 	Search     []string   `toml:"unqualified-search-registries"`
 	Registries []registry `toml:"registry"`
-	// replaced is true if a drop-in set Search.
+	// A drop-in set Search.
 	replaced bool
 }
 
@@ -49,7 +48,6 @@ type mirror struct {
 	Pull     string `toml:"pull-from-mirror"`
 }
 
-// name identifies the registry.
 func (r registry) name() string {
 	if r.Prefix != "" {
 		return r.Prefix
@@ -57,16 +55,14 @@ func (r registry) name() string {
 	return r.Location
 }
 
-// byDigest reports whether the mirror serves only images that are named by digest, which are the same in every
-// registry.
+// byDigest reports whether the mirror serves only images that are named by digest, which are the same everywhere.
 func (r registry) byDigest(m mirror) bool {
 	return m.Pull == "digest-only" || m.Pull == "" && r.MirrorByDigestOnly
 }
 
-// UnsafeRegistriesChange returns why a change of a file could give a running pod another image, or no image; "" if the
-// change is safe. UnsafeChange compares the settings of all files of both configs together, because an entry of a
-// drop-in replaces the entry of an earlier file. A change may append search registries to Conf and add mirrors for
-// digests. Any other change is unsafe.
+// UnsafeRegistriesChange returns why a change of a file could give a running pod another image, or none; "" if it is
+// safe: if it appends search registries to RegistriesFile or adds mirrors for digests. All files of both configs are
+// compared together, because an entry of a drop-in replaces that of an earlier file.
 func UnsafeRegistriesChange(name string, from, to []ign.File) string {
 	if name == RegistriesFile && !slices.ContainsFunc(to, isConf) {
 		return "the file is removed"
@@ -91,7 +87,7 @@ func UnsafeRegistriesChange(name string, from, to []ign.File) string {
 	return unsafeRegistries(a, b)
 }
 
-// unsafeRegistries returns why registries differ in a way that is unsafe; "" if they do not.
+// unsafeRegistries is "" if the registries differ in no unsafe way.
 func unsafeRegistries(a, b config) string {
 	for _, old := range a.Registries {
 		i := slices.IndexFunc(b.Registries, func(r registry) bool { return r.name() == old.name() })
@@ -114,8 +110,7 @@ func unsafeRegistries(a, b config) string {
 
 func isConf(f ign.File) bool { return f.Path == RegistriesFile }
 
-// effective returns what all files of a config say together. A registry of a later file replaces the one of an earlier
-// file.
+// effective merges all files of a config. A registry of a later file replaces that of an earlier one.
 func effective(files []ign.File) (config, error) {
 	var all config
 	read := slices.DeleteFunc(slices.Clone(files), func(f ign.File) bool { return !IsRegistriesFile(f.Path) })
@@ -142,7 +137,7 @@ func effective(files []ign.File) (config, error) {
 	return all, nil
 }
 
-// unsafeRest returns why a drop-in changes more than registries, such as short names; "" if it does not.
+// unsafeRest returns why a drop-in changes more than registries, such as short names, or "".
 func unsafeRest(name string, from, to []ign.File) string {
 	if name == RegistriesFile {
 		return ""

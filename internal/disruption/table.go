@@ -6,11 +6,10 @@ import (
 	"github.com/bunsen-os/bunsen/internal/distribution"
 )
 
-// crio is the service that reads the registries and other container configuration.
 const crio = "crio.service"
 
-// RegistriesConf is a file whose rule is Special: the actions for a change depend on which part of the file changed.
-// Its drop-ins have the same rule.
+// RegistriesConf is a file whose rule is Special: the actions depend on which part changed. Its drop-ins have the same
+// rule.
 const RegistriesConf = RegistriesFile
 
 func none() []Action                 { return []Action{{Type: ActionNone}} }
@@ -75,7 +74,7 @@ func Default() Policy {
 	return p
 }
 
-// with returns the rules with the rule r added. The rule r replaces a rule of the same name.
+// with returns the rules with r, which replaces one of the same name.
 func with(rules []Rule, r Rule) []Rule {
 	if i := slices.IndexFunc(rules, func(o Rule) bool { return o.Name == r.Name }); i >= 0 {
 		rules[i] = r

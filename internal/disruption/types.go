@@ -1,7 +1,6 @@
 package disruption
 
-// Disruption says how much a change disturbs a node. Higher values disturb more; the maximum is the disruption of
-// several changes.
+// Disruption says how much a change disturbs a node. The highest one counts for several changes.
 type Disruption int
 
 const (
@@ -27,8 +26,8 @@ func (d Disruption) String() string {
 // ActionType is the verb of an Action, as in MachineConfiguration (operator.openshift.io/v1).
 type ActionType string
 
-// The types of the actions on a node. Only policies contain ActionSpecial. Decide resolves it into a reload, and a
-// drain if the change of registries.conf is not safe.
+// Only policies contain ActionSpecial. Decide resolves it into a reload, and a drain if the change of registries.conf
+// is not safe.
 const (
 	ActionReboot       ActionType = "Reboot"
 	ActionDrain        ActionType = "Drain"
@@ -41,9 +40,8 @@ const (
 
 // Action is one action of a node after a change, such as the restart of a service.
 type Action struct {
-	// Type is the verb.
 	Type ActionType
-	// Service is the unit of a Reload or Restart, else empty.
+	// Service is the unit of a Reload or Restart.
 	Service string
 }
 
@@ -58,20 +56,19 @@ func (a Action) String() string {
 // Rule has the actions for changes of one path or unit.
 type Rule struct {
 	// Name is an absolute path (a file, or a directory with all below it) or a unit's name.
-	Name string
-	// Actions are the actions in order.
+	Name    string
 	Actions []Action
 }
 
 // Policy is a node disruption policy: the actions for a change of a path, a unit or SSH keys. A change without a rule
 // reboots.
 type Policy struct {
-	// Files are the rules for paths: files, directories and links. The longest rule that equals or contains the changed
-	// path applies.
+	// Files are the rules for files, directories and links. The longest one that equals or contains the changed path
+	// applies.
 	Files []Rule
 	// Units are the rules for units, by exact name.
 	Units []Rule
-	// SSHKey has the actions for any change of users and groups.
+	// SSHKey is for any change of users and groups.
 	SSHKey []Action
 }
 
@@ -91,12 +88,12 @@ const (
 	KindGroup      ChangeKind = "group"
 	KindDirectory  ChangeKind = "directory"
 	KindLink       ChangeKind = "link"
-	// KindStorage is a change that only new nodes get: disks, filesystems, raid, luks.
+	// KindStorage is only for new nodes: disks, filesystems, raid, luks.
 	KindStorage ChangeKind = "storage"
-	// KindFirstBootKargs is a change of Ignition's own kernelArguments, which act on first boot only.
+	// KindFirstBootKargs is a change of Ignition's own kernelArguments, for first boots only.
 	KindFirstBootKargs ChangeKind = "first-boot-kargs"
-	// KindIgnition is a change of Ignition's settings, which only new nodes get. Names are
-	// config.merge, config.replace, proxy, security.tls and timeouts.
+	// KindIgnition is a change of Ignition's settings, for new nodes only: config.merge, config.replace, proxy,
+	// security.tls and timeouts.
 	KindIgnition ChangeKind = "ignition"
 )
 
@@ -112,56 +109,54 @@ const (
 
 // Change is one difference between two configs.
 type Change struct {
-	// Kind is the kind of the changed item.
 	Kind ChangeKind
 	// Name is the path, unit name or user name; empty for kinds with one item.
 	Name string
-	// Verb is the kind of change.
 	Verb Verb
 }
 
 // Changes are all differences between two configs: files by path, then units, then users, then groups, then all other
-// kinds, each in lexical order. If Changes is empty, a node has nothing to do.
+// kinds, each in lexical order. Without any, a node has nothing to do.
 type Changes []Change
 
 // Refusal is a part of a config, or a difference between two configs, that a running node cannot apply.
 type Refusal struct {
 	// Field is the part of the config, such as `storage.disks`, `storage.files /etc/motd append` or `/etc/motd`.
 	Field string
-	// Why is the reason, and what to do instead.
+	// Why, and what to do instead.
 	Why string
-	// Kind and Name are those of the refused item, if a single item is refused.
+	// Kind and Name are set if a single item is refused.
 	Kind ChangeKind
 	Name string
 	// Part is the path of the refused value in that item, such as `user.id`; empty for the whole item.
 	Part string
-	// Continues is true if Why is the rest of a sentence that begins with Field.
+	// Continues: Why is the rest of a sentence that begins with Field.
 	Continues bool
-	// Check is the failed check of a node; "" for refusals of this package, which are valid for every node.
+	// Check failed on a node; "" for refusals of this package, which are valid for every node.
 	Check NodeCheck
 }
 
 // Costed is a change with its actions and the reason for them.
 type Costed struct {
 	Change
-	// Actions are the actions for this change alone. ActionSpecial is resolved, with a drain if the change of
-	// registries.conf is not safe.
+	// Actions for this change alone. ActionSpecial is resolved, with a drain if the change of registries.conf is not
+	// safe.
 	Actions []Action
 	// Why names the rule that applies: `rule /etc/containers/policy.json`, `no rule covers it`.
 	Why string
-	// Effect is the effect on an account that leaves the config, or EffectNewNodes; "" for other changes.
+	// Effect on an account that leaves the config, or EffectNewNodes; "" for other changes.
 	Effect string
 }
 
 // Decision has the actions of a node for all changes together.
 type Decision struct {
-	// Actions are the combined actions in order, by the rules of the machine-config-operator: Reboot replaces all other
-	// actions, None is removed if there are other actions, and repetitions stay.
+	// Actions are combined by the rules of the machine-config-operator: Reboot replaces all others, None goes if there
+	// are others, and repetitions stay.
 	Actions []Action
-	// Drain is true if the node is drained first.
+	// Drain comes first.
 	Drain bool
-	// Disruption is the highest of all actions, Drain included.
+	// Disruption is the highest of all, Drain included.
 	Disruption Disruption
-	// Items has every change with its own actions, in the order of Changes.
+	// Items are in the order of Changes.
 	Items []Costed
 }

@@ -7,16 +7,16 @@ import (
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 )
 
-// place is a kind of files whose contents a reviewer must be able to read.
+// A reviewer must be able to read the contents of files there.
 type place struct {
-	// why is the rest of a sentence that begins with the path.
+	// the rest of a sentence that begins with the path
 	why string
-	// below are directories, exact are files, names are file names in any directory, and within are parts of paths.
+	// directories, files, file names in any directory, and parts of paths
 	below, exact, names, within []string
 }
 
-// reviewedPlaces are the places where the content of a file is code, or decides who may do what. Whoever has the public
-// key of a repository can write ciphertext, so that only what a reviewer reads may be there.
+// Here the content of a file is code, or decides who may do what. Whoever has the public key of a repository can write
+// ciphertext, so that only what a reviewer reads may be there.
 var reviewedPlaces = []place{
 	{why: "programs are run from its directory", below: []string{
 		"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/opt/bin", "/opt/cni/bin",
@@ -98,7 +98,7 @@ func (p place) has(file string) bool {
 }
 
 // Unreviewed returns the files of a flat config with contents that no reviewer can read, encrypted or of a Secret or a
-// ConfigMap, in places where their contents are code or decide who may do what. The owner of a pool can allow paths.
+// ConfigMap, where contents are code or decide who may do what. The owner of a pool can allow paths.
 func Unreviewed(c machineconfig.Config) []Refusal {
 	var out []Refusal
 	hidden := map[string]string{}
@@ -144,7 +144,7 @@ func Unreviewed(c machineconfig.Config) []Refusal {
 	return out
 }
 
-// reviewedWhy returns why the content of a file must be readable in a review, or "".
+// reviewedWhy is "" if the content need not be readable in a review.
 func reviewedWhy(file string) string {
 	for _, p := range reviewedPlaces {
 		if p.has(file) {

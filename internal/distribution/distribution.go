@@ -7,11 +7,10 @@ import (
 
 // Kubernetes describes how a distribution of Kubernetes runs the kubelet.
 type Kubernetes struct {
-	// Name is the name of the distribution.
 	Name string
-	// Units are the systemd units that run the kubelet. A node has one of these units.
+	// Units run the kubelet. A node has one of them.
 	Units []string
-	// Kubeconfigs are the files with the kubelet's identity.
+	// Kubeconfigs have the kubelet's identity.
 	Kubeconfigs []string
 	// Live are paths whose changes need no reboot.
 	Live []Live
@@ -19,9 +18,9 @@ type Kubernetes struct {
 
 // Live is a file or a directory whose changes need no reboot.
 type Live struct {
-	// Path of the file, or of a directory with everything below it.
+	// Path of a file, or of a directory with everything below it.
 	Path string
-	// Restart is true if the node's kubelet unit reads the path only when it starts.
+	// Restart: the node's kubelet unit reads the path only when it starts.
 	Restart bool
 }
 
@@ -80,7 +79,7 @@ func KubeletUnits() (out []string) {
 }
 
 // OtherUnits returns the units of which a node may have one instead of the given one, such as k3s-agent.service for
-// k3s.service. OtherUnits returns none for other units.
+// k3s.service.
 func OtherUnits(unit string) []string {
 	for _, k := range kubernetes {
 		if slices.Contains(k.Units, unit) {
@@ -90,51 +89,44 @@ func OtherUnits(unit string) []string {
 	return nil
 }
 
-// IsOptional reports whether a node may lack a unit that the default disruption policy reloads: nodes with containerd
-// have files below /etc/containers for Podman, and no CRI-O.
+// IsOptional reports whether a node may lack a unit that the default disruption policy reloads: one with containerd has
+// files below /etc/containers for Podman, and no CRI-O.
 func IsOptional(unit string) bool { return unit == "crio.service" }
 
 // OS is an operating system.
 type OS struct {
-	// Name is the name of the operating system.
 	Name string
-	// Releases are what the system's os-release(5) has. RHEL CoreOS has the ID of RHEL since OpenShift 4.19.
+	// Releases are from os-release(5). RHEL CoreOS has the ID of RHEL since OpenShift 4.19.
 	Releases []Release
-	// BinaryPath is a path at which the daemon's binary can be: the file system of this path is writable, and SELinux
-	// allows systemd to execute the binary.
+	// BinaryPath can have the daemon's binary: its file system is writable, and SELinux allows systemd to execute it.
 	BinaryPath string
-	// KeysReader is the program that makes sshd accept the keys in KeysFragment; empty if the system has none, so that
-	// its sshd reads KeysFile only.
+	// KeysReader makes sshd accept the keys in KeysFragment; empty if sshd reads KeysFile only.
 	KeysReader string
-	// MergesKeys is true if KeysReader writes KeysFile from KeysFragment and from the files of other programs beside
-	// it, so that it must run after each change of KeysFragment. It writes KeysFragment again, with another mode.
-	MergesKeys bool
-	// KernelArguments is the tool that sets kernel arguments.
+	// MergesKeys: KeysReader writes KeysFile from KeysFragment and from the files of other programs beside it, so that
+	// it must run after each change of KeysFragment. It writes KeysFragment again, with another mode.
+	MergesKeys      bool
 	KernelArguments Tool
-	// RebootRequired is the file with which the system's own updater requests a reboot; empty if it has none.
-	RebootRequired string
-	// TrustStore has the certificates that the system's programs trust.
+	RebootRequired  string
+	// TrustStore is for all programs.
 	TrustStore TrustStore
-	// Updater are the units of the system's own updater. A config that sets the OS image must mask these units, or
-	// coordinate them with the daemon.
+	// Updater are the units of the system's own updater. A config that sets the OS image must mask them, or coordinate
+	// them with the daemon.
 	Updater []string
 }
 
 // Release is a pair of values in os-release(5).
 type Release struct {
-	// ID is the value of ID.
 	ID string
-	// Variant is the value of VARIANT_ID; empty: any variant.
+	// Variant is VARIANT_ID; empty: any.
 	Variant string
 }
 
 // TrustStore is how an operating system gets certificates of its administrator.
 type TrustStore struct {
-	// Dir is the directory for them. A file there ends in Suffix.
 	Dir, Suffix string
-	// Program reads them again. The system has it in /usr/sbin or /usr/bin.
+	// Program reads them again. It is in /usr/sbin or /usr/bin.
 	Program string
-	// Single is true if each file must have one certificate.
+	// Single: each file has one certificate.
 	Single bool
 }
 
@@ -145,8 +137,8 @@ func TrustReaders() []string { return []string{"crio.service", "containerd.servi
 type Tool struct {
 	// Name of the program or file.
 	Name string
-	// Method is how the daemon uses the tool. If Method is empty, the daemon does not use the tool, and refuses configs
-	// that change this part of the OS.
+	// Method is how the daemon uses the tool. If it is empty, the daemon refuses configs that change this part of the
+	// OS.
 	Method Method
 }
 
@@ -167,9 +159,9 @@ const (
 	usrLocal = "/usr/local/bin/machine-config-daemon"
 	opt      = "/opt/bin/machine-config-daemon"
 	zincati  = "zincati.service"
-	// sshKeyDir prints the files in authorized_keys.d for sshd, as its AuthorizedKeysCommand.
+	// prints the files in authorized_keys.d for sshd, as its AuthorizedKeysCommand
 	sshKeyDir = "/usr/libexec/ssh-key-dir"
-	// updateSSHKeys writes ~/.ssh/authorized_keys from the files in authorized_keys.d.
+	// writes ~/.ssh/authorized_keys from the files in authorized_keys.d
 	updateSSHKeys = "/usr/bin/update-ssh-keys"
 )
 
@@ -239,8 +231,7 @@ var systems = []OS{
 // Systems returns the operating systems. The release with a variant comes before the same one without a variant.
 func Systems() []OS { return slices.Clone(systems) }
 
-// SystemOf returns the operating system with the given ID and VARIANT_ID of os-release(5), and whether the table has
-// it.
+// SystemOf returns the operating system with an ID and VARIANT_ID of os-release(5), and whether the table has it.
 func SystemOf(id, variant string) (OS, bool) {
 	for _, s := range systems {
 		if slices.ContainsFunc(s.Releases, func(r Release) bool {
@@ -260,9 +251,8 @@ const (
 	KeysFragment = ".ssh/authorized_keys.d/ignition"
 )
 
-// KeysFileOf returns where a machine has the SSH keys of its config: KeysFragment if the machine has its system's
-// program for it, and else KeysFile, which the sshd of every system reads. The parameter has reports whether the
-// machine has a program.
+// KeysFileOf returns where a machine has the SSH keys of its config: KeysFragment if it has its system's program for
+// it, and else KeysFile, which every sshd reads.
 func (s OS) KeysFileOf(has func(program string) bool) string {
 	if s.KeysReader != "" && has(s.KeysReader) {
 		return KeysFragment
@@ -280,13 +270,12 @@ func ArgumentTools() (out []string) {
 	return out
 }
 
-// plainArgument matches arguments without characters that have a special meaning in a shell, in GRUB's script language
-// or in a regular expression of grubby.
+// Without characters that mean something in a shell, in GRUB's script language or in a regular expression of grubby.
 var plainArgument = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.,:=/@%+~!-]*$`)
 
 // PlainArgument reports whether a kernel argument can be in a file of GRUB. GRUB has two layers of quotes, and the
-// kernel reports a quoted value in another form than it was written. Therefore every method other than RPMOSTree sets
-// plain arguments only.
+// kernel reports a quoted value in another form than it was written, so every method but RPMOSTree sets plain arguments
+// only.
 func PlainArgument(argument string) bool { return plainArgument.MatchString(argument) }
 
 // PlainOnly is a text that says why a machine refuses an argument that is not plain, as the end of a sentence.

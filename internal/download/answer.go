@@ -12,12 +12,12 @@ import (
 
 // Layer is the file of an artifact.
 type Layer struct {
-	// Digest and Size are those of the bytes in the registry.
+	// of the bytes in the registry
 	Digest string `json:"digest"`
 	Size   int64  `json:"size"`
 }
 
-// digestForm matches the digests of layers.
+// of layers
 var digestForm = regexp.MustCompile(`^(sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})$`)
 
 // LayerOf returns the only layer of a manifest. The error says why the manifest is none of a file.
@@ -44,13 +44,12 @@ func LayerOf(manifest []byte) (Layer, error) {
 
 // Challenge is what a registry demands from an anonymous request.
 type Challenge struct {
-	// Scheme is basic or bearer, in lower case.
+	// in lower case
 	Scheme string
-	// Parameters are the parameters by their names in lower case.
+	// by their names in lower case
 	Parameters map[string]string
 }
 
-// challengeParameter matches a parameter of a challenge.
 var challengeParameter = regexp.MustCompile(`([a-zA-Z_]+)=(?:"([^"]*)"|([^\s,"]+))`)
 
 // ParseChallenge reads a header like `Bearer realm="https://…",service="…"`.
@@ -95,12 +94,11 @@ func ReadToken(answer io.Reader) (string, error) {
 
 // ArtifactAnswer is the head of a server's answer with a file.
 type ArtifactAnswer struct {
-	// Status is the status of HTTP.
 	Status int
-	// Length is the size of the body; -1 if it is unknown.
+	// -1 if unknown
 	Length int64
-	// Range is the header Content-Range, and Validator a strong ETag or the header Last-Modified.
+	// Content-Range, and a strong ETag or Last-Modified
 	Range, Validator string
-	// Layer is the layer of an artifact that the body is from; zero for any other file.
+	// the layer of an artifact that the body is from; zero for any other file
 	Layer Layer
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 )
 
-// checked is the body of a file that is at several places. If it breaks off or has another digest, the place is
-// remembered, so that the next attempt tries the other places first. A part of a file has no digest.
+// checked is the body of a file that is at several places. One that breaks off or has another digest is remembered, so
+// that the next attempt tries the other places first. A part of a file has no digest.
 type checked struct {
 	io.ReadCloser
 	from     string
@@ -46,7 +46,7 @@ func (c *checked) Read(into []byte) (int, error) {
 
 // PlacesError says why an artifact could not be read from any of its places.
 type PlacesError struct {
-	// Errs has an error for each place.
+	// Errs has one for each place.
 	Errs []error
 }
 
@@ -62,10 +62,9 @@ func (e *PlacesError) Error() string {
 // Unwrap returns the errors.
 func (e *PlacesError) Unwrap() []error { return e.Errs }
 
-// PlaceFailures remembers places whose bytes broke off or were wrong, so that the next attempt tries the other places
-// first. A nil Failures remembers none. Its methods may be called concurrently.
+// PlaceFailures remembers places whose bytes broke off or were wrong, so that the next attempt tries the others first.
+// Nil remembers none. It may be used concurrently.
 type PlaceFailures struct {
-	// Now is the clock.
 	Now func() time.Time
 
 	mu sync.Mutex
@@ -73,9 +72,8 @@ type PlaceFailures struct {
 }
 
 const (
-	// remembered is how long a failure counts.
-	remembered = 10 * time.Minute
-	// maxFailures limits how many failures are remembered.
+	// how long a failure counts
+	remembered  = 10 * time.Minute
 	maxFailures = 1024
 )
 
@@ -92,7 +90,6 @@ func (f *PlaceFailures) Add(place string) {
 	f.at[place] = f.Now()
 }
 
-// has reports whether a place failed lately.
 func (f *PlaceFailures) has(place string) bool {
 	if f == nil {
 		return false
@@ -106,7 +103,7 @@ func (f *PlaceFailures) has(place string) bool {
 // PlaceOf returns the name of a place for people, and for Failures.
 func PlaceOf(a machineconfig.Artifact) string { return a.Registry + "/" + a.Repository }
 
-// anywhere tries the places of an artifact in order, until one succeeds. The error of several places is a *PlacesError.
+// anywhere tries the places of an artifact until one succeeds. The error of several is a *PlacesError.
 func anywhere[T any](ctx context.Context, r RegistryReader, a machineconfig.Artifact,
 	try func(at machineconfig.Artifact,
 		isOne bool) (T, error),

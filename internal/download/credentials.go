@@ -12,8 +12,8 @@ import (
 // Logins are credentials by registry, or by registry and the beginning of a repository: USER:PASSWORD.
 type Logins map[string]string
 
-// ParseLogins reads a file of credentials as container tools and kubelets write it: {"auths": {"HOST": {"auth": "…"}}}.
-// The error quotes nothing of it.
+// ParseLogins reads credentials as container tools and kubelets write them: {"auths": {"HOST": {"auth": "…"}}}. The
+// error quotes nothing of them.
 func ParseLogins(text []byte) (Logins, error) {
 	var file struct {
 		Auths map[string]struct {

@@ -24,32 +24,30 @@ import (
 
 // The limits of a download onto a node.
 const (
-	// Stall is how long a server may send nothing.
+	// Stall is for a server that sends nothing.
 	Stall = time.Minute
-	// Rate is how many bytes a second a download may take, so that it leaves room for the node's own traffic.
+	// Rate is in bytes a second, and leaves room for the node's own traffic.
 	Rate = 64 << 20
-	// slowest is how many bytes a second a server must send on average of a window. The window is windowStalls times
-	// the longest time without a byte.
+	// the bytes a second on average of a window, and the window in times without a byte
 	slowest, windowStalls = 1 << 10, 10
 )
 
 // Options are how a client reaches servers.
 type Options struct {
-	// Proxy are the proxies of a config. Without any, the proxies of the environment apply.
+	// Proxy of a config; zero for that of the environment.
 	Proxy ign.Proxy
-	// Authorities are PEM certificates of CAs in addition to those of the machine.
+	// Authorities are further PEM certificates of CAs.
 	Authorities [][]byte
-	// Logins are the credentials for registries.
-	Logins Logins
-	// Mirrors are the mirrors of registries, and Failures those that failed; nil remembers none.
+	Logins      Logins
+	// Failures remembers which Mirrors failed, unless nil.
 	Mirrors  Mirrors
 	Failures *PlaceFailures
-	// Agent is the name of the program.
+	// Agent names the program.
 	Agent string
-	// Stall is how long a server may send nothing, and Rate the most bytes of a second.
+	// Stall is for a server that sends nothing, Rate in bytes a second.
 	Stall time.Duration
 	Rate  int64
-	// NoLinkLocal refuses connections to addresses of the local link, where clouds serve credentials of machines.
+	// NoLinkLocal refuses addresses of the local link, where clouds serve credentials of machines.
 	NoLinkLocal bool
 }
 
@@ -107,7 +105,6 @@ func Over(client *http.Client, agent string, stall time.Duration, rate int64) *C
 	}
 }
 
-// named sends the name of the program with each request.
 type named struct {
 	http.RoundTripper
 	agent string
@@ -129,10 +126,9 @@ func redirect(to *http.Request, via []*http.Request) error {
 	return checkRedirect(via[len(via)-1].URL, to.URL, len(via))
 }
 
-// maxRedirects is how many redirects a download follows.
 const maxRedirects = 10
 
-// checkRedirect returns why a download does not follow a redirect.
+// checkRedirect returns why not to follow one.
 func checkRedirect(from, to *url.URL, count int) error {
 	at := machineconfig.ShownAddress(to.String())
 	switch {
@@ -147,7 +143,7 @@ func checkRedirect(from, to *url.URL, count int) error {
 	return nil
 }
 
-// proxyOf returns the proxies of a config or, if it has none, those of the environment.
+// proxyOf returns the proxies of a config or, without any, those of the environment.
 func proxyOf(p ign.Proxy) func(*http.Request) (*url.URL, error) {
 	if p.HTTPProxy == nil && p.HTTPSProxy == nil {
 		return http.ProxyFromEnvironment
@@ -168,8 +164,8 @@ func proxyOf(p ign.Proxy) func(*http.Request) (*url.URL, error) {
 	return func(r *http.Request) (*url.URL, error) { return choose(r.URL) }
 }
 
-// Get requests an address, or the file of the artifact that an address names. The caller closes the body. Reading the
-// body fails if the server sends nothing for a while.
+// Get requests an address, or the file of the artifact that it names. The caller closes the body, which fails if the
+// server sends nothing for a while.
 func (c *Client) Get(ctx context.Context, address string,
 	headers map[string]string,
 ) (ArtifactAnswer, io.ReadCloser, error) {
@@ -206,7 +202,6 @@ func (c *Client) Get(ctx context.Context, address string,
 	return head, newChecked(b, answer, c.options.Failures), nil
 }
 
-// newChecked returns the body of an answer that one of several places sends.
 func newChecked(body io.ReadCloser, a RegistryAnswer, failures *PlaceFailures) *checked {
 	c := &checked{ReadCloser: body, from: a.From, failures: failures}
 	if a.Status == http.StatusOK {
@@ -219,7 +214,6 @@ func newChecked(body io.ReadCloser, a RegistryAnswer, failures *PlaceFailures) *
 	return c
 }
 
-// places returns at how many places an address is.
 func (c *Client) places(address string) int {
 	a, is, err := machineconfig.ArtifactOf(address)
 	if !is || err != nil {
@@ -229,7 +223,6 @@ func (c *Client) places(address string) int {
 	return max(1, len(all))
 }
 
-// request requests an address, or the file of an artifact.
 func (c *Client) request(ctx context.Context, address string, headers map[string]string) (RegistryAnswer, error) {
 	a, is, err := machineconfig.ArtifactOf(address)
 	if is && err == nil {
@@ -241,7 +234,6 @@ func (c *Client) request(ctx context.Context, address string, headers map[string
 	return sender{c.http}.Send(ctx, address, headers)
 }
 
-// reader reads registries.
 func (c *Client) reader() RegistryReader {
 	return RegistryReader{
 		Client: sender{c.http}, Logins: c.options.Logins, Mirrors: c.options.Mirrors,
@@ -249,7 +241,6 @@ func (c *Client) reader() RegistryReader {
 	}
 }
 
-// sender implements RegistryClient.
 type sender struct{ http *http.Client }
 
 // Send implements RegistryClient.
@@ -298,7 +289,7 @@ func (c *Client) ResolveImage(ctx context.Context, a machineconfig.Artifact) (ma
 	return c.reader().ResolveImage(ctx, a)
 }
 
-// withoutAddress removes the address from an error, because its query may contain a token.
+// withoutAddress removes the address, because its query may contain a token.
 func withoutAddress(err error) error {
 	var about *url.Error
 	if errors.As(err, &about) {
@@ -315,8 +306,7 @@ func validator(h http.Header) string {
 	return h.Get("Last-Modified")
 }
 
-// body is the body of an answer. Reading it fails if the server stalls or is slower than slowest, and takes at least as
-// long as the rate demands.
+// body fails if the server stalls or is slower than slowest, and takes at least as long as the rate demands.
 type body struct {
 	from   io.ReadCloser
 	cancel context.CancelCauseFunc
@@ -327,7 +317,7 @@ type body struct {
 	rate   int64
 	began  time.Time
 	read   int64
-	// window is when the current window began, and before how many bytes had been read then.
+	// when the current window began, and the bytes until then
 	window time.Time
 	before int64
 }
@@ -348,7 +338,7 @@ func (b *body) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// slowDown waits until the bytes so far are within the rate, or until the request ends.
+// slowDown waits until the bytes so far are within the rate, or the request ends.
 func (b *body) slowDown() {
 	due := time.Duration(float64(b.read) / float64(b.rate) * float64(time.Second))
 	if early := due - time.Since(b.began); early > 0 {
@@ -359,8 +349,8 @@ func (b *body) slowDown() {
 	}
 }
 
-// checkWindow returns an error if a window has ended, and the server has sent too little in it. A server that sends a
-// byte now and then would hold a node without end.
+// checkWindow fails if the server sent too little in a window that ended: with a byte now and then, it would hold a
+// node without end.
 func (b *body) checkWindow(now time.Time) error {
 	length := now.Sub(b.window)
 	if length < windowStalls*b.stall {

@@ -13,8 +13,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 )
 
-// RegistriesConf is the main file on a machine. Files in the directory registries.conf.d beside it are read after it,
-// in lexical order.
+// RegistriesConf is the main file. Those in registries.conf.d beside it are read after it, in lexical order.
 const RegistriesConf = "/etc/containers/registries.conf"
 
 // MirrorDropIns returns the directory of the files that are read after a main file.
@@ -22,7 +21,7 @@ func MirrorDropIns(conf string) string { return conf + ".d" }
 
 // MirrorFile is a file in the format of registries.conf.
 type MirrorFile struct {
-	// Name is the name of the file for errors.
+	// Name is for errors.
 	Name string
 	Text []byte
 }
@@ -30,11 +29,11 @@ type MirrorFile struct {
 // Mirrors are the mirrors of registries. The zero value has none.
 type Mirrors struct {
 	registries []registry
-	// invalid is why files could not be read; nil if all were.
+	// why files could not be read; nil if all were
 	invalid error
 }
 
-// registry is a table [[registry]]. The setting insecure has no effect: files come over TLS only.
+// The setting insecure has no effect: files come over TLS only.
 type registry struct {
 	Prefix   string   `toml:"prefix"`
 	Location string   `toml:"location"`
@@ -44,14 +43,13 @@ type registry struct {
 	MirrorByDigestOnly bool `toml:"mirror-by-digest-only"`
 }
 
-// mirror is a table [[registry.mirror]].
 type mirror struct {
 	Location string `toml:"location"`
 	Pull     string `toml:"pull-from-mirror"`
 }
 
-// ParseMirrors reads files in the order in which container tools read them. A later file replaces the tables of an
-// earlier file with the same prefix. A file that is not valid has no mirrors, and its error is part of Mirrors.Err.
+// ParseMirrors reads files in the order of container tools. A later one replaces the tables of an earlier one with the
+// same prefix. A file that is not valid has no mirrors, and its error is part of Mirrors.Err.
 func ParseMirrors(files ...MirrorFile) Mirrors {
 	var m Mirrors
 	for _, f := range files {
@@ -62,8 +60,8 @@ func ParseMirrors(files ...MirrorFile) Mirrors {
 	return m
 }
 
-// LoadMirrors reads a main file and the files of its directory. The function read returns fs.ErrNotExist for a file
-// that does not exist, and list returns the names in a directory, none if it does not exist.
+// LoadMirrors reads a main file and those of its directory. For what does not exist, read returns fs.ErrNotExist, and
+// list nothing.
 func LoadMirrors(conf string, read func(name string) ([]byte, error), list func(dir string) ([]string, error)) Mirrors {
 	var bad error
 	var files []MirrorFile
@@ -116,11 +114,11 @@ func (m *Mirrors) add(text []byte) error {
 	return nil
 }
 
-// place matches a location: a host with an optional port, and the beginning of a repository.
+// a host with an optional port, and the beginning of a repository
 var place = regexp.MustCompile(
 	`^([A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9a-fA-F:]+\])(:[0-9]{1,5})?(/[a-z0-9]+([._/-]+[a-z0-9]+)*)?$`)
 
-// wildcard matches the prefix of all hosts below a domain.
+// the prefix of all hosts below a domain
 var wildcard = regexp.MustCompile(`^\*(\.[A-Za-z0-9][A-Za-z0-9-]*)+$`)
 
 // complete checks a table and fills in the prefix.
@@ -157,7 +155,7 @@ func (r *registry) complete() error {
 	return nil
 }
 
-// matches returns how many bytes of a name a prefix matches; 0 if it does not. The match ends at the end of a part.
+// matches returns the length of a prefix that matches a name up to the end of a part; 0 if it does not.
 func (r registry) matches(name string) int {
 	length := len(r.Prefix)
 	if rest, isWildcard := strings.CutPrefix(r.Prefix, "*"); isWildcard {
@@ -176,7 +174,7 @@ func (r registry) matches(name string) int {
 	return length
 }
 
-// of returns the table for a name: the one with the longest prefix.
+// of returns the table with the longest prefix.
 func (m Mirrors) of(name string) (found *registry, length int) {
 	for i := range m.registries {
 		r := &m.registries[i]
@@ -188,8 +186,7 @@ func (m Mirrors) of(name string) (found *registry, length int) {
 }
 
 // Of returns the places of an artifact in the order in which a reader tries them: mirrors, and then the registry
-// itself. Places that are blocked are missing; the result blocked names them. An artifact without a digest has no
-// mirrors for digests only.
+// itself, without those that are blocked. An artifact without a digest has no mirrors for digests only.
 func (m Mirrors) Of(a machineconfig.Artifact) (places []machineconfig.Artifact, blocked []string) {
 	name := a.Registry + "/" + a.Repository
 	add := func(location string) {

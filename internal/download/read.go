@@ -17,17 +17,15 @@ import (
 
 // RegistryAnswer is the answer to a request.
 type RegistryAnswer struct {
-	// Status is the status of HTTP.
 	Status int
-	// Length is the size of the body; -1 if it is unknown.
+	// -1 if unknown
 	Length int64
-	// Header are the headers, by their canonical names.
+	// by canonical names
 	Header map[string][]string
-	// Layer is the layer of an artifact that the body is from; zero for any other answer.
+	// the layer of an artifact that the body is from; zero for any other answer
 	Layer Layer
-	// From is the place of an artifact with several places that sends the body; empty for any other answer.
+	// the place of an artifact with several that sends the body; empty for any other answer
 	From string
-	// Body is the body, which the receiver closes.
 	Body io.ReadCloser
 }
 
@@ -39,17 +37,15 @@ type RegistryClient interface {
 
 // RegistryReader reads files from registries.
 type RegistryReader struct {
-	// Client sends the requests.
 	Client RegistryClient
-	// Logins are the credentials; nil for none.
-	Logins Logins
-	// Mirrors are the mirrors of registries.
+	// nil for none
+	Logins  Logins
 	Mirrors Mirrors
-	// Failures remembers which places failed; nil for none.
+	// nil for none
 	Failures *PlaceFailures
 }
 
-// The statuses of HTTP that mean something of their own here.
+// Those that mean something of their own here.
 const (
 	ok           = 200
 	partial      = 206
@@ -59,26 +55,23 @@ const (
 	noRange      = 416
 )
 
-// The limits of what a registry sends besides the file.
+// What a registry sends besides the file.
 const (
 	maxManifest = 4 << 20
 	maxToken    = 1 << 20
 )
 
-// manifestTypes are the manifests that have layers, and the lists that Reader refuses with a message of their own.
+// the manifests that have layers, and the lists that are refused with a message of their own
 const manifestTypes = "application/vnd.oci.image.manifest.v1+json, " +
 	"application/vnd.docker.distribution.manifest.v2+json, application/vnd.oci.image.index.v1+json"
 
-// imageTypes are the manifests of images, also those of images for several platforms. Without the list of Docker, a
-// registry would choose a platform, and its digest would be that of this platform.
+// Without the list of Docker, a registry would choose a platform, and its digest would be that of this platform.
 const imageTypes = manifestTypes + ", application/vnd.docker.distribution.manifest.list.v2+json"
 
 // StatusError is an answer of a registry that is no success.
 type StatusError struct {
-	// Status is the status of HTTP.
 	Status int
-	// What was requested.
-	What string
+	What   string
 }
 
 // Error says what to do.
@@ -93,7 +86,6 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("the registry answers %d for the %s", e.Status, e.What)
 }
 
-// session is the access to one repository.
 type session struct {
 	RegistryReader
 	at            machineconfig.Artifact
@@ -101,7 +93,7 @@ type session struct {
 }
 
 // Open requests the file of an artifact from its mirrors and its registry, with headers such as Range. The caller
-// closes the body. The manifest has the digest of the artifact, but Open does not verify the bytes of the file.
+// closes the body. The manifest has the digest of the artifact, but the bytes of the file are not verified.
 func (r RegistryReader) Open(ctx context.Context, a machineconfig.Artifact, headers map[string]string) (RegistryAnswer,
 	error,
 ) {
@@ -119,7 +111,7 @@ func (r RegistryReader) Open(ctx context.Context, a machineconfig.Artifact, head
 	})
 }
 
-// open requests the file of an artifact from its registry.
+// open uses the registry alone.
 func (r RegistryReader) open(ctx context.Context, a machineconfig.Artifact, headers map[string]string) (RegistryAnswer,
 	error,
 ) {
@@ -142,8 +134,7 @@ func (r RegistryReader) open(ctx context.Context, a machineconfig.Artifact, head
 	return answer, err
 }
 
-// Resolve returns the artifact with the digest of its manifest, which its tag names now. Without a tag, the tag is
-// latest.
+// Resolve returns the artifact with the digest that its tag, by default latest, names now.
 func (r RegistryReader) Resolve(ctx context.Context, a machineconfig.Artifact) (machineconfig.Artifact, error) {
 	a.Digest = ""
 	return r.resolve(ctx, a, manifestTypes, func(manifest []byte) error {
@@ -152,9 +143,8 @@ func (r RegistryReader) Resolve(ctx context.Context, a machineconfig.Artifact) (
 	})
 }
 
-// ResolveImage returns an image with the digest that its tag names now: that of the index, for an image for several
-// platforms. An image without a tag keeps its digest, and ResolveImage checks that the registry has it. An image with
-// neither has the tag latest.
+// ResolveImage returns an image with the digest that its tag, by default latest, names now: that of the index, for
+// several platforms. An image with only a digest keeps it, if the registry has it.
 func (r RegistryReader) ResolveImage(ctx context.Context, a machineconfig.Artifact) (machineconfig.Artifact, error) {
 	if a.Tag != "" {
 		a.Digest = ""
@@ -162,7 +152,7 @@ func (r RegistryReader) ResolveImage(ctx context.Context, a machineconfig.Artifa
 	return r.resolve(ctx, a, imageTypes, func([]byte) error { return nil })
 }
 
-// resolve returns an artifact with the digest of its manifest, which has one of the types and passes the check.
+// resolve needs a manifest of one of the types that passes the check.
 func (r RegistryReader) resolve(ctx context.Context, a machineconfig.Artifact, types string,
 	check func(manifest []byte) error,
 ) (machineconfig.Artifact, error) {
@@ -181,7 +171,7 @@ func (r RegistryReader) resolve(ctx context.Context, a machineconfig.Artifact, t
 	return a, nil
 }
 
-// manifest returns a manifest of some types by its tag or digest, and verifies a digest.
+// manifest returns a manifest of some types by its tag or digest, which it verifies.
 func (s *session) manifest(ctx context.Context, reference, types string) ([]byte, error) {
 	answer, err := s.get(ctx, "manifests/"+reference, map[string]string{"Accept": types})
 	if err != nil {
@@ -203,7 +193,7 @@ func (s *session) manifest(ctx context.Context, reference, types string) ([]byte
 	return raw, nil
 }
 
-// get requests a part of the repository, with a token if the registry demands one.
+// get uses a token if the registry demands one.
 func (s *session) get(ctx context.Context, part string, headers map[string]string) (RegistryAnswer, error) {
 	answer, err := s.try(ctx, part, headers)
 	if err != nil || answer.Status != unauthorized || s.authorization != "" {
@@ -219,7 +209,6 @@ func (s *session) get(ctx context.Context, part string, headers map[string]strin
 	return s.try(ctx, part, headers)
 }
 
-// try sends one request.
 func (s *session) try(ctx context.Context, part string, headers map[string]string) (RegistryAnswer, error) {
 	address := url.URL{Scheme: "https", Host: hostOf(s.at.Registry), Path: "/v2/" + s.at.Repository + "/" + part}
 	if s.authorization != "" {
@@ -232,7 +221,6 @@ func (s *session) try(ctx context.Context, part string, headers map[string]strin
 	return s.Client.Send(ctx, address.String(), headers)
 }
 
-// hostOf returns the host that serves a registry.
 func hostOf(registry string) string {
 	if registry == "docker.io" {
 		return "registry-1.docker.io"
@@ -240,8 +228,8 @@ func hostOf(registry string) string {
 	return registry
 }
 
-// authorize returns the header that answers a challenge of the registry: with the credentials for the repository, or
-// with a token, which many registries give to everybody.
+// authorize returns the header that answers a challenge: with the credentials for the repository, or with a token,
+// which many registries give to everybody.
 func (s *session) authorize(ctx context.Context, challenge string) (string, error) {
 	user, password := s.Logins.Find(s.at)
 	c := ParseChallenge(challenge)

@@ -11,11 +11,11 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 )
 
-// version is the oldest version of Gitea with all calls that the package uses. A client with a fixed version does not
-// ask the server for its version, which is a different number on Forgejo.
+// The oldest version with all calls that are used here. With a fixed version, the client does not ask the server, whose
+// number is a different one on Forgejo.
 const version = "1.20.0"
 
-// pageSize is how many items one page has. Servers have this default limit.
+// the default limit of servers
 const pageSize = 50
 
 // GiteaPull is a pull request on Gitea or Forgejo.
@@ -42,7 +42,7 @@ func NewGitea(t Target, client *http.Client) (*GiteaPull, error) {
 	return &GiteaPull{client, owner, repo, t}, nil
 }
 
-// client creates a client for each call, because the library gets the context when it creates a client.
+// client creates one for each call, because the library takes the context then.
 func (p *GiteaPull) client(ctx context.Context) (*gitea.Client, error) {
 	c, err := gitea.NewClient(p.target.API, gitea.SetToken(p.target.Token), gitea.SetHTTPClient(p.http),
 		gitea.SetGiteaVersion(version), gitea.SetContext(ctx))
@@ -224,7 +224,7 @@ func forbidden(resp *gitea.Response) bool {
 		resp.StatusCode == http.StatusUnauthorized)
 }
 
-// giteaExplain adds ErrForbidden to errors about permissions, which the job of a fork gets.
+// giteaExplain marks errors about permissions as ErrForbidden, which the job of a fork gets.
 func giteaExplain(resp *gitea.Response, err error) error {
 	if err != nil && forbidden(resp) {
 		return fmt.Errorf("%w (%w)", ErrForbidden, err)
@@ -232,7 +232,7 @@ func giteaExplain(resp *gitea.Response, err error) error {
 	return err
 }
 
-// giteaExplainWrite is explain for a request that changes something: it marks an error without an answer.
+// giteaExplainWrite also marks an error without an answer to a request that changes something.
 func giteaExplainWrite(resp *gitea.Response, err error) error {
 	code := 0
 	if resp != nil && resp.Response != nil {

@@ -25,7 +25,7 @@ var (
 	_ Opener = (*GitHubPull)(nil)
 )
 
-// canceled is the state that GitHub gets for Canceled, because GitHub has only four states.
+// GitHub has only four states.
 const canceled = "error"
 
 // NewGitHub returns the pull request. The client limits the time of each request.
@@ -161,7 +161,7 @@ func (p *GitHubPull) Opened(ctx context.Context, x Proposal) (string, error) {
 	return pulls[0].GetHTMLURL(), nil
 }
 
-// githubExplain adds ErrForbidden to errors about permissions, which the job of a fork gets.
+// githubExplain marks errors about permissions as ErrForbidden, which the job of a fork gets.
 func githubExplain(err error) error {
 	if code := statusOf(err); code == http.StatusForbidden {
 		return fmt.Errorf("%w (%w)", ErrForbidden, err)
@@ -169,10 +169,10 @@ func githubExplain(err error) error {
 	return err
 }
 
-// githubExplainWrite is explain for a request that changes something: it marks an error without an answer.
+// githubExplainWrite also marks an error without an answer to a request that changes something.
 func githubExplainWrite(err error) error { return fault.HTTPRequest(githubExplain(err), statusOf(err)) }
 
-// statusOf returns the status code of the answer that is an error; 0 if there was no answer.
+// statusOf is 0 if there was no answer.
 func statusOf(err error) int {
 	var answer *github.ErrorResponse
 	if errors.As(err, &answer) && answer.Response != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 )
 
-// states are GitLab's states of a pipeline.
+// of a pipeline
 var states = map[State]gitlab.BuildStateValue{
 	Success: gitlab.Success, Failure: gitlab.Failed, Pending: gitlab.Running,
 	Canceled: gitlab.Canceled,
@@ -102,7 +102,6 @@ func (m *GitLabMerge) Status(ctx context.Context, s Status) error {
 	return gitlabExplainWrite(err)
 }
 
-// hasState reports whether the commit has a status of this context and state.
 func (m *GitLabMerge) hasState(ctx context.Context, s Status) bool {
 	all, err := m.Statuses(ctx)
 	return err == nil && slices.ContainsFunc(all, func(p PostedStatus) bool {
@@ -182,7 +181,7 @@ func (m *GitLabMerge) Opened(ctx context.Context, p Proposal) (string, error) {
 	return all[0].WebURL, nil
 }
 
-// gitlabExplain adds ErrForbidden to errors about permissions, which the job of a fork gets.
+// gitlabExplain marks errors about permissions as ErrForbidden, which the job of a fork gets.
 func gitlabExplain(err error) error {
 	if code := gitlabStatusOf(err); code == http.StatusForbidden || code == http.StatusUnauthorized {
 		return fmt.Errorf("%w (%w)", ErrForbidden, err)
@@ -190,12 +189,12 @@ func gitlabExplain(err error) error {
 	return err
 }
 
-// gitlabExplainWrite is explain for a request that changes something: it marks an error without an answer.
+// gitlabExplainWrite also marks an error without an answer to a request that changes something.
 func gitlabExplainWrite(err error) error {
 	return fault.HTTPRequest(gitlabExplain(err), gitlabStatusOf(err))
 }
 
-// gitlabStatusOf returns the status code of the answer that is an error; 0 if there was no answer.
+// gitlabStatusOf is 0 if there was no answer.
 func gitlabStatusOf(err error) int {
 	var answer *gitlab.ErrorResponse
 	if errors.As(err, &answer) && answer.Response != nil {

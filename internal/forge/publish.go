@@ -17,11 +17,11 @@ var ErrForbidden = errors.New("the token lacks the permission")
 
 // Comment is a comment on a pull request.
 type Comment struct {
-	// ID is the parameter of Edit.
+	// for Edit
 	ID int64
-	// Author is the login of the comment's author.
+	// a login
 	Author string
-	// Body is the text of the comment, in Markdown.
+	// in Markdown
 	Body string
 }
 
@@ -32,8 +32,7 @@ type State string
 const (
 	Success State = "success"
 	Failure State = "failure"
-	// Pending is the state while the cluster works on the commit. Canceled means that a later commit replaced the
-	// commit.
+	// Pending while the cluster works on the commit. Canceled: a later commit replaced it.
 	Pending  State = "pending"
 	Canceled State = "canceled"
 )
@@ -42,15 +41,14 @@ const (
 type Status struct {
 	// Context identifies the status: bunsen/plan.
 	Context string
-	// State is the state of the change.
-	State State
-	// Description is the text of the status, in one line. Publish truncates it to the limit of the services.
+	State   State
+	// Description is one line. Publish cuts it to the limit of the services.
 	Description string
-	// URL is the address of a page with details, or "".
+	// URL has details, or is "".
 	URL string
 }
 
-// Host is a pull request on its service. The packages github, gitlab and gitea implement Host.
+// Host is a pull request on its service.
 //
 // After an error that fault.IsUnknown reports, the service may have done what was requested.
 type Host interface {
@@ -76,13 +74,12 @@ const (
 	Unchanged Outcome = "unchanged"
 )
 
-// maxDescription is the smallest limit of all services for a description, in characters: that of GitHub.
+// in characters: that of GitHub, the smallest
 const maxDescription = 140
 
-// Publish sets the status, and creates the comment. If the same account has already written comments with the same
-// first line, the marker, Publish edits the oldest of them. A second call changes nothing. If the token allows only the
-// status or only the comment, Publish writes the allowed one, and returns an error for the other one. The outcome is
-// empty if the comment failed.
+// Publish sets the status, and creates the comment, or edits the oldest one of the same account with the same first
+// line, the marker. A second call changes nothing. If the token allows only one of them, the error is about the other.
+// The outcome is empty if the comment failed.
 func Publish(ctx context.Context, h Host, body string, s Status) (Outcome, error) {
 	s.Description = truncated(s.Description)
 	errStatus := setStatus(ctx, h, s)
@@ -99,7 +96,7 @@ func Preview(ctx context.Context, h Host, body string) (Outcome, error) {
 	return outcome, err
 }
 
-// decide returns what to do with the comment, and the ID of the comment to edit.
+// decide returns what to do with the comment, and which one to edit.
 func decide(ctx context.Context, h Host, body string) (outcome Outcome, id int64, err error) {
 	self, err := h.Self(ctx)
 	if err != nil {
@@ -144,7 +141,7 @@ func comment(ctx context.Context, h Host, body string) (Outcome, error) {
 	return outcome, nil
 }
 
-// setStatus sets the status. If the answer is lost, setStatus reads the statuses of the commit.
+// setStatus reads the statuses of the commit if the answer is lost.
 func setStatus(ctx context.Context, h Host, s Status) error {
 	err := h.Status(ctx, s)
 	if c, can := h.(Commit); can && fault.IsUnknown(err) {
@@ -162,8 +159,8 @@ func setStatus(ctx context.Context, h Host, s Status) error {
 	return err
 }
 
-// ownComment finds the earlier comment of the same account. ownComment compares the author, because every user can
-// write the marker, and an edit would put the review under that user's name.
+// ownComment finds the earlier comment of the same account: every user can write the marker, and an edit would put the
+// review under that user's name.
 func ownComment(comments []Comment, self, marker string) (Comment, bool) {
 	for _, c := range comments {
 		if strings.EqualFold(c.Author, self) && firstLine(plain(c.Body)) == marker {
@@ -173,7 +170,7 @@ func ownComment(comments []Comment, self, marker string) (Comment, bool) {
 	return Comment{}, false
 }
 
-// plain returns a body without the changes that services make: other line breaks, and no blanks at both ends.
+// plain undoes what services change: other line breaks, and no blanks at both ends.
 func plain(body string) string {
 	return strings.TrimSpace(strings.ReplaceAll(body, "\r\n", "\n"))
 }
@@ -193,7 +190,7 @@ func truncated(description string) string {
 // PostedStatus is a status that a commit has.
 type PostedStatus struct {
 	Status
-	// Time is when the status was last set; zero if the service does not report it.
+	// when the status was last set; zero if the service does not say it
 	Time time.Time
 }
 
@@ -207,8 +204,8 @@ type Commit interface {
 	MergedBy(ctx context.Context) (int, error)
 }
 
-// PublishComment creates a comment. If the same account has already written a comment with the same first line,
-// PublishComment edits that comment. PublishComment sets no status. A second call changes nothing.
+// PublishComment creates a comment, or edits that of the same account with the same first line, and sets no status. A
+// second call changes nothing.
 func PublishComment(ctx context.Context, h Host, body string) (Outcome, error) {
 	return comment(ctx, h, body)
 }

@@ -12,24 +12,22 @@ import (
 
 // Proposal is a pull request to open (GitLab: merge request). Both branches are in the same repository.
 type Proposal struct {
-	// Branch has the commits. Base is the branch of the merge.
+	// Branch has the commits, Base is that of the merge.
 	Branch, Base string
-	// Title is one line, Body is Markdown.
+	// one line, and Markdown
 	Title, Body string
 }
 
 // Opener opens pull requests in a repository on its service. The packages github, gitlab and gitea implement Opener.
 type Opener interface {
-	// Open opens a pull request and returns the address of its page. After an error that fault.IsUnknown reports, the
-	// pull request may be open.
+	// Open returns the address of the page. After an error that fault.IsUnknown reports, the pull request may be open.
 	Open(ctx context.Context, p Proposal) (string, error)
-	// Opened returns the address of the page of the open pull request from the branch of p to its base; empty if there
-	// is none.
+	// Opened returns the address of the open pull request from the branch of p to its base; empty if there is none.
 	Opened(ctx context.Context, p Proposal) (string, error)
 }
 
-// OpenPull opens a pull request and returns the address of its page. If the answer is lost, OpenPull looks for the pull
-// request of the branch.
+// OpenPull opens a pull request and returns the address of its page. If the answer is lost, it looks for that of the
+// branch.
 func OpenPull(ctx context.Context, o Opener, p Proposal) (string, error) {
 	page, err := o.Open(ctx, p)
 	if !fault.IsUnknown(err) {
@@ -47,9 +45,9 @@ func OpenPull(ctx context.Context, o Opener, p Proposal) (string, error) {
 
 // Site is the repository of a clone on its service.
 type Site struct {
-	// Target has the kind of the service, its API and the project. The other fields are empty.
+	// Target has the kind, the API and the project.
 	Target Target
-	// Web is the address of the repository's page, without a slash at the end.
+	// Web is the repository's page, without a slash at the end.
 	Web string
 }
 
@@ -82,7 +80,7 @@ func SiteOf(kind Kind, scheme, host, path string) Site {
 	return s
 }
 
-// guess returns the service of a well-known host, or of a host whose name contains that of the service.
+// guess knows well-known hosts, and hosts whose name contains that of the service.
 func guess(host string) Kind {
 	host, _, _ = strings.Cut(strings.ToLower(host), ":")
 	first, _, _ := strings.Cut(host, ".")
@@ -109,8 +107,8 @@ func (s Site) NewPull(base, branch string) string {
 	return ""
 }
 
-// UserToken returns the token in a user's environment for a service: BUNSEN_TOKEN, or that of the service's own command
-// line. A token of github.com is for no other host.
+// UserToken returns the token in a user's environment: BUNSEN_TOKEN, or that of the service's own command line. A token
+// of github.com is for no other host.
 func UserToken(t Target, env func(string) string) string {
 	names := []string{"BUNSEN_TOKEN"}
 	switch {

@@ -20,7 +20,6 @@ const (
 
 // Target names a pull request (GitLab: merge request), and has the data that a client needs to reach it.
 type Target struct {
-	// Kind is the kind of the git service.
 	Kind Kind
 	// API is the base URL: https://api.github.com, https://gitlab.com/api/v4, https://codeberg.org/api/v1.
 	API string
@@ -30,28 +29,27 @@ type Target struct {
 	Number int
 	// Head is the commit of the status: 40 hex digits.
 	Head string
-	// Base is the commit or branch of the merge, if it is known.
+	// Base is the commit or branch of the merge, if known.
 	Base string
-	// Fork is true if the change comes from another repository, whose CI jobs have a read-only token.
+	// Fork: the change comes from another repository, whose CI jobs have a read-only token.
 	Fork bool
-	// Run is the URL of the job, to which the status links.
+	// Run is the job's URL, to which the status links.
 	Run string
-	// Token is the token for the API. No program may print the token.
+	// Token is never printed.
 	Token string
-	// Author is the login of a token that may not read its user, such as the token of a job.
+	// Author is the login of a token that may not read its user, such as that of a job.
 	Author string
 }
 
-// tokens are the environment variables of the token, the most specific first.
+// the most specific first
 var tokens = map[Kind][]string{
 	GitHub: {"BUNSEN_TOKEN", "GITHUB_TOKEN", "GH_TOKEN"},
 	GitLab: {"BUNSEN_TOKEN", "GITLAB_TOKEN"},
 	Gitea:  {"BUNSEN_TOKEN", "FORGEJO_TOKEN", "GITEA_TOKEN", "GITHUB_TOKEN"},
 }
 
-// FromEnv reads the target from the environment variables of the services' jobs, and from the event that started the
-// job, in the JSON form of GitHub, Gitea and Forgejo (nil if there is none). The user must set the empty fields:
-// Missing names them.
+// FromEnv reads the target from the environment of the services' jobs, and from the event that started the job, as JSON
+// of GitHub, Gitea and Forgejo (nil for none). The user must set the fields that Missing names.
 func FromEnv(env func(string) string, event []byte) (Target, error) {
 	t := Target{}
 	switch {
@@ -95,7 +93,6 @@ func fromGitLab(env func(string) string) Target {
 	}
 }
 
-// pullEvent has the fields of a pull_request event that FromEnv uses.
 type pullEvent struct {
 	PullRequest *struct {
 		Number     int
@@ -112,8 +109,8 @@ func (t *Target) fromActions(env func(string) string, event []byte) error {
 	t.API, t.Project = env("GITHUB_API_URL"), env("GITHUB_REPOSITORY")
 	run := map[Kind]string{GitHub: "GITHUB_RUN_ID"}[t.Kind]
 	if env("FORGEJO_ACTIONS") != "" {
-		// Forgejo's URLs have the number of the run in the repository. For Gitea, the address of a run depends on the
-		// version of Gitea, so the target has no URL.
+		// Forgejo's URLs have the number of the run in the repository. For Gitea, the address depends on its version,
+		// so the target has none.
 		run = "GITHUB_RUN_NUMBER"
 	}
 	if server, id := env("GITHUB_SERVER_URL"), env(run); run != "" && server != "" && id != "" {

@@ -19,15 +19,15 @@ import (
 )
 
 const (
-	// mostAdvised limits the nodes for which one answer has commands.
+	// The nodes for which one answer has commands.
 	mostAdvised = 3
-	// slowDrain is how long a drain that no disruption budget delays may take before a user has to check it.
+	// for a drain that no disruption budget delays, before a user has to check it
 	slowDrain = 10 * time.Minute
-	// forceFile is the path of a file on a node. If it exists, the daemon applies the complete config again.
+	// If it exists on a node, the daemon applies the complete config again.
 	forceFile = "/run/machine-config-daemon-force"
 )
 
-// verdictActions are the commands after a rollout was halted or reverted: fixes for the failed nodes, then a retry.
+// verdictActions are for a halted or reverted rollout: fixes for the failed nodes, then a retry.
 func verdictActions(f *fleet.Fleet, v *fleet.Pool) []string {
 	failed, config := failedNodes(f, v), v.Decision.Record.Config
 	retry := "bunsen retry pool/" + v.Object.Name
@@ -50,7 +50,6 @@ func verdictActions(f *fleet.Fleet, v *fleet.Pool) []string {
 	return append(append(undo(f, v, config), out...), fleet.Alternative(causeGone(names), retry))
 }
 
-// undoSecrets are the commands that correct the secrets that changed before a rollout failed.
 func undoSecrets(f *fleet.Fleet, v *fleet.Pool) []string {
 	var out []string
 	for _, c := range fleet.SecretsChangedIn(f, v.Decision.Record.Config, fleet.EarlierRollout(v),
@@ -70,13 +69,12 @@ func undoSecrets(f *fleet.Fleet, v *fleet.Pool) []string {
 	return out
 }
 
-// ownTarget is the config that a node gets from the recorded rollout of its pool, which may be the node's own.
+// ownTarget is the config that a node gets from the recorded rollout, maybe one of its own.
 func ownTarget(v *fleet.Pool, node string) string {
 	return v.Facts.Care.NodeConfigs.Own(v.Decision.Record.Target(), node)
 }
 
-// recovered returns a text that says that the nodes that failed the config run it by now; "" if one does not, or if
-// nothing is known of a node.
+// recovered says that the nodes that failed the config run it by now; "" if one does not, or if nothing is known of it.
 func recovered(f *fleet.Fleet, failed []v1alpha1.FailedNode) string {
 	var names []string
 	for _, n := range failed {
@@ -96,8 +94,7 @@ func recovered(f *fleet.Fleet, failed []v1alpha1.FailedNode) string {
 	return fleet.Names(names, mostAdvised) + " have recovered, and run the config"
 }
 
-// failedNodes are the nodes that failed the config of a halted or reverted rollout. The record of an older controller
-// does not name the failed nodes.
+// failedNodes are those of a halted or reverted rollout. The record of an older controller does not name them.
 func failedNodes(f *fleet.Fleet, v *fleet.Pool) []v1alpha1.FailedNode {
 	r := v.Decision.Record
 	if len(r.Failed) > 0 || r.Gate != "" {
@@ -112,8 +109,7 @@ func failedNodes(f *fleet.Fleet, v *fleet.Pool) []v1alpha1.FailedNode {
 	return failed
 }
 
-// failedNodeActions are the commands for a node that failed the config of its pool. isCommit is true if the commit may
-// be the cause.
+// failedNodeActions are for a node that failed the config of its pool. isCommit: the commit may be the cause.
 func failedNodeActions(f *fleet.Fleet, v *fleet.Pool, n v1alpha1.FailedNode) (do []string, isCommit bool) {
 	config := ownTarget(v, n.Node)
 	row, _ := f.Find(n.Node)
@@ -135,7 +131,7 @@ func failedNodeActions(f *fleet.Fleet, v *fleet.Pool, n v1alpha1.FailedNode) (do
 	return hostActions(f, v, row, cause), false
 }
 
-// causeGone returns a text that says when a retry helps although a commit caused the failure.
+// causeGone says when a retry helps although a commit caused the failure.
 func causeGone(nodes []string) string {
 	switch len(nodes) {
 	case 0:
@@ -146,7 +142,7 @@ func causeGone(nodes []string) string {
 	return "the causes on the nodes are gone"
 }
 
-// blamesCommit reports whether the commit of a config may be the cause of a node's failure.
+// blamesCommit reports whether the commit of a config may be the cause.
 func blamesCommit(cause v1alpha1.FailureCause) bool {
 	switch cause {
 	case v1alpha1.FailureHost, v1alpha1.FailureDiskFull, v1alpha1.FailureDrift, v1alpha1.FailureNoConfig,
@@ -179,8 +175,8 @@ func blamedConfig(f *fleet.Fleet, v *fleet.Pool) string {
 	return ""
 }
 
-// troubleActions are the commands for the nodes of a pool that need a user. If all nodes continue by themselves, there
-// are no commands. All nodes without a daemon have the same commands.
+// troubleActions are for the nodes of a pool that need a user; none if all continue by themselves. All nodes without a
+// daemon have the same ones.
 func troubleActions(f *fleet.Fleet, v *fleet.Pool) []string {
 	var out, lacking []string
 	n := 0
@@ -205,8 +201,7 @@ func troubleActions(f *fleet.Fleet, v *fleet.Pool) []string {
 	return out
 }
 
-// nodeActions are the commands for one node, independently of its pool. If the node continues by itself, there are no
-// commands.
+// nodeActions are for one node, whatever its pool; none if it continues by itself.
 func nodeActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow) []string {
 	n := fleet.Node(f, row.Name)
 	if n == nil {
@@ -237,7 +232,7 @@ func nodeActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow) []string {
 	return nil
 }
 
-// drainActions are the commands for a drain that takes too long. Without a report, the controller does not drain.
+// drainActions are for a drain that takes too long. Without a report, the controller does not drain.
 func drainActions(node string, report *v1alpha1.DrainReport) []string {
 	switch {
 	case len(heldUp(report)) > 0:
@@ -248,10 +243,10 @@ func drainActions(node string, report *v1alpha1.DrainReport) []string {
 	return []string{findController + node}
 }
 
-// findController helps if the controller does not do what the daemon of a node requests. The name of the node follows.
+// for what the daemon of a node requests in vain; the name of the node follows
 const findController = "kubectl -n bunsen-system get pods,leases   # does machine-config-controller run? Its log names "
 
-// describeFirst is the command that shows why the first pod of a drain has not ended; "" if the report has no pod.
+// describeFirst shows why the first pod of a drain has not ended; "" without a pod.
 func describeFirst(report *v1alpha1.DrainReport) string {
 	if report == nil || len(report.Pods) == 0 {
 		return ""
@@ -259,7 +254,7 @@ func describeFirst(report *v1alpha1.DrainReport) string {
 	return ofNamespaced("describe", "pod", report.Pods[0].Pod)
 }
 
-// drainBegan is when the first drain of a node for its desired config began.
+// drainBegan is the begin of the first drain of a node for its desired config.
 func drainBegan(n poolstate.Node, report *v1alpha1.DrainReport) time.Time {
 	if n.Drains.For == n.Config.Desired && n.Drains.First.Before(report.Started.Time) {
 		return n.Drains.First
@@ -267,7 +262,6 @@ func drainBegan(n poolstate.Node, report *v1alpha1.DrainReport) time.Time {
 	return report.Started.Time
 }
 
-// failureActions are the commands for a node whose daemon reports a failure.
 func failureActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1alpha1.FailureCause) []string {
 	retry, halted := "bunsen retry node/"+row.Name, false
 	if v.Decision.Record.Verdict != "" && ownTarget(v, row.Name) == row.Desired {
@@ -286,7 +280,7 @@ func failureActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1al
 	return append(undo(f, v, row.Desired), fleet.Alternative(causeGone([]string{row.Name}), retry))
 }
 
-// hostActions are the commands for a failure that no commit caused.
+// hostActions are for a failure that no commit caused.
 func hostActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1alpha1.FailureCause) []string {
 	switch cause {
 	case v1alpha1.FailureHost:
@@ -329,7 +323,7 @@ func hostActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1alpha
 	return notReadyCommands(f, row.Name)
 }
 
-// lostConfigActions are the commands for a pool whose config was deleted and cannot be created again by the controller.
+// lostConfigActions are for a config that was deleted and that the controller cannot create again.
 func lostConfigActions(f *fleet.Fleet, v *fleet.Pool) []string {
 	out := []string{"kubectl get events -A --field-selector reason=RenderedConfigLost   # why the controller cannot " +
 		"make it again"}
@@ -339,25 +333,24 @@ func lostConfigActions(f *fleet.Fleet, v *fleet.Pool) []string {
 	return append(out, "push a commit that changes pool "+v.Object.Name+"; it gets a new config")
 }
 
-// driftActions are the commands for a change on a node that nobody has to undo.
 func driftActions(node, item string) []string {
 	item = fleet.ShellWord(item)
 	return []string{"bunsen drift show node/" + node + " " + item, "bunsen drift adopt node/" + node + " " + item}
 }
 
-// restoreActions are the commands for a change because of which a node is degraded: a user undoes or adopts it.
+// restoreActions are for a change that degrades a node: a user undoes or adopts it.
 func restoreActions(node, item string) []string {
 	do := driftActions(node, item)
 	return []string{do[0], restoreAction(node), fleet.Alternative("the change is to stay", do[1])}
 }
 
-// restoreAction is what a user does on a node whose daemon is to restore what the config says.
+// restoreAction lets the daemon restore what the config says.
 func restoreAction(node string) string {
 	return "touch " + forceFile + "   # on " + node + ": its daemon restores what the config says"
 }
 
-// FailureCause returns why a node failed. The Node's annotations come first, then the daemon's structured report.
-// FailureCause returns "" if only the daemon's message has the reason.
+// FailureCause returns why a node failed, by its annotations, or else by the daemon's structured report; "" if only the
+// daemon's message says it.
 func FailureCause(f *fleet.Fleet, row fleet.NodeRow) v1alpha1.FailureCause {
 	n := fleet.Node(f, row.Name)
 	if n == nil {
@@ -378,8 +371,8 @@ func FailureCause(f *fleet.Fleet, row fleet.NodeRow) v1alpha1.FailureCause {
 	return ""
 }
 
-// budgetActions are the commands for the disruption budgets that prevent the eviction of a node's pods. If such a
-// budget waits for a pod, the command shows that pod, because the budget needs no change.
+// budgetActions are for disruption budgets that prevent evictions. One that waits for a pod needs no change: the
+// command shows the pod.
 func budgetActions(held []v1alpha1.DrainedPod) []string {
 	var out []string
 	for _, p := range held {
@@ -397,8 +390,8 @@ func budgetActions(held []v1alpha1.DrainedPod) []string {
 	return out
 }
 
-// ofNamespaced is a command of kubectl for an object that is given as namespace/name. It is "" if the text is not the
-// name of such an object, because it would be unsafe in a command.
+// ofNamespaced is a command of kubectl for an object that is given as namespace/name; "" for any other text, which
+// would be unsafe in a command.
 func ofNamespaced(verb, kind, of string) string {
 	namespace, name, _ := strings.Cut(of, "/")
 	if len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
@@ -407,7 +400,6 @@ func ofNamespaced(verb, kind, of string) string {
 	return fmt.Sprintf("kubectl -n %s %s %s %s", namespace, verb, kind, name)
 }
 
-// gateActions are the commands for the closed health gates of a pool.
 func gateActions(f *fleet.Fleet, v *fleet.Pool) []string {
 	closed := map[string]bool{}
 	for _, g := range v.Facts.Care.Gates {
@@ -441,8 +433,7 @@ func gateActions(f *fleet.Fleet, v *fleet.Pool) []string {
 	return out
 }
 
-// editPolicy is the command that changes a RolloutPolicy. If a GitSource applies the policy, the change has to be made
-// in git, because the source restores it.
+// editPolicy changes a RolloutPolicy, in git if a GitSource applies it, which would restore it.
 func editPolicy(f *fleet.Fleet, name string) string {
 	for i := range f.Policies {
 		if p := &f.Policies[i]; p.Name == name && p.Labels[v1alpha1.SourceLabel] != "" {

@@ -33,12 +33,11 @@ const (
 type Answer struct {
 	Outcome Outcome         `json:"outcome"`
 	Cause   poolstate.Cause `json:"cause,omitempty"`
-	// Reason is the reason as a sentence.
+	// Reason is a sentence.
 	Reason string `json:"reason"`
-	// Until is when the reason ends by itself; it is nil if the end is unknown.
+	// Until is when the reason ends by itself; nil if unknown.
 	Until *time.Time `json:"until,omitempty"`
-	// Do are commands that help.
-	Do []string `json:"do,omitempty"`
+	Do    []string   `json:"do,omitempty"`
 }
 
 // WorstFirst sorts answers by outcome. Answers with the same outcome stay in their order.
@@ -60,7 +59,7 @@ func (a Answer) When(now time.Time) string {
 	return "; until " + fleet.Moment(*a.Until, nil, now)
 }
 
-// revertedAnswer is the answer for a node whose failure caused its pool's revert.
+// revertedAnswer is for a node whose failure caused its pool's revert.
 func revertedAnswer(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow) (Answer, bool) {
 	why := fleet.RevertFailures(v)[row.Name]
 	return Answer{
@@ -69,8 +68,7 @@ func revertedAnswer(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow) (Answer, b
 	}, why != ""
 }
 
-// NodeReason returns all reasons why a node is not done, worst first. There is at least one answer, which may say that
-// the node is done.
+// NodeReason returns all reasons why a node is not done, worst first; at least one, which may say that it is done.
 func NodeReason(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, drift []DriftRow) []Answer {
 	if v == nil {
 		return []Answer{unassignedAnswer(f, row)}
@@ -101,7 +99,7 @@ func NodeReason(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, drift []DriftR
 	return out
 }
 
-// livenessAnswers are the answers for a node whose daemon, kubelet or controller does not report.
+// livenessAnswers are for a daemon, kubelet or controller that does not report.
 func livenessAnswers(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow) []Answer {
 	out := append(Controllers(f, f.Sources), noSourceAnswers(f)...)
 	for _, u := range v.Unhealthy {
@@ -127,7 +125,7 @@ func livenessAnswers(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow) []Answer 
 	return out
 }
 
-// unassignedAnswer is the answer for a node that no pool selects, or that several custom pools select.
+// unassignedAnswer is for a node of no pool, or of several custom pools.
 func unassignedAnswer(f *fleet.Fleet, row fleet.NodeRow) Answer {
 	if row.Cause == fleet.CauseConflict {
 		return Answer{
@@ -144,8 +142,8 @@ func unassignedAnswer(f *fleet.Fleet, row fleet.NodeRow) Answer {
 	}
 }
 
-// conflictActions are the commands that remove a node from one of the custom pools that select it. The labels of master
-// and worker stay, because they do not conflict with a custom pool.
+// conflictActions remove a node from one of the custom pools that select it. The labels of master and worker stay: they
+// do not conflict with a custom pool.
 func conflictActions(f *fleet.Fleet, node string) []string {
 	n := fleet.Node(f, node)
 	if n == nil {
@@ -178,7 +176,6 @@ func conflictActions(f *fleet.Fleet, node string) []string {
 	return append(out, "kubectl get node "+node+" --show-labels")
 }
 
-// nodeAnswer is the answer from the rollout or from the node's own report; false if there is none.
 func nodeAnswer(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, hasDrift bool) (Answer, bool) {
 	a := Answer{Outcome: Progressing, Cause: row.Cause, Reason: row.Reason}
 	_, behind := v.Waits[row.Name]
@@ -213,7 +210,7 @@ func nodeAnswer(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, hasDrift bool)
 	return a, true
 }
 
-// explainByPool completes the answer for a node with the reason that delays its pool.
+// explainByPool adds what delays the pool.
 func explainByPool(f *fleet.Fleet, v *fleet.Pool, a *Answer, row fleet.NodeRow) {
 	pool := PoolReason(f, v, nil)
 	if own := nodeActions(f, v, row); len(own) > 0 {
@@ -236,8 +233,8 @@ func explainByPool(f *fleet.Fleet, v *fleet.Pool, a *Answer, row fleet.NodeRow) 
 	}
 }
 
-// updatingAnswer is the answer for a node that was assigned a config, or that is not Ready; false for other nodes. The
-// outcome is Blocked if the node does not continue by itself. The answer for the pool contains this answer, too.
+// updatingAnswer is for a node that was assigned a config, or that is not Ready; false for others. It is Blocked if the
+// node does not continue by itself. The answer for the pool contains it too.
 func updatingAnswer(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow) (Answer, bool) {
 	a := Answer{Outcome: Progressing, Cause: row.Cause, Reason: row.Reason}
 	if row.Cause != poolstate.CauseUpdating && row.Cause != poolstate.CauseNotReady {
@@ -254,7 +251,7 @@ func updatingAnswer(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow) (Answer, b
 	return a, true
 }
 
-// drainSentence returns a sentence that says what a drain waits for.
+// drainSentence says what a drain waits for.
 func drainSentence(f *fleet.Fleet, row fleet.NodeRow, r v1alpha1.DrainReport, held []v1alpha1.DrainedPod) string {
 	first := held[0]
 	text := "draining" + fleet.SinceIn(f.Cluster, r.Started.Time, f.Now) + postponedText(f, row) + ": pod " +
@@ -268,7 +265,7 @@ func drainSentence(f *fleet.Fleet, row fleet.NodeRow, r v1alpha1.DrainReport, he
 	return text
 }
 
-// postponedText returns a text that says how often the drain of a node was postponed; "" for never.
+// postponedText says how often the drain was postponed; "" for never.
 func postponedText(f *fleet.Fleet, row fleet.NodeRow) string {
 	n := fleet.Node(f, row.Name)
 	if n == nil {
@@ -278,7 +275,6 @@ func postponedText(f *fleet.Fleet, row fleet.NodeRow) string {
 	return facts.PostponedText()
 }
 
-// driftAnswer is the answer for a node with drift.
 func driftAnswer(rows []DriftRow) Answer {
 	a := Answer{
 		Outcome: Fine, Cause: fleet.CauseDrift,
@@ -300,7 +296,7 @@ func driftAnswer(rows []DriftRow) Answer {
 	return a
 }
 
-// otherNodeAnswers are the problems of a node that are not in the rollout's answer.
+// otherNodeAnswers are problems that the rollout's answer does not have.
 func otherNodeAnswers(f *fleet.Fleet, row fleet.NodeRow) []Answer {
 	n := poolstate.ReadNode(fleet.Node(f, row.Name))
 	var out []Answer
@@ -346,8 +342,8 @@ func otherNodeAnswers(f *fleet.Fleet, row fleet.NodeRow) []Answer {
 	return out
 }
 
-// unattestedAnswer returns the answer for a node that claims to have booted for a custom pool, but is not in this pool
-// and does not get the pool's labels from the controller. unattestedAnswer returns false for any other node.
+// unattestedAnswer is for a node that claims to have booted for a custom pool, but is not in it and does not get its
+// labels from the controller; false for others.
 func unattestedAnswer(f *fleet.Fleet, row fleet.NodeRow, n poolstate.Node) (Answer, bool) {
 	pool := n.BootedPool()
 	v := f.PoolByName[pool]
@@ -375,7 +371,7 @@ func unattestedAnswer(f *fleet.Fleet, row fleet.NodeRow, n poolstate.Node) (Answ
 	return a, true
 }
 
-// mostDenied limits the denied machines in a text.
+// in a text
 const mostDenied = 3
 
 // DeniedOf returns an answer for each denied machine that requested the name of a node, the last denial first.

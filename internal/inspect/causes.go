@@ -16,21 +16,20 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 )
 
-// blocked is a blocker of a pool's rollout.
 type blocked struct {
 	f *fleet.Fleet
 	v *fleet.Pool
 	b poolstate.Block
-	// asked has the pools that wait for this pool.
+	// the pools that wait for this one
 	asked []string
 }
 
 // Advice completes the answer for a blocker with the commands against it.
 type Advice func(x blocked, a Answer) Answer
 
-// Advices returns what a user does against each cause of a blocker. It has each cause of package rollout. The value of
-// a cause is nil if a blocker never has it, because it is a reason of single nodes, or because the function Pool has an
-// answer for it. TestEveryCause says for each cause which test types its commands.
+// Advices returns what a user does against each cause of poolstate. It is nil for causes that a blocker never has:
+// those of single nodes, and those for which Pool has an answer. TestEveryCause says for each which test types its
+// commands.
 func Advices() map[poolstate.Cause]Advice {
 	return map[poolstate.Cause]Advice{
 		poolstate.CauseInvalid:   invalidAdvice,
@@ -60,8 +59,7 @@ func Advices() map[poolstate.Cause]Advice {
 	}
 }
 
-// unavailableActions are the commands for a pool that has used up its budget. The commands fix the unavailable nodes or
-// change the budget.
+// unavailableActions fix the nodes that use up the budget, or change it.
 func unavailableActions(f *fleet.Fleet, v *fleet.Pool) []string {
 	out := troubleActions(f, v)
 	if len(out) > 0 {
@@ -77,7 +75,7 @@ func unavailableActions(f *fleet.Fleet, v *fleet.Pool) []string {
 	return out
 }
 
-// stepActions are the commands for a step that does not end: an empty canary, or nodes that need a person.
+// stepActions are for a step that does not end: an empty canary, or nodes that need a person.
 func stepActions(f *fleet.Fleet, v *fleet.Pool) []string {
 	s, steps := v.Decision.Stage, v.Facts.Care.Pace.Steps
 	if s.Want > 0 || s.Step >= len(steps) || steps[s.Step].Selector == nil {
@@ -97,8 +95,7 @@ func stepActions(f *fleet.Fleet, v *fleet.Pool) []string {
 	return out
 }
 
-// label returns the command that labels the first of the given nodes so that a selector selects the node. label returns
-// "" if no label can make the selector select the node.
+// label returns the command that labels the first of the nodes so that a selector selects it; "" if no label can.
 func label(s labels.Selector, rows []fleet.NodeRow) string {
 	requirements, _ := s.Requirements()
 	var pairs []string
@@ -116,7 +113,7 @@ func label(s labels.Selector, rows []fleet.NodeRow) string {
 	return "kubectl label node " + rows[0].Name + " " + strings.Join(pairs, " ")
 }
 
-// secretActions are the commands for a pool whose config has secrets that the server has not resolved.
+// secretActions are for secrets that the server has not resolved.
 func secretActions(_ *fleet.Fleet, v *fleet.Pool) []string {
 	if problems := v.Facts.Secrets.Problems; len(problems) > 0 {
 		return problemActions(problems, v.Object.Name)
@@ -124,8 +121,8 @@ func secretActions(_ *fleet.Fleet, v *fleet.Pool) []string {
 	return []string{"kubectl -n " + v1alpha1.ServerNamespace + " get pods,leases   # does a machine-config-server run?"}
 }
 
-// fetchActions are the commands for nodes that cannot download content. A node tries again by itself, so that there are
-// commands only for a server that the nodes do not trust.
+// fetchActions are for nodes that cannot download content. They try again by themselves, so there are commands only for
+// a server that they do not trust.
 func fetchActions(f *fleet.Fleet, v *fleet.Pool) []string {
 	for _, row := range v.Rows {
 		if n := fleet.Node(f, row.Name); n != nil && distrusts(poolstate.ReadNode(n)) {
@@ -135,7 +132,7 @@ func fetchActions(f *fleet.Fleet, v *fleet.Pool) []string {
 	return nil
 }
 
-// afterPoolAnswer adds the reasons of other pools to the answer of a pool that waits for those pools.
+// afterPoolAnswer adds why the other pools wait.
 func afterPoolAnswer(x blocked, a Answer) Answer {
 	f, v, asked := x.f, x.v, x.asked
 	for _, ahead := range v.Facts.Care.Around.Ahead {
@@ -158,7 +155,7 @@ func afterPoolAnswer(x blocked, a Answer) Answer {
 	return a
 }
 
-// commands is the advice for a cause that alone determines the commands.
+// commands is for a cause that alone determines them.
 func commands(actions func(*fleet.Fleet, *fleet.Pool) []string) Advice {
 	return func(x blocked, a Answer) Answer {
 		a.Do = actions(x.f, x.v)
@@ -166,14 +163,14 @@ func commands(actions func(*fleet.Fleet, *fleet.Pool) []string) Advice {
 	}
 }
 
-// endsByItself is the advice for a cause that needs nobody.
+// endsByItself needs nobody.
 func endsByItself(_ blocked, a Answer) Answer { return a }
 
 func applyingAdvice(x blocked, _ Answer) Answer {
 	return applyingAnswer(x.b, x.v.Object, x.f.Sources, x.f.Now)
 }
 
-// applyingAnswer returns the answer for a pool that waits longer for a whole revision than an apply should take.
+// applyingAnswer is for a pool that waits longer for a whole revision than an apply should take.
 func applyingAnswer(b poolstate.Block, pool *mcfgv1.MachineConfigPool, sources []v1alpha1.GitSource,
 	now time.Time,
 ) Answer {
@@ -219,7 +216,7 @@ func invalidAdvice(x blocked, a Answer) Answer {
 	return a
 }
 
-// invalidActions are the commands for a user's invalid object.
+// invalidActions are for a user's invalid object.
 func invalidActions(f *fleet.Fleet, v *fleet.Pool, policies []string) []string {
 	var out []string
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(policies))) {
@@ -238,7 +235,7 @@ func togetherAdvice(x blocked, a Answer) Answer {
 	return a
 }
 
-// sharedBudgetActions are the commands for the unavailable nodes that use up a budget of several pools.
+// sharedBudgetActions are for the unavailable nodes that use up a budget of several pools.
 func sharedBudgetActions(f *fleet.Fleet, v *fleet.Pool) []string {
 	out := troubleActions(f, v)
 	for _, t := range v.Facts.Care.Around.Together {
@@ -259,7 +256,7 @@ func gateAdvice(x blocked, a Answer) Answer {
 	return a
 }
 
-// problemActions are the commands against problems of secrets, each once.
+// problemActions has each command once.
 func problemActions(problems []v1alpha1.SecretProblem, pool string) []string {
 	var out []string
 	for _, p := range problems {
@@ -270,7 +267,6 @@ func problemActions(problems []v1alpha1.SecretProblem, pool string) []string {
 	return out
 }
 
-// problemAction is the command against one problem of a secret.
 func problemAction(p v1alpha1.SecretProblem, pool string) string {
 	kubectl := "kubectl -n " + v1alpha1.SecretsNamespace
 	kind, key := "secret", ""

@@ -10,8 +10,8 @@ import (
 )
 
 // Changes returns the differences from an earlier status, one line each: sources, pools, servers, and nodes whose step,
-// configs or state have changed. If the earlier status is nil, Changes returns all lines, except those of nodes that
-// are done. A growing duration is no change.
+// configs or state have changed. Without an earlier status, it returns all lines, except those of nodes that are done.
+// A growing duration is no change.
 func (s Status) Changes(before *Status) []string {
 	first := before == nil
 	if first {
@@ -32,7 +32,7 @@ func (s Status) Changes(before *Status) []string {
 	return append(out, changedLines(before.nodeLines(), is, "node/")...)
 }
 
-// changeLines are lines in a fixed order. Each line belongs to one object.
+// changeLines are in a fixed order, each about one object.
 type changeLines struct {
 	names []string
 	text  map[string]string
@@ -45,7 +45,7 @@ func (t *changeLines) add(name, text string) {
 	t.text[name] = text
 }
 
-// changedLines returns the lines that differ between two lists, and the names of the objects that no longer exist.
+// changedLines also names the objects that no longer exist.
 func changedLines(was, is changeLines, kind string) []string {
 	var out []string
 	for _, name := range is.names {
@@ -111,7 +111,6 @@ func (s *Status) nodeLines() changeLines {
 	return t
 }
 
-// serverLines returns the lines about servers, each of which is shown if it changes.
 func (s *Status) serverLines() changeLines {
 	t := newChangeLines()
 	if s.Servers == nil {

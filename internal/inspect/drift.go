@@ -19,16 +19,16 @@ import (
 
 // DriftReport is the drift that the daemons of a cluster report.
 type DriftReport struct {
-	// Rows are the differences, sorted by node, then in the order of the node's report.
+	// Rows are sorted by node, then as in the node's report.
 	Rows []DriftRow `json:"drift"`
-	// Nodes is how many nodes were checked. Unknown are those checked nodes whose drift is unknown.
+	// Nodes is how many were checked, also those whose drift is Unknown.
 	Nodes   int           `json:"nodes"`
 	Unknown []UnknownNode `json:"unknown,omitempty"`
-	// Unmanaged are nodes that no pool selects. Nodes does not count unmanaged nodes from which no daemon has reported.
+	// Unmanaged are in no pool. Nodes counts those from which a daemon has reported.
 	Unmanaged []string `json:"unmanaged,omitempty"`
-	// Unlisted is, by node, the number of items that did not fit into the node's report.
+	// Unlisted is by node how many items did not fit into its report.
 	Unlisted map[string]int `json:"unlisted,omitempty"`
-	// Unread has the nodes whose report cannot be read, each with the reason.
+	// Unread is by node why its report cannot be read.
 	Unread map[string]string `json:"unread,omitempty"`
 }
 
@@ -36,11 +36,10 @@ type DriftReport struct {
 type UnknownNode struct {
 	Node  string          `json:"node"`
 	Cause poolstate.Cause `json:"cause"`
-	// Since is when the daemon or the kubelet stopped reporting; nil if it has never reported.
+	// Since is when the daemon or the kubelet stopped reporting; nil if it never did report.
 	Since *time.Time `json:"since,omitempty"`
 }
 
-// text describes the problem.
 func (u UnknownNode) text(now time.Time) string {
 	age := ""
 	if u.Since != nil {
@@ -72,16 +71,13 @@ func unknownNode(n *corev1.Node, daemons map[string]v1alpha1.DaemonReport, now t
 
 // DriftRow is one difference on one node.
 type DriftRow struct {
-	// Node is the node with the difference.
-	Node string `json:"node"`
-	// Config is the config in force on the node.
+	Node   string `json:"node"`
 	Config string `json:"config"`
 
 	v1alpha1.DriftItem `json:",inline"`
 }
 
-// NewDriftReport reads the reports of nodes. The parameter daemons has the heartbeats by node, as fleet.Cluster has
-// them.
+// NewDriftReport reads the reports of nodes, with the heartbeats that fleet.Cluster has.
 func NewDriftReport(nodes []corev1.Node, daemons map[string]v1alpha1.DaemonReport, now time.Time) DriftReport {
 	d := DriftReport{Rows: []DriftRow{}, Nodes: len(nodes), Unlisted: map[string]int{}, Unread: map[string]string{}}
 	for i := range nodes {
@@ -164,7 +160,6 @@ func (d DriftReport) Text(now time.Time) string {
 	return b.String() + d.unknownText(now) + d.unmanagedText()
 }
 
-// unmanagedText returns a text that names the nodes that no pool selects.
 func (d DriftReport) unmanagedText() string {
 	const most = 10
 	if len(d.Unmanaged) == 0 {
@@ -175,7 +170,7 @@ func (d DriftReport) unmanagedText() string {
 		map[bool]string{true: "it", false: "them"}[len(d.Unmanaged) == 1])
 }
 
-// none returns a text that says that no drift is reported, and for how many nodes the drift is known.
+// none says that no drift is reported, and for how many nodes that is known.
 func (d DriftReport) none(now time.Time) string {
 	switch known := d.Nodes - len(d.Unknown); {
 	case d.Nodes == 0:
@@ -191,7 +186,6 @@ func (d DriftReport) none(now time.Time) string {
 	}
 }
 
-// unknownText returns a text that names the nodes whose drift is not known.
 func (d DriftReport) unknownText(now time.Time) string {
 	const most = 10
 	var b terminal.Labels
@@ -222,8 +216,7 @@ func (r DriftRow) Text(now time.Time) string {
 	return b.String()
 }
 
-// ExpectedText returns a text about the state that the config requires, without contents; empty if the report does not
-// have it.
+// ExpectedText says what the config requires, without contents; empty if the report does not have it.
 func (r DriftRow) ExpectedText() string { return sideText(r.Expected, r.Secret) }
 
 // ActualText returns a text about the state on the node, without contents; empty if the report does not have it.

@@ -13,15 +13,14 @@ import (
 )
 
 // Overview is the answer of `bunsen why` without an argument. It has each reason once, at the first subject that has
-// it: a commit that is refused stops every pool, but it is mended in one place.
+// it: a refused commit stops every pool, but it is mended in one place.
 type Overview struct {
-	// Whys are the answers about the GitSources and pools that are not fine, and about nodes that several pools select,
-	// without those that others already give.
+	// Whys are about GitSources and pools that are not fine, and nodes in several pools, without what others already
+	// say.
 	Whys []Why
 	// Outcome is the worst outcome of all GitSources and pools.
 	Outcome Outcome
-	// Stopped are the reasons why new commits do not reach a GitSource or a pool that is fine otherwise: a user stopped
-	// them there. Each reason names its subject.
+	// Stopped says where a user keeps new commits from a GitSource or a pool that is fine otherwise.
 	Stopped []Answer
 
 	status Status
@@ -91,13 +90,12 @@ func (w Why) stops(a Answer) bool {
 		a.Cause == fleet.CauseSource && len(a.Do) > 0
 }
 
-// isAtWork reports whether nodes of the subject, a pool, still get its config.
 func (w Why) isAtWork() bool {
 	return w.Pool != nil && (len(w.Busy) > 0 || w.Pool.Updated < w.Pool.Nodes)
 }
 
 // isToldFor reports whether an earlier answer has the same reason with the same commands, and the reason is outside of
-// the subject: in a GitSource or in the controller. If so, isToldFor adds the subject to that answer.
+// the subject: in a GitSource or in the controller. If so, that answer gets the subject.
 func (o *Overview) isToldFor(about string, a Answer) bool {
 	if a.Cause != fleet.CauseSource && a.Cause != fleet.CauseController {
 		return false
@@ -118,7 +116,6 @@ func (o *Overview) isToldFor(about string, a Answer) bool {
 	return false
 }
 
-// sameForText names the other subjects that have the same reason; empty if there are none.
 func (w Why) sameForText() string {
 	if len(w.SameFor) == 0 {
 		return ""
@@ -142,8 +139,7 @@ func (w Why) sameForText() string {
 	return verb + kind + fleet.Names(names, most)
 }
 
-// Text returns the answers one below another. If there are none, it says that all is well. Behind that stands where
-// users stopped new commits.
+// Text returns the answers one below another, or that all is well, and then where users stopped new commits.
 func (o Overview) Text(now time.Time) string {
 	var texts []string
 	for _, w := range o.Whys {

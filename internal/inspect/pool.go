@@ -16,8 +16,8 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 )
 
-// PoolReason returns all reasons why a pool is not done, worst first. There is at least one answer, which may say that
-// the pool is done. The parameter asked has the pools that wait for this pool, so that a cycle of waiting pools ends.
+// PoolReason returns all reasons why a pool is not done, worst first; at least one, which may say that it is done. The
+// parameter asked has the pools that wait for this one, so that a cycle ends.
 func PoolReason(f *fleet.Fleet, v *fleet.Pool, asked []string) []Answer {
 	name := v.Object.Name
 	out := Controllers(f, f.Sources)
@@ -71,8 +71,8 @@ func PoolReason(f *fleet.Fleet, v *fleet.Pool, asked []string) []Answer {
 	return out
 }
 
-// keptSecretsAnswers is the answer for a pool whose nodes keep the earlier values of their secrets, because the server
-// cannot resolve the present ones; none for any other pool.
+// keptSecretsAnswers is for a pool whose nodes keep earlier values of secrets, because the server cannot resolve the
+// present ones.
 func keptSecretsAnswers(v *fleet.Pool) []Answer {
 	problems := v.Facts.Secrets.Problems
 	if len(problems) == 0 || v.Facts.Secrets.Unresolved != "" {
@@ -86,7 +86,7 @@ func keptSecretsAnswers(v *fleet.Pool) []Answer {
 	}}
 }
 
-// delayAnswers returns answers that say why the newest commit is not on the cluster.
+// delayAnswers say why the newest commit is not on the cluster.
 func delayAnswers(f *fleet.Fleet, v *fleet.Pool) []Answer {
 	var out []Answer
 	for i := range f.Sources {
@@ -101,8 +101,8 @@ func delayAnswers(f *fleet.Fleet, v *fleet.Pool) []Answer {
 	return out
 }
 
-// feeds reports whether a pool may get documents from a source: the pool's config has MachineConfigs of it, or had some
-// before, or no source of the pool is known.
+// feeds reports whether a pool may get documents from a source: its config has MachineConfigs of it, or had some, or no
+// source of the pool is known.
 func feeds(src *v1alpha1.GitSource, v *fleet.Pool) bool {
 	of := v.Object.Annotations[v1alpha1.SourceAnnotation]
 	if of == "" || of == src.Name {
@@ -113,7 +113,6 @@ func feeds(src *v1alpha1.GitSource, v *fleet.Pool) bool {
 	return err == nil && owns
 }
 
-// blockAnswer converts a blocker of the rollout to an answer.
 func blockAnswer(f *fleet.Fleet, v *fleet.Pool, b poolstate.Block, asked []string) Answer {
 	a := Answer{Outcome: Blocked, Cause: b.Cause, Reason: b.Reason, Until: fleet.TimeOrNil(b.Until)}
 	switch b.Cause {
@@ -130,7 +129,7 @@ func blockAnswer(f *fleet.Fleet, v *fleet.Pool, b poolstate.Block, asked []strin
 	return a // A controller of a newer version may know causes that this program does not know.
 }
 
-// addLivenessAnswers adds two answers for a pool: that no GitSource exists, and that nodes do not report.
+// addLivenessAnswers says that no GitSource exists, and that nodes do not report.
 func addLivenessAnswers(f *fleet.Fleet, v *fleet.Pool, out []Answer) []Answer {
 	out = append(append(out, noSourceAnswers(f)...), goneSourcesAnswers(f, v)...)
 	if a, unwell := unhealthyAnswer(f, v); unwell {
@@ -146,7 +145,7 @@ func addLivenessAnswers(f *fleet.Fleet, v *fleet.Pool, out []Answer) []Answer {
 	return out
 }
 
-// unhealthyAnswer summarizes the nodes of a pool whose state is unknown or that are not Ready; false if there are none.
+// unhealthyAnswer is about nodes whose state is unknown or that are not Ready; false if there are none.
 func unhealthyAnswer(f *fleet.Fleet, v *fleet.Pool) (Answer, bool) {
 	if len(v.Unhealthy) == 0 {
 		return Answer{}, false
@@ -171,7 +170,7 @@ func unhealthyAnswer(f *fleet.Fleet, v *fleet.Pool) (Answer, bool) {
 	return a, true
 }
 
-// unhealthyCommands help with nodes that are not healthy for the same reason.
+// unhealthyCommands are for nodes with the same reason.
 func unhealthyCommands(g fleet.UnhealthyGroup, f *fleet.Fleet) []string {
 	if g.Cause == poolstate.CauseNotReady {
 		return notReadyCommands(f, g.Nodes[0])
@@ -179,7 +178,7 @@ func unhealthyCommands(g fleet.UnhealthyGroup, f *fleet.Fleet) []string {
 	return daemonCommands(g.Nodes...)
 }
 
-// onlyUnhealthyWait reports whether each node that waits for the pool's config is itself a node that does not report.
+// onlyUnhealthyWait reports whether each node that waits is itself one that does not report.
 func onlyUnhealthyWait(v *fleet.Pool) bool {
 	for name := range v.Waits {
 		if !slices.ContainsFunc(v.Unhealthy, func(u fleet.UnhealthyNode) bool { return u.Name == name }) {
@@ -189,8 +188,8 @@ func onlyUnhealthyWait(v *fleet.Pool) bool {
 	return true
 }
 
-// goneSourcesAnswers returns an answer for each deleted GitSource whose MachineConfigs are still in the pool's config,
-// while another GitSource exists.
+// goneSourcesAnswers has one for each deleted GitSource whose MachineConfigs are still in the pool's config, while
+// another exists.
 func goneSourcesAnswers(f *fleet.Fleet, v *fleet.Pool) (out []Answer) {
 	target, err := v1alpha1.ParsePoolTarget(v.Object.Annotations[v1alpha1.TargetAnnotation])
 	if err != nil || len(f.Sources) == 0 {
@@ -215,8 +214,8 @@ func goneSourcesAnswers(f *fleet.Fleet, v *fleet.Pool) (out []Answer) {
 	return out
 }
 
-// releaseAction is the command that ends a hold. It names the commits whose configs the nodes then get, because a user
-// may hold the pool to keep it away from one of them.
+// releaseAction ends a hold. It names the commits whose configs the nodes then get: a user may hold the pool because of
+// one of them.
 func releaseAction(f *fleet.Fleet, pool *mcfgv1.MachineConfigPool) string {
 	do := "bunsen release pool/" + pool.Name
 	var newest []string
@@ -246,13 +245,12 @@ func distrusts(n poolstate.Node) bool {
 		(n.Fetched.Config == n.Next.Config || poolstate.LacksFiles(&n))
 }
 
-// trustAction is what a user does who trusts the server from which nodes download content.
+// trustAction is for a user who trusts the server of the content.
 func trustAction(v *fleet.Pool) string {
 	return "push a document for pool " + v.Object.Name + " with the server's authority in " +
 		"ignition.security.tls.certificate_authorities   # docs/remote-content.md"
 }
 
-// renderActions are the commands for a pool that cannot be rendered.
 func renderActions(f *fleet.Fleet, v *fleet.Pool) []string {
 	name := v.Object.Name
 	good := fleet.HashOf(v.Object.Annotations[v1alpha1.RevisionAnnotation])
@@ -292,8 +290,7 @@ func renderActions(f *fleet.Fleet, v *fleet.Pool) []string {
 	}
 }
 
-// adoptOrCreateSource are the commands for a pool that waits because a GitSource was deleted, possibly during the apply
-// of a commit.
+// adoptOrCreateSource is for a pool that waits because a GitSource was deleted, possibly during an apply.
 func adoptOrCreateSource(f *fleet.Fleet, v *fleet.Pool) []string {
 	return []string{
 		createSource(f, ""),
@@ -310,8 +307,7 @@ func orGone(keep []string, remove string) string {
 	return fleet.Alternative("the pool is to go", remove)
 }
 
-// summarize joins the answers for several nodes of a pool: the first three, and the number of the others. summarize
-// returns false if there are no answers.
+// summarize joins the answers for several nodes: the first three, and the number of the others; false for none.
 func summarize(a Answer, nodes []Answer) (Answer, bool) {
 	const most = 3
 	var texts []string
@@ -326,7 +322,6 @@ func summarize(a Answer, nodes []Answer) (Answer, bool) {
 	return a, len(nodes) > 0
 }
 
-// failedNodesAnswer summarizes the nodes that report a failure.
 func failedNodesAnswer(f *fleet.Fleet, v *fleet.Pool) (Answer, bool) {
 	var failed []Answer
 	var names, texts []string
@@ -341,8 +336,8 @@ func failedNodesAnswer(f *fleet.Fleet, v *fleet.Pool) (Answer, bool) {
 	return a, found
 }
 
-// verdictNamesAll reports whether the pool's verdict is about every node that reports a failure, so that these nodes
-// need no answer of their own.
+// verdictNamesAll reports whether the pool's verdict is about every node that reports a failure, so that these need no
+// answer of their own.
 func verdictNamesAll(v *fleet.Pool) bool {
 	r := v.Decision.Record
 	return r.Verdict != "" && !slices.ContainsFunc(v.Rows, func(row fleet.NodeRow) bool {
@@ -350,8 +345,8 @@ func verdictNamesAll(v *fleet.Pool) bool {
 	})
 }
 
-// stuckNodesAnswers summarize the nodes at work that do not continue by themselves, from the answers for these nodes.
-// stuckNodesAnswers leaves out causes that another answer for the pool already has.
+// stuckNodesAnswers summarize the nodes at work that do not continue by themselves, without causes that another answer
+// already has.
 func stuckNodesAnswers(f *fleet.Fleet, v *fleet.Pool, answers []Answer) []Answer {
 	var stuck []Answer
 	for _, row := range v.Rows {
@@ -396,7 +391,7 @@ func FailureText(r fleet.NodeRow) string {
 	return text
 }
 
-// progressAnswer is the answer for a pool without a blocker.
+// progressAnswer is for a pool without a blocker.
 func progressAnswer(f *fleet.Fleet, v *fleet.Pool) Answer {
 	target, updated, busy := v.Facts.Target, v.Counts().Updated, []string(nil)
 	for _, r := range v.Rows {

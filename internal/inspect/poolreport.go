@@ -8,30 +8,28 @@ import (
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 )
 
-// PoolReport has the problems of a pool with what its nodes get from the server besides the config: certificates, the
-// pull secret, and the values of secrets.
+// PoolReport has the problems of a pool with what its nodes get besides the config: certificates, the pull secret, and
+// the values of secrets.
 type PoolReport struct {
 	Pool  string     `json:"pool"`
 	Trust TrustNodes `json:"trust,omitzero"`
-	// Secrets are the secrets that the server cannot resolve. If SecretsKept is true, nodes keep the values from
-	// before.
+	// Secrets that the server cannot resolve. SecretsKept: nodes keep the values from before.
 	Secrets     []v1alpha1.SecretProblem `json:"secrets,omitempty"`
 	SecretsKept bool                     `json:"secretsKept,omitempty"`
 }
 
 // TrustNodes counts the nodes of a pool that report a problem with their certificates or their pull secret.
 type TrustNodes struct {
-	// Expiring nodes have a certificate that has expired or expires soon. For Conflict nodes, the config names the
-	// path. Blocked nodes refuse a file. Failed nodes do not have the newest files.
+	// The nodes with a certificate that has expired or expires soon; those whose config names the path; those that
+	// refuse a file; those without the newest files.
 	Expiring int `json:"expiring,omitempty"`
 	Conflict int `json:"conflict,omitempty"`
 	Blocked  int `json:"blocked,omitempty"`
 	Failed   int `json:"failed,omitempty"`
-	// First is the name of the first node with a problem.
+	// First node with a problem.
 	First string `json:"first,omitempty"`
 }
 
-// add counts the report of a node.
 func (t *TrustNodes) add(node string, r *v1alpha1.TrustReport) {
 	if r == nil {
 		return
@@ -54,7 +52,7 @@ func (t *TrustNodes) add(node string, r *v1alpha1.TrustReport) {
 	}
 }
 
-// texts returns the problems as warnings, each with the command that has the details.
+// texts are warnings, each with the command that has the details.
 func (r PoolReport) texts() []string {
 	var parts, out []string
 	for _, c := range []struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/terminal"
 )
 
-// controllerLines are the lines about the controllers, and the general warnings.
+// controllerLines also have the general warnings.
 func (s Status) controllerLines(now time.Time, width int, spare *int) []terminal.Line {
 	out := s.Controllers.Lines(now, width, spare)
 	for _, w := range s.Warnings {
@@ -28,8 +28,8 @@ func (s Status) controllerLines(now time.Time, width int, spare *int) []terminal
 	return out
 }
 
-// Screen returns the status as lines for a terminal of that size: sources, pools with their bars, nodes in flight,
-// blockers, and the next steps. Screen returns only lines that fit, and counts the others.
+// Screen returns the status for a terminal of that size: sources, pools with their bars, nodes in flight, blockers, and
+// the next steps. What does not fit is counted.
 func (s Status) Screen(size terminal.Size, now time.Time) []terminal.Line {
 	head := terminal.Line{
 		terminal.Head.Of("bunsen status"),
@@ -73,8 +73,7 @@ func (s Status) Screen(size terminal.Size, now time.Time) []terminal.Line {
 	return append(out, s.flight(terminal.Size{Width: size.Width, Height: size.Height - len(out) - 1}, now)...)
 }
 
-// lines returns the lines of a source: its name, its state and its problem. The parameter spare is how many additional
-// lines there may be.
+// lines has the name, the state and the problem of a source; spare is how many more lines there may be.
 func (r SourceRow) lines(width int, spare *int) []terminal.Line {
 	state, style := "ready", terminal.Good
 	switch r.Ready {
@@ -101,8 +100,7 @@ func (r SourceRow) lines(width int, spare *int) []terminal.Line {
 	return out
 }
 
-// lines returns the lines of a pool: its name, its state, its bar and its blockers. The parameter spare is how many
-// additional lines there may be.
+// lines has the name, the state, the bar and the blockers of a pool; spare is how many more lines there may be.
 func (r PoolRow) lines(width int, spare *int) []terminal.Line {
 	style := map[Outcome]terminal.Style{
 		Fine: terminal.Good, Progressing: terminal.Active, Waiting: terminal.Active,
@@ -142,8 +140,8 @@ func (r PoolRow) lines(width int, spare *int) []terminal.Line {
 	return out
 }
 
-// bar returns the pool's nodes as characters, which are clear without colours: # updated, > busy, ! failed, <
-// reverted,. waiting, ? unready or unknown. Each kind of nodes has at least one character if there is room.
+// bar shows the pool's nodes as characters, which are clear without colours: # updated, > busy, ! failed, < reverted,.
+// waiting, ? unready or unknown. Each kind of nodes has at least one if there is room.
 func (r PoolRow) bar(width int) terminal.Line {
 	beside := 58 // beside is the width of the words after the bar.
 	if r.Back > 0 {
@@ -192,7 +190,7 @@ func (r PoolRow) bar(width int) terminal.Line {
 	return append(out, terminal.Dim.Of("]"))
 }
 
-// inFlight returns the failed nodes, and then the nodes in flight.
+// inFlight returns failed nodes, and then those in flight.
 func (s Status) inFlight() []fleet.NodeRow {
 	var rows []fleet.NodeRow
 	for _, n := range s.Nodes {
@@ -208,7 +206,7 @@ func (s Status) inFlight() []fleet.NodeRow {
 	return rows
 }
 
-// flight lists the failed nodes and the nodes in flight, as many as fit. A failure uses several lines if there is room.
+// flight lists as many nodes as fit. A failure uses several lines if there is room.
 func (s Status) flight(size terminal.Size, now time.Time) []terminal.Line {
 	room, rows := size.Height, s.inFlight()
 	if len(rows) == 0 || room < 3 {
@@ -251,14 +249,12 @@ func (s Status) flight(size terminal.Size, now time.Time) []terminal.Line {
 	return out
 }
 
-// textColumn is the last column of a table.
 type textColumn struct {
-	// start is where the column begins, and width the width of the screen.
+	// where the column begins, and the width of the screen
 	start, width int
 }
 
-// failedNodeLines returns the line of a failed node. The rest of its text follows on further lines while there are
-// spare lines.
+// failedNodeLines continues the text of a failed node on spare lines.
 func failedNodeLines(r fleet.NodeRow, text string, c textColumn, spare *int) []terminal.Line {
 	const narrow, most = 30, 6
 	reason := fleet.Shorten(r.Reason)

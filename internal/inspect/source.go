@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// createSource is the command that creates a deleted GitSource again from the pools' records. Without a wanted name, it
-// is the first GitSource that a pool names.
+// createSource creates a deleted GitSource again from the pools' records: the wanted one, or the first that a pool
+// names.
 func createSource(f *fleet.Fleet, wanted string) string {
 	name, spec, comment := cmp.Or(wanted, "config"), json.RawMessage(`{"url":"URL"}`), "   # write the repository's "+
 		"URL for URL: docs/sources.md"
@@ -43,9 +43,8 @@ func createSource(f *fleet.Fleet, wanted string) string {
 	return "echo " + fleet.ShellWord(string(manifest)) + " | kubectl apply -f -" + comment
 }
 
-// fixWithoutSource are the commands for a pool with a faulty config if no GitSource exists and no range of commits to
-// revert is known. Without a GitSource, pushes have no effect. A GitSource that is created again replaces later manual
-// edits.
+// fixWithoutSource is for a pool with a faulty config if no GitSource exists, so that pushes have no effect, and no
+// range of commits to revert is known. A GitSource that is created again replaces later manual edits.
 func fixWithoutSource(f *fleet.Fleet, v *fleet.Pool) []string {
 	const correct = "   # pool %s is rendered from these; correct the one at fault with kubectl edit"
 	if fleet.SourceOf(f, v, v.Facts.Target) == "" {
@@ -59,8 +58,7 @@ func fixWithoutSource(f *fleet.Fleet, v *fleet.Pool) []string {
 	}
 }
 
-// inputSelector is the label selector of the MachineConfigs that a pool is rendered from. Rendered configs do not match
-// it.
+// inputSelector selects the MachineConfigs that a pool is rendered from, without rendered configs.
 func inputSelector(v *fleet.Pool) string {
 	if s := v.Object.Spec.MachineConfigSelector; s != nil {
 		if text := metav1.FormatLabelSelector(s); !strings.HasPrefix(text, "<") {
@@ -70,11 +68,11 @@ func inputSelector(v *fleet.Pool) string {
 	return v1alpha1.RoleLabel + "=" + v.Object.Name
 }
 
-// patientSource is how long a source may fail with an error that the controller retries, before a user has to check it.
+// for an error that the controller retries, before a user has to check the source
 const patientSource = 10 * time.Minute
 
-// SourceReason returns the answer that says why the newest commit of a source is not on the cluster; false if nothing
-// prevents that. The commands in the answer are for a pool.
+// SourceReason says why the newest commit of a source is not on the cluster; false if nothing prevents that. Its
+// commands are for a pool.
 func SourceReason(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource) (Answer, bool) {
 	c := meta.FindStatusCondition(src.Status.Conditions, v1alpha1.ReadyCondition)
 	switch {
@@ -99,8 +97,7 @@ func SourceReason(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource) (Answe
 	return a, true
 }
 
-// sourceFailure returns a text that says what failed for a source, when the controller retries, and which commit stays
-// applied.
+// sourceFailure says what failed, when the controller retries, and which commit stays applied.
 func sourceFailure(src *v1alpha1.GitSource, c *metav1.Condition) string {
 	stays := "nothing is applied yet"
 	if h := fleet.HashOf(src.Status.AppliedRevision); h != "" {
@@ -126,7 +123,7 @@ func sourceFailure(src *v1alpha1.GitSource, c *metav1.Condition) string {
 	return fmt.Sprintf("GitSource %s %s; %s: %s: %s", src.Name, cannot, stays, c.Reason, problem)
 }
 
-// nothingApplied returns a text that says whether a part of the newest commit is on the cluster.
+// nothingApplied says whether a part of the newest commit is on the cluster.
 func nothingApplied(src *v1alpha1.GitSource) string {
 	switch {
 	case src.Status.Applying != nil:
@@ -137,8 +134,7 @@ func nothingApplied(src *v1alpha1.GitSource) string {
 	return "nothing of it is applied"
 }
 
-// observedCommit returns a text that names the newest commit of a source, with its subject and author as far as they
-// are known.
+// observedCommit names the newest commit of a source, as far as its subject and author are known.
 func observedCommit(src *v1alpha1.GitSource) string {
 	hash := fleet.HashOf(src.Status.ObservedRevision)
 	if hash == "" {
@@ -160,7 +156,7 @@ func observedCommit(src *v1alpha1.GitSource) string {
 	return text
 }
 
-// sourceActions are the commands for a GitSource that is not Ready, by the reason.
+// sourceActions are for a GitSource that is not Ready.
 func sourceActions(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource) []string {
 	c := meta.FindStatusCondition(src.Status.Conditions, v1alpha1.ReadyCondition)
 	if c == nil {
@@ -177,7 +173,7 @@ func sourceActions(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource) []str
 	return correctSource(src, c.Reason)
 }
 
-// correctSource are the commands for a GitSource that is not Ready, if no range of commits to revert is known.
+// correctSource is for a GitSource that is not Ready, if no range of commits to revert is known.
 func correctSource(src *v1alpha1.GitSource, reason string) []string {
 	edit, describe := "kubectl edit gitsource "+src.Name, "kubectl describe gitsource "+src.Name
 	switch reason {
@@ -225,8 +221,7 @@ func correctSource(src *v1alpha1.GitSource, reason string) []string {
 	return []string{describe}
 }
 
-// accept returns the command after which the controller applies the newest commit without a comparison with the applied
-// commit.
+// accept lets the controller apply the newest commit without a comparison with the applied one.
 func accept(src *v1alpha1.GitSource) string {
 	at, err := source.ParseRevision(src.Status.ObservedRevision)
 	if err != nil {
@@ -235,7 +230,7 @@ func accept(src *v1alpha1.GitSource) string {
 	return fmt.Sprintf("kubectl annotate gitsource %s %s=%s --overwrite", src.Name, v1alpha1.AcceptAnnotation, at.Hash)
 }
 
-// reconcileNow returns the command after which the controller reads a repository at once.
+// reconcileNow lets the controller read a repository at once.
 func reconcileNow(src *v1alpha1.GitSource) string {
 	return fmt.Sprintf(`kubectl annotate gitsource %s bunsen.dev/reconcile="$(date +%%s)" --overwrite`, src.Name)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// stepText names the current step of the rollout with its progress; empty for a rollout without steps.
+// stepText is empty for a rollout without steps.
 func stepText(v *fleet.Pool) string {
 	s, r, steps := v.Decision.Stage, v.Decision.Record, v.Facts.Care.Pace.Steps
 	switch {
@@ -42,7 +42,7 @@ func stepText(v *fleet.Pool) string {
 		max(0, s.Healthy))
 }
 
-// warnings returns the warnings that belong to no single pool, node or server.
+// warnings belong to no single pool, node or server.
 func warnings(f *fleet.Fleet, c *fleet.Controllers) []string {
 	var all []string
 	if text := fleet.WithoutSource(f); text != "" && c != nil {
@@ -63,7 +63,7 @@ func warnings(f *fleet.Fleet, c *fleet.Controllers) []string {
 	return all
 }
 
-// withoutWorkers returns a warning if the pool worker, to which most nodes belong, does not exist.
+// withoutWorkers warns if the pool worker, to which most nodes belong, does not exist.
 func withoutWorkers(f *fleet.Fleet) string {
 	if n := len(f.Unmanaged); n > 0 && f.PoolByName["worker"] == nil {
 		return "there is no MachineConfigPool worker: " + fleet.Count(n, "node") + " of no pool get no config"
@@ -73,33 +73,30 @@ func withoutWorkers(f *fleet.Fleet) string {
 
 // Status is the one-screen status of a whole cluster.
 type Status struct {
-	// Outcome is the worst of the pools and sources. A node that several pools select, so that none has it, is Blocked.
+	// Outcome is the worst of the pools and sources. A node in several pools, so that none has it, is Blocked.
 	Outcome Outcome `json:"outcome"`
 
-	Sources []SourceRow     `json:"sources"`
-	Pools   []PoolRow       `json:"pools"`
-	Nodes   []fleet.NodeRow `json:"nodes"`
-	// Unmanaged are the nodes that no pool selects.
+	Sources   []SourceRow     `json:"sources"`
+	Pools     []PoolRow       `json:"pools"`
+	Nodes     []fleet.NodeRow `json:"nodes"`
 	Unmanaged []fleet.NodeRow `json:"unmanaged,omitempty"`
-	// Controllers are the controllers, which render and roll out; nil if they were not read.
+	// Controllers is nil if they were not read.
 	Controllers *fleet.Controllers `json:"controllers,omitempty"`
-	// Notifier is a problem; nil while the Notifications are sent, or if there are none.
+	// Notifier is a problem; nil while the Notifications are sent, or without any.
 	Notifier *fleet.Notifier `json:"notifier,omitempty"`
-	// Servers are the servers, which serve first configs; nil if there was never a server.
+	// Servers is nil if there never was one.
 	Servers *fleet.Servers `json:"servers,omitempty"`
 	// ConfigAccess is a risk; nil if no node reports it.
 	ConfigAccess *ConfigAccess `json:"configAccess,omitempty"`
-	// Denied are the machines whose certificate requests the controller denied. Kubernetes deletes a denied request
-	// after an hour.
+	// Denied are machines whose certificate requests the controller denied. Kubernetes deletes them after an hour.
 	Denied []fleet.DeniedMachine `json:"deniedMachines,omitempty"`
-	// Warnings are the warnings that belong to no single pool, node or server. Warnings contain no ages.
+	// Warnings belong to no single pool, node or server, and contain no ages.
 	Warnings []string `json:"warnings,omitempty"`
-	// PoolReports are the pools with a problem of certificates, the pull secret or secrets.
+	// PoolReports have problems of certificates, the pull secret or secrets.
 	PoolReports []PoolReport `json:"poolReports,omitempty"`
-	// Targets has the config that each pool should run, with its commit, by the name of the pool.
+	// Targets are the configs that pools should run, by pool.
 	Targets map[string]fleet.RenderedRow `json:"-"`
-	// at is the time of the status.
-	at time.Time
+	at      time.Time
 }
 
 // SourceRow is one GitSource.
@@ -109,19 +106,17 @@ type SourceRow struct {
 	Subject  string `json:"subject,omitempty"`
 	Ready    string `json:"ready"`
 	Message  string `json:"message"`
-	// brief is the field Message on one line.
+	// Message on one line
 	brief string
-	// Verified is the status of the condition SourceVerified, and SignedBy the key that signed the applied commit.
-	// Verified and SignedBy are empty if the source requires no signature.
+	// Verified is the status of SourceVerified, and SignedBy the key of the applied commit; empty if no signature is
+	// required.
 	Verified string `json:"verified,omitempty"`
 	SignedBy string `json:"signedBy,omitempty"`
-	// LastLook is when the controller last read the repository; nil if unknown. Overdue is true if the controller
-	// should have read the repository again since then.
+	// LastLook is when the controller last read the repository; nil if unknown. Overdue: it should have read it again.
 	LastLook *time.Time `json:"lastLook,omitempty"`
 	Overdue  bool       `json:"overdue,omitempty"`
-	// Outcome is the source's state as one word.
-	Outcome Outcome `json:"outcome"`
-	// Progress is how far the controller is with a revision that it applies; nil if it reports none.
+	Outcome  Outcome    `json:"outcome"`
+	// Progress is nil if the controller applies nothing.
 	Progress *v1alpha1.ApplyProgress `json:"progress,omitempty"`
 }
 
@@ -130,28 +125,25 @@ type PoolRow struct {
 	Name     string `json:"name"`
 	Target   string `json:"target"`
 	Revision string `json:"revision"`
-	// API are the changes through the API that requested Target; Revision is empty if no commit requested Target.
+	// API are the changes that requested Target; without a commit, Revision is empty.
 	API []v1alpha1.APIChange `json:"api,omitempty"`
-	// Unproven is the revision that was applied when a user made the changes in API, if the pool was never healthy with
-	// this revision.
+	// Unproven is the revision that was applied at the changes in API, if the pool was never healthy with it.
 	Unproven string `json:"unproven,omitempty"`
 
 	fleet.PoolCounts `json:",inline"`
 
 	State string `json:"state"`
-	// Step is the current step of the rollout, and Blocked are its blockers; both may be empty.
+	// Step and Blocked may be empty.
 	Step    string   `json:"step,omitempty"`
 	Blocked []string `json:"blocked,omitempty"`
-	// temporary has a value for each entry of Blocked: true if the block ends by itself.
+	// for each of Blocked, whether it ends by itself
 	temporary []bool `json:"-"`
 	// Next is what happens next without a user: which nodes get the config, or when a wait ends.
-	Next string `json:"next,omitempty"`
-	// Outcome is the pool's state as one word.
+	Next    string  `json:"next,omitempty"`
 	Outcome Outcome `json:"outcome"`
 }
 
-// NewStatus returns the status of a cluster. NewStatus makes no decision: the reasons of waiting nodes are the
-// rollout's.
+// NewStatus decides nothing: the reasons of waiting nodes are the rollout's.
 func NewStatus(c fleet.Cluster, now time.Time) Status { return StatusOf(fleet.New(c, now)) }
 
 // StatusOf returns the status of a cluster whose decisions are known.
@@ -195,7 +187,6 @@ func StatusOf(f *fleet.Fleet) Status {
 	return s
 }
 
-// poolReports returns the pools with a problem, in their order.
 func poolReports(f *fleet.Fleet) []PoolReport {
 	var out []PoolReport
 	for i := range f.Pools {
@@ -214,7 +205,7 @@ func poolReports(f *fleet.Fleet) []PoolReport {
 	return out
 }
 
-// configAccess returns nil if no node reports that it can read every config.
+// configAccess is nil if no node reports that it can read every config.
 func configAccess(f *fleet.Fleet) *ConfigAccess {
 	a := new(ConfigAccess)
 	for i := range f.Nodes {
@@ -326,13 +317,11 @@ func blockedState(a Answer) string {
 	return string(a.Outcome) + ": " + a.Reason
 }
 
-// waiting is the beginning of the state of a pool that waits for something.
 const waiting = "Waiting: "
 
-// renderFailed is the beginning of the state of a pool whose rendering failed.
 const renderFailed = "Render failed: "
 
-// poolState returns the pool's state as a short text. The result running is true if the text names no problem.
+// poolState is short. running: it names no problem.
 func poolState(v *fleet.Pool, row PoolRow) (text string, running bool) {
 	if text := stoppedState(v, row); text != "" {
 		return text, false
@@ -355,7 +344,7 @@ func poolState(v *fleet.Pool, row PoolRow) (text string, running bool) {
 	return prefix, true
 }
 
-// stoppedState returns the state of a pool without a running rollout; empty for a pool with a running rollout.
+// stoppedState is empty for a pool with a running rollout.
 func stoppedState(v *fleet.Pool, row PoolRow) string {
 	var first poolstate.Block
 	if len(v.Decision.Blocks) > 0 {
@@ -382,18 +371,17 @@ func stoppedState(v *fleet.Pool, row PoolRow) string {
 	return ""
 }
 
-// ConfigAccess reports a risk: nodes that can read the configs of every pool, with their secrets, through the API
-// server.
+// ConfigAccess is a risk: nodes that can read the configs of every pool, with their secrets, through the API server.
 type ConfigAccess struct {
-	// ReadAll is how many Nodes of pools can read every config.
+	// ReadAll counts Nodes of pools that can read every config.
 	ReadAll int `json:"readAll"`
 	Nodes   int `json:"nodes"`
-	// NeededBy are the nodes that might get no config without the access to every config: the machine-config-server
-	// does not serve them their configs, or their daemon does not report from where it reads configs.
+	// NeededBy are nodes that might get no config otherwise: the machine-config-server does not serve them, or their
+	// daemon does not report from where it reads configs.
 	NeededBy []string `json:"neededBy,omitempty"`
 }
 
-// text describes the risk and the fix in one line; empty for nil.
+// text is empty for nil.
 func (a *ConfigAccess) text() string {
 	const most = 3
 	if a == nil {

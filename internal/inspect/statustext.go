@@ -60,8 +60,7 @@ func nodeTable(rows []fleet.NodeRow, now time.Time) terminal.Table {
 	return t
 }
 
-// fewNodes is how many nodes the text lists completely. If there are more nodes, the text lists only nodes with a step
-// or a problem.
+// Of more nodes, the text lists only those with a step or a problem.
 const fewNodes = 12
 
 // Text prints the screen: sources, pools, servers, then nodes.
@@ -120,7 +119,6 @@ func (s Status) head() string {
 	return text + controllers
 }
 
-// looked returns how long ago the controller read the repository.
 func (r SourceRow) looked(now time.Time) string {
 	if r.LastLook == nil {
 		return "-"

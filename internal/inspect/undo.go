@@ -15,8 +15,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 )
 
-// undoAPI are the commands that revert the changes through the API that a pool got since its last healthy config.
-// Changes that a user already reverted are left out.
+// undoAPI reverts the changes through the API that a pool got since its last healthy config, and that are still there.
 func undoAPI(f *fleet.Fleet, v *fleet.Pool, config, good string) []string {
 	var out []string
 	for _, c := range apiChangesSince(f, v, config, good) {
@@ -25,8 +24,7 @@ func undoAPI(f *fleet.Fleet, v *fleet.Pool, config, good string) []string {
 	return out
 }
 
-// apiChangesSince are the changes through the API since the last healthy config that are still in force, the newest
-// first.
+// apiChangesSince are in force since the last healthy config, the newest first.
 func apiChangesSince(f *fleet.Fleet, v *fleet.Pool, config, good string) []v1alpha1.APIChange {
 	all := slices.Clone(f.Config(config).API)
 	if v.Decision.Record.Config != good {
@@ -82,20 +80,19 @@ func UndoChange(c v1alpha1.APIChange) string {
 	return "kubectl edit mc " + c.Name + why
 }
 
-// commitRange is the range of a repository's commits after good up to bad. good and bad are in the form that a user
-// types.
+// commitRange is the range of commits after good up to bad, both as a user types them.
 type commitRange struct {
 	good, bad string
-	// what is a short text about the commits.
+	// a short text about the commits
 	what string
-	// others is how many commits of the range did not change the pool's config, as far as the source's history shows.
+	// those that did not change the pool's config, as far as the source's history shows
 	others int
 }
 
-// undo returns the commands that revert a pool's config. The commands revert one range of commits, from the pool's last
-// healthy commit to the newest bad commit, and the later changes through the API. A revert of only the newest commit
-// could bring back an earlier fault. If both commits and changes may be the cause, the commands for the changes come
-// first, unless nodes have failed a config that only commits produced. The other commands are alternatives.
+// undo returns the commands that revert one range of commits, from the pool's last healthy one to the newest bad one,
+// and the later changes through the API. A revert of only the newest commit could bring back an earlier fault. If both
+// may be the cause, the changes come first, unless nodes have failed a config that only commits produced, and the
+// commits are the alternative, or the other way round.
 func undo(f *fleet.Fleet, v *fleet.Pool, config string) []string {
 	api := undoAPI(f, v, config, fleet.HealthyConfig(v))
 	commits := undoCommits(f, v, config)
@@ -118,8 +115,7 @@ func undo(f *fleet.Fleet, v *fleet.Pool, config string) []string {
 	return []string{"push a commit that fixes pool " + v.Object.Name}
 }
 
-// undoCommits are the commands that revert the commits that gave a pool a config. There are no commands if no commit is
-// the cause, or if the start of the range is unknown.
+// undoCommits is empty if no commit is the cause, or if the start of the range is unknown.
 func undoCommits(f *fleet.Fleet, v *fleet.Pool, config string) []string {
 	if config == fleet.HealthyConfig(v) {
 		return nil
@@ -141,8 +137,8 @@ func undoCommits(f *fleet.Fleet, v *fleet.Pool, config string) []string {
 	return nil
 }
 
-// commitFailed reports whether nodes failed a config that only commits gave the pool, after its last healthy config and
-// before this config.
+// commitFailed reports whether nodes failed a config that only commits gave the pool, between its last healthy config
+// and this one.
 func commitFailed(f *fleet.Fleet, v *fleet.Pool, config string) bool {
 	past, err := v1alpha1.EarlierRollouts(v.Object.Annotations)
 	if err != nil {
@@ -175,9 +171,9 @@ func gaveConfig(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource, config s
 	return of == src.Name || of == "" && len(f.Sources) == 1
 }
 
-// badCommits returns one range of a source's commits to revert for a pool. badCommits includes the commits whose config
-// nodes failed (config is empty if there are none), commits that cannot be rendered, and commits that the source
-// refuses. badCommits returns false if no commit is the cause.
+// badCommits returns one range of a source's commits to revert for a pool: those whose config nodes failed (config is
+// empty if there are none), that cannot be rendered, or that the source refuses. It returns false if no commit is the
+// cause.
 func badCommits(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource, config string) (commitRange, bool) {
 	var r commitRange
 	if config != "" {
@@ -197,8 +193,8 @@ func badCommits(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource, config s
 	return r, r.good != "" && r.bad != "" && r.good != r.bad
 }
 
-// renderedCommit returns the last commit of a source with which a pool could be rendered. renderedCommit returns "" if
-// later commits are not the reason for the failed rendering.
+// renderedCommit returns the last commit of a source with which a pool could be rendered; "" if later commits are not
+// why that failed.
 func renderedCommit(v *fleet.Pool, src *v1alpha1.GitSource) string {
 	c := v.Condition(mcfgv1.MachineConfigPoolRenderDegraded)
 	good := fleet.HashOf(v.Object.Annotations[v1alpha1.RevisionAnnotation])
@@ -227,10 +223,10 @@ func isUnusable(src *v1alpha1.GitSource) bool {
 	return false
 }
 
-// failedCommits returns the range of commits that changed the pool's config since the pool last ran a config without a
-// failure: the commit before the first of them, and the last of them. If the source's history is too short, the commits
-// come from the records of the pool and of the rendered configs. If there is no record, both commits are empty, because
-// a revert of only the last commit could bring back an earlier bad commit.
+// failedCommits returns the range of commits that changed the pool's config since it last ran one without a failure:
+// the commit before the first of them, and the last. If the source's history is too short, they come from the records
+// of the pool and of the rendered configs. Without a record, both are empty, because a revert of only the last commit
+// could bring back an earlier bad one.
 func failedCommits(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource, config string) (good, bad string) {
 	healthy := fleet.HealthyConfig(v)
 	applied := fleet.AppliedHistory(src)
@@ -265,8 +261,8 @@ func failedCommits(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource, confi
 	return good, cmp.Or(fleet.HashOf(src.Status.AppliedRevision), bad)
 }
 
-// firstCommits is for a pool that never had a healthy config. firstCommits returns the commit before the first commit
-// that gave the pool a config, and the newest commit. The parameter applied has the commits of a source, newest first.
+// firstCommits is for a pool that never had a healthy config: the commit before the first one that gave it a config,
+// and the newest one. applied has the commits of a source, newest first.
 func firstCommits(v *fleet.Pool, applied []v1alpha1.HistoryEntry) (good, bad string) {
 	gives := func(h v1alpha1.HistoryEntry) bool { return h.Pools[v.Object.Name] != "" }
 	for j := len(applied) - 1; j > 0; j-- {
@@ -280,7 +276,7 @@ func firstCommits(v *fleet.Pool, applied []v1alpha1.HistoryEntry) (good, bad str
 	return "", ""
 }
 
-// describe sets the description of the range, as far as the source's history shows its commits.
+// describe names the commits as far as the source's history has them.
 func (r *commitRange) describe(v *fleet.Pool, src *v1alpha1.GitSource) {
 	r.what = "back to the last good commit"
 	history := src.Status.History
@@ -307,8 +303,8 @@ func (r *commitRange) describe(v *fleet.Pool, src *v1alpha1.GitSource) {
 	}
 }
 
-// commands returns the commands that revert the commits. The first command lists all commits of the range, because the
-// source may not have read each of them.
+// commands reverts the commits. The first command lists all of the range, because the source may not have read each of
+// them.
 func (r commitRange) commands(v *fleet.Pool) []string {
 	commits := r.good + ".." + r.bad
 	list := "git log --oneline " + commits + "   # what the revert undoes"

@@ -17,8 +17,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 )
 
-// WhySource returns the answer that says why the newest commit of a GitSource is not on the cluster. If the commit is
-// on the cluster, the answer says which pools do not run it yet.
+// WhySource says why the newest commit of a GitSource is not on the cluster, or else which pools do not run it yet.
 func WhySource(c fleet.Cluster, name string, now time.Time) (Why, error) {
 	f := fleet.New(c, now)
 	at := slices.IndexFunc(f.Sources, func(s v1alpha1.GitSource) bool { return s.Name == name })
@@ -38,8 +37,7 @@ func WhySource(c fleet.Cluster, name string, now time.Time) (Why, error) {
 	return whySource(f, src, fed, pools), nil
 }
 
-// whySource returns the answer about a GitSource. The parameter fed has the pools that get a config from it, and
-// ofPools has answers about them.
+// whySource needs the pools that get a config from the GitSource, and answers about them.
 func whySource(f *fleet.Fleet, src *v1alpha1.GitSource, fed []*fleet.Pool, ofPools []Answer) Why {
 	row := sourceRow(src, fleet.ReadControllers(f), f.Now)
 	why := Why{About: "gitsource/" + src.Name, Subjects: Subjects{Source: &row}}
@@ -49,10 +47,10 @@ func whySource(f *fleet.Fleet, src *v1alpha1.GitSource, fed []*fleet.Pool, ofPoo
 	return why
 }
 
-// sourceAnswers returns the answers about a source itself, worst first; at least one. The parameter fed has the pools
-// that get a config from it.
+// sourceAnswers are about a source itself, worst first; at least one. The parameter fed has the pools that get a config
+// from it.
 func sourceAnswers(f *fleet.Fleet, src *v1alpha1.GitSource, fed []*fleet.Pool) []Answer {
-	// This pool is a placeholder for a source from which no pool gets a config.
+	// A placeholder, for a source from which no pool gets a config.
 	v := &fleet.Pool{Object: &mcfgv1.MachineConfigPool{}}
 	if len(fed) > 0 {
 		v = fed[0]
@@ -67,7 +65,7 @@ func sourceAnswers(f *fleet.Fleet, src *v1alpha1.GitSource, fed []*fleet.Pool) [
 	return WorstFirst(answers)
 }
 
-// sourceWarnings are the applied commit's warnings, limited to the first ones.
+// sourceWarnings are the first ones of the applied commit.
 func sourceWarnings(src *v1alpha1.GitSource) []Answer {
 	const most = 5
 	var out []Answer
@@ -97,7 +95,7 @@ func poolsOf(f *fleet.Fleet, src *v1alpha1.GitSource) []*fleet.Pool {
 	return out
 }
 
-// sourceCourse returns the answer for a source without a problem.
+// sourceCourse is for a source without a problem.
 func sourceCourse(src *v1alpha1.GitSource) Answer {
 	applied := src.Status.AppliedRevision
 	switch {
@@ -125,7 +123,6 @@ func sourceCourse(src *v1alpha1.GitSource) Answer {
 	return Answer{Outcome: Fine, Reason: fleet.ShortRevision(applied) + " is applied"}
 }
 
-// line returns the source on one line.
 func (r SourceRow) line(now time.Time) string {
 	text := r.Name + "   " + terminal.Dash(fleet.ShortRevision(r.Revision))
 	if r.Subject != "" {
@@ -140,8 +137,8 @@ func (r SourceRow) line(now time.Time) string {
 	return text
 }
 
-// Verdicts returns the outcome and the main reason of each GitSource, of each pool, and of each node that several pools
-// select, so that none has it: the first line of what `bunsen why` says about it.
+// Verdicts returns the outcome and the main reason of each GitSource, each pool, and each node in several pools, so
+// that none has it: the first line of what `bunsen why` says.
 func Verdicts(f *fleet.Fleet) []v1alpha1.Verdict {
 	out := make([]v1alpha1.Verdict, 0, len(f.Sources)+len(f.Pools))
 	add := func(kind, name string, first Answer) {
@@ -163,7 +160,7 @@ func Verdicts(f *fleet.Fleet) []v1alpha1.Verdict {
 	return out
 }
 
-// mostNamed is how many pools and sources of one outcome a sentence names.
+// of one outcome, in a sentence
 const mostNamed = 3
 
 // Sentence says how the whole cluster is: what is not fine by its outcome, the worst first, and how much there is.
@@ -200,7 +197,7 @@ func (s Status) Sentence() string {
 	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
-// noSourceAnswers returns an answer if no GitSource exists.
+// noSourceAnswers are for a cluster without a GitSource.
 func noSourceAnswers(f *fleet.Fleet) []Answer {
 	text := fleet.WithoutSource(f)
 	if text == "" || fleet.ReadControllers(f) == nil {
@@ -209,8 +206,7 @@ func noSourceAnswers(f *fleet.Fleet) []Answer {
 	return []Answer{{Outcome: Fine, Cause: fleet.CauseSource, Reason: text, Do: []string{createSource(f, "")}}}
 }
 
-// Controllers returns answers if no controller runs, or if the controller no longer reads the repository of one of the
-// given sources.
+// Controllers says that no controller runs, or that it no longer reads the repository of one of the sources.
 func Controllers(f *fleet.Fleet, sources []v1alpha1.GitSource) []Answer {
 	c := fleet.ReadControllers(f)
 	if text := c.WarningText(fleet.WhenIn(f)); text != "" {
@@ -231,8 +227,8 @@ func Controllers(f *fleet.Fleet, sources []v1alpha1.GitSource) []Answer {
 	return out
 }
 
-// unhealthyOutcome is the outcome for a node that does not recover by itself. Of a node whose daemon does not report,
-// only the last report is known.
+// unhealthyOutcome is for a node that does not recover by itself. If its daemon does not report, only the last report
+// is known.
 func unhealthyOutcome(cause poolstate.Cause) Outcome {
 	if cause == poolstate.CauseNotReady {
 		return Blocked
@@ -255,7 +251,7 @@ func notReadyCommands(f *fleet.Fleet, node string) []string {
 	return []string{describe, "journalctl -u kubelet   # on " + node + ": why it is not Ready"}
 }
 
-// daemonCommands help if the daemons of nodes do not report. The commands are for the first node.
+// daemonCommands are for the first of the nodes.
 func daemonCommands(nodes ...string) []string {
 	on := "on " + nodes[0]
 	if len(nodes) > 1 {

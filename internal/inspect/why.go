@@ -22,26 +22,24 @@ type Why struct {
 
 	// Also are further reasons, worst first.
 	Also []Answer `json:"also,omitempty"`
-	// SameFor are the other subjects of an Overview that have one of these reasons too, such as pool/worker.
+	// SameFor are other subjects of an Overview with one of these reasons, such as pool/worker.
 	SameFor []string `json:"sameFor,omitempty"`
 
 	Subjects `json:",inline"`
 
-	// Target is the config that the pool should run, or of a node its own config for it. Back is the config to which a
-	// pool was reverted. Runs is the config that the node runs.
+	// Target is what the pool should run, or of a node its own config for it. Back is where a pool was reverted to,
+	// Runs what the node runs.
 	Target *fleet.RenderedRow `json:"target,omitempty"`
 	Back   *fleet.RenderedRow `json:"back,omitempty"`
 	Runs   *fleet.RenderedRow `json:"runs,omitempty"`
-	// Windows is the state of the pool's maintenance windows; nil if it has none.
+	// Windows is nil if the pool has none.
 	Windows *fleet.WindowState `json:"windows,omitempty"`
-	// Busy are the nodes that were assigned a config, and the nodes that failed.
+	// Busy nodes were assigned a config, or failed.
 	Busy []BusyNode `json:"busy,omitempty"`
-	// FailureCause is the cause of the node's failure, as far as it is known; empty for a node that did not fail.
+	// FailureCause is empty if unknown, and for a node that did not fail.
 	FailureCause v1alpha1.FailureCause `json:"failureCause,omitempty"`
-	// Drain is the drain that is under way on the node.
-	Drain *v1alpha1.DrainReport `json:"drain,omitempty"`
-	// Drift is the drift that the node reports.
-	Drift []DriftRow `json:"drift,omitempty"`
+	Drain        *v1alpha1.DrainReport `json:"drain,omitempty"`
+	Drift        []DriftRow            `json:"drift,omitempty"`
 	// Trust is the node's report of the files beside its config; nil if it has none.
 	Trust *v1alpha1.TrustReport `json:"trust,omitempty"`
 }
@@ -56,16 +54,14 @@ type Subjects struct {
 // BusyNode is a node at work, or a failed one, with its config.
 type BusyNode struct {
 	fleet.NodeRow `json:",inline"`
-	// Config is the config that the node was assigned or failed, with its commit.
+	// Config was assigned, or failed.
 	Config fleet.RenderedRow `json:"config"`
-	// Failed is the node's failure before its pool was reverted.
-	Failed string `json:"failed,omitempty"`
-	// Cause is the cause of the node's failure, as far as it is known.
-	Cause v1alpha1.FailureCause `json:"failureCause,omitempty"`
+	// Failed before the pool was reverted.
+	Failed string                `json:"failed,omitempty"`
+	Cause  v1alpha1.FailureCause `json:"failureCause,omitempty"`
 }
 
-// WhyNode returns the answer that says why a node does not run the config of its pool, or that the node runs this
-// config.
+// WhyNode says why a node does not run the config of its pool, or that it does.
 func WhyNode(c fleet.Cluster, name string, now time.Time) (Why, error) {
 	return whyNode(fleet.New(c, now), name)
 }
@@ -105,7 +101,7 @@ func whyNode(f *fleet.Fleet, name string) (Why, error) {
 	return why, nil
 }
 
-// deniedMachine is the answer about a machine that has no Node, because the controller denied its certificate request.
+// deniedMachine is about a machine without a Node: the controller denied its certificate request.
 func deniedMachine(name string, denied []Answer) Why {
 	why := Why{About: "node/" + name}
 	denied[0].Outcome = Blocked
@@ -113,8 +109,7 @@ func deniedMachine(name string, denied []Answer) Why {
 	return why
 }
 
-// WhyPool returns the answer that says why nodes of a pool do not run its newest configuration, or that all nodes run
-// it.
+// WhyPool says why nodes of a pool do not run its newest configuration, or that all do.
 func WhyPool(c fleet.Cluster, name string, now time.Time) (Why, error) {
 	return WhyPoolOf(fleet.New(c, now), name)
 }
@@ -134,11 +129,9 @@ func WhyPoolOf(f *fleet.Fleet, name string) (Why, error) {
 	return why, nil
 }
 
-// setAnswers sets the first answer as the main reason, and the others as further ones.
 func (w *Why) setAnswers(answers []Answer) { w.Answer, w.Also = answers[0], answers[1:] }
 
-// busyNodes returns the nodes of a pool that are at work or failed, without the node with the name in the parameter
-// but.
+// busyNodes returns the nodes that are at work or failed, but one.
 func busyNodes(f *fleet.Fleet, v *fleet.Pool, but string) []BusyNode {
 	var out []BusyNode
 	guilty := fleet.RevertFailures(v)
@@ -163,7 +156,7 @@ func busyNodes(f *fleet.Fleet, v *fleet.Pool, but string) []BusyNode {
 	return out
 }
 
-// wentBackTo returns the config to which a pool was reverted, or nil.
+// wentBackTo is nil unless the pool was reverted.
 func wentBackTo(f *fleet.Fleet, v *fleet.Pool) *fleet.RenderedRow {
 	if v.Decision.Record.Verdict != v1alpha1.RolloutReverted {
 		return nil
@@ -171,7 +164,7 @@ func wentBackTo(f *fleet.Fleet, v *fleet.Pool) *fleet.RenderedRow {
 	return f.Config(v.Decision.Record.ReturnsTo())
 }
 
-// trustReport reads what a node reports about the files beside its config; nil if it has none.
+// trustReport is nil if the node has no files beside its config.
 func trustReport(n *corev1.Node) *v1alpha1.TrustReport {
 	r := new(v1alpha1.TrustReport)
 	if text := n.Annotations[v1alpha1.TrustReportAnnotation]; text == "" || json.Unmarshal([]byte(text), r) != nil {

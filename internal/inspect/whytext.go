@@ -14,7 +14,7 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// mostListed limits the nodes or pods in a block of text.
+// in a block of text
 const mostListed = 20
 
 // Text prints the answer as a sentence, then the facts that support the answer, then commands.
@@ -73,7 +73,6 @@ func addTrust(b *terminal.Labels, r *v1alpha1.TrustReport, now time.Time) {
 	}
 }
 
-// addSubjects adds the node, source and pool.
 func (w Why) addSubjects(b *terminal.Labels, now time.Time) {
 	if w.Node != nil {
 		b.Add("Node", w.nodeLine(now))
@@ -90,8 +89,7 @@ func (w Why) addSubjects(b *terminal.Labels, now time.Time) {
 	}
 }
 
-// addConfigs adds the target of the pool with the changes of its secrets, and the config to which a reverted pool
-// returned.
+// addConfigs adds the target with the changes of its secrets, and where a reverted pool returned to.
 func (w Why) addConfigs(b *terminal.Labels) {
 	if w.Target != nil && w.Target.Name != "" {
 		b.Add("Target", w.Target.CommitText())
@@ -108,7 +106,6 @@ func (w Why) addConfigs(b *terminal.Labels) {
 // Sentence returns the answer in one sentence.
 func (w Why) Sentence() string { return w.About + " " + w.verb() + ": " + w.Short() }
 
-// verb returns the beginning of the sentence.
 func (w Why) verb() string {
 	switch {
 	case w.Node != nil && w.Cause == poolstate.CauseHalted: // This node is not the failed node.
@@ -146,7 +143,7 @@ func (w Why) nodeLine(now time.Time) string {
 	return text
 }
 
-// manualText names MachineConfigs that no repository has; empty if there are none.
+// manualText names MachineConfigs that no repository has, or is empty.
 func manualText(names []string) string {
 	const most = 3
 	kind := "MachineConfig "
@@ -160,12 +157,11 @@ func manualText(names []string) string {
 	return kind + fleet.Names(names, most) + ", which no repository has"
 }
 
-// numbers returns the numbers of the pool's nodes as text.
 func (r PoolRow) numbers() string {
 	return fmt.Sprintf("%d of %d nodes updated, %s", r.Updated, r.Nodes, r.OthersText())
 }
 
-// addBusy adds the nodes that are at work, and the failed nodes with the reason.
+// addBusy adds the nodes at work, and the failed ones with the reason.
 func (w Why) addBusy(b *terminal.Labels, now time.Time) {
 	for i, n := range w.Busy {
 		if i == mostListed {
@@ -188,7 +184,7 @@ func (w Why) addBusy(b *terminal.Labels, now time.Time) {
 	}
 }
 
-// addFailed adds a node that reports a failure. addFailed leaves out the reason if an answer already has it.
+// addFailed leaves out a reason that an answer already has.
 func (w Why) addFailed(b *terminal.Labels, n BusyNode) {
 	commit := "   " + n.Config.CommitText()
 	switch n.Cause {
@@ -214,7 +210,7 @@ func (w Why) says(text string) bool {
 	})
 }
 
-// addDrain adds the pods for which the drain of the node waits.
+// addDrain adds the pods that the drain waits for.
 func (w Why) addDrain(b *terminal.Labels, now time.Time) {
 	if w.Drain == nil {
 		return
@@ -240,8 +236,8 @@ func (w Why) addDrain(b *terminal.Labels, now time.Time) {
 	}
 }
 
-// Commands returns all commands that help, without duplicates. Commands for the main reason come first, and
-// alternatives last. Commands that differ only in their comments are duplicates.
+// Commands returns all commands that help, each once, whatever its comment: those for the main reason first,
+// alternatives last.
 func (w Why) Commands() []string {
 	var out, others []string
 	seen := map[string]bool{}

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// Master is the pool of the control plane. A node that it selects belongs to no custom pool.
+	// Master is the pool of the control plane. Its nodes belong to no custom pool.
 	Master = "master"
 	// Worker is the pool that custom pools inherit from.
 	Worker = "worker"
@@ -30,8 +30,8 @@ type member struct {
 	selector labels.Selector
 }
 
-// New parses the selectors of all pools. New does not fail: if a selector is invalid, For returns an error for every
-// node, because each node may belong to that pool.
+// New parses the selectors of all pools. It does not fail: if a selector is invalid, For returns an error for every
+// node, because each may belong to that pool.
 func New(pools []*mcfgv1.MachineConfigPool) Pools {
 	var p Pools
 	var errs []error
@@ -51,17 +51,15 @@ func New(pools []*mcfgv1.MachineConfigPool) Pools {
 	return p
 }
 
-// SelectsNothing reports whether a selector is absent or empty. In Kubernetes an empty selector matches everything, but
-// in a MachineConfigPool it matches nothing. If a pool has an empty selector, callers warn about it (event
-// SelectingAll).
+// SelectsNothing reports whether a selector is absent or empty. In Kubernetes an empty one matches everything, but in a
+// MachineConfigPool nothing. Callers warn about it (event SelectingAll).
 func SelectsNothing(s *metav1.LabelSelector) bool {
 	return s == nil || len(s.MatchLabels) == 0 && len(s.MatchExpressions) == 0
 }
 
-// For returns the pools of a node. The primary pool counts the node and decides its config. The list all has the
-// primary pool, and then the pool that the primary pool inherits from. If the primary is empty without an error, no
-// pool manages the node, such as a Windows node. After an error, no component may change the node until a user has
-// fixed the pools.
+// For returns the pools of a node. The primary one counts the node and decides its config; all has also the one from
+// which it inherits. If the primary is empty without an error, no pool manages the node, such as a Windows node. After
+// an error, no component may change the node until a user has fixed the pools.
 func (p Pools) For(node string, nodeLabels map[string]string) (primary string, all []string, err error) {
 	if nodeLabels[corev1.LabelOSStable] == "windows" {
 		return "", nil, nil
@@ -96,7 +94,7 @@ func (p Pools) For(node string, nodeLabels map[string]string) (primary string, a
 	return all[0], all, nil
 }
 
-// inherit orders the matching pools: master first, and a custom pool before the worker pool that it extends.
+// inherit puts master first, and a custom pool before worker, which it extends.
 func inherit(master, worker bool, custom []string) []string {
 	switch {
 	case master && worker && len(custom) > 0:

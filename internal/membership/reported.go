@@ -7,17 +7,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// reported are the labels that a kubelet sets when it registers, except those with the prefix topology.kubernetes.io/.
-// The admission policy on labels of Nodes (config/rbac/nodes-labels-admission.yaml) has the same list.
+// What a kubelet sets when it registers, except labels with the prefix topology.kubernetes.io/. The admission policy on
+// labels of Nodes (config/rbac/nodes-labels-admission.yaml) has the same list.
 var reported = []string{
 	"kubernetes.io/hostname", "kubernetes.io/arch", "kubernetes.io/os", "node.kubernetes.io/instance-type",
 	"beta.kubernetes.io/arch", "beta.kubernetes.io/os", "beta.kubernetes.io/instance-type",
 	"failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region",
 }
 
-// ReportedKeys returns the labels that a selector requires if kubelets report all of them. For such a selector, a node
-// can choose to be selected. ReportedKeys returns nil if the selector also requires a label that a node cannot set, or
-// requires no label.
+// ReportedKeys returns the labels that a selector requires if kubelets report all of them, so that a node can choose to
+// be selected; nil if it also requires another label, or none.
 func ReportedKeys(s *metav1.LabelSelector) []string {
 	if s == nil {
 		return nil

@@ -18,7 +18,7 @@ import (
 
 // ClusterState is the content of a side's cluster/ directory.
 type ClusterState struct {
-	// Policy is the disruption policy, with the defaults of the fields that the repository does not set.
+	// Policy has the defaults of the fields that the repository does not set.
 	Policy disruption.Policy
 	// Pools are the MachineConfigPools of the directory cluster/.
 	Pools []mcfgv1.MachineConfigPool
@@ -28,13 +28,13 @@ type ClusterState struct {
 
 // ClusterChanges are the changes in the directory cluster/ that no rendered config has.
 type ClusterChanges struct {
-	// Policy names each rule of the disruption policy that changes: `/etc/motd: None → Reboot`.
+	// Policy names each rule that changes: `/etc/motd: None → Reboot`.
 	Policy []string `json:"policy,omitempty"`
-	// MachineConfigPools names changes of these objects that are in no rendered config: the nodes that a pool selects,
-	// and its maxUnavailable.
+	// MachineConfigPools names changes that are in no rendered config: the nodes that a pool selects, and its
+	// maxUnavailable.
 	MachineConfigPools []string `json:"machineConfigPools,omitempty"`
-	// ClusterObjects names changes in the other fields of the objects of cluster/, and added or removed objects:
-	// RolloutPolicies, DriftPolicies, PinnedImageSets, MachineConfigPools and the MachineConfiguration.
+	// ClusterObjects names other changes in the objects of cluster/, and added or removed ones: RolloutPolicies,
+	// DriftPolicies, PinnedImageSets, MachineConfigPools and the MachineConfiguration.
 	ClusterObjects []string `json:"clusterObjects,omitempty"`
 	// MovesNodes reports whether nodes may change pools.
 	MovesNodes bool `json:"-"`
@@ -52,8 +52,7 @@ func CompareCluster(base, head ClusterState) ClusterChanges {
 }
 
 // comparePools names the changes of MachineConfigPools that are in no rendered config: the nodes that a pool selects,
-// and its maxUnavailable. A node that changes its pool gets another config. comparePools also reports whether nodes may
-// change pools.
+// and its maxUnavailable. movesNodes: nodes may change pools, and so get another config.
 func comparePools(base, head []mcfgv1.MachineConfigPool) (out []string, movesNodes bool) {
 	was, is := declared(base), declared(head)
 	names := maps.Clone(was)
@@ -91,7 +90,7 @@ func declared(pools []mcfgv1.MachineConfigPool) map[string]declaration {
 	return out
 }
 
-// comparePolicies names each rule that differs, in lexical order of paths and units.
+// comparePolicies is in lexical order of paths and units.
 func comparePolicies(base, head disruption.Policy) []string {
 	was, is := rules(base), rules(head)
 	names := maps.Clone(was)
@@ -139,9 +138,9 @@ func PoolsOf(res transpile.Result) (out []mcfgv1.MachineConfigPool, err error) {
 	return out, nil
 }
 
-// undeclared is the text for a pool without an object in the repository. The standard pools have default selectors.
+// The standard pools have default selectors.
 const undeclared = "not declared here"
 
-// declaration says which nodes a pool selects, and how many of these nodes may be out of service at once. A field is ""
-// if the repository does not declare its value.
+// declaration is which nodes a pool selects, and how many may be out of service at once; "" if the repository does not
+// declare it.
 type declaration struct{ takes, away string }

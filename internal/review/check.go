@@ -16,11 +16,11 @@ import (
 type Checked struct {
 	// Report has the findings of the transpiler and of the renderer, ordered by file, line and column.
 	Report transpile.Report
-	// Rendering has the rendered configs of the tree. Rendering has no pools if a document is invalid.
+	// Rendering has no pools if a document is invalid.
 	Rendering Rendering
 }
 
-// The rules of findings about rendered configs. Notices have their own rules.
+// Those about rendered configs. Notices have their own.
 const (
 	ruleRender = "render"
 	ruleSize   = "size"
@@ -66,13 +66,12 @@ func Check(res transpile.Result, r Rendering) Checked {
 	return out
 }
 
-// locator finds the lines of the renderer's findings.
 type locator struct {
 	res  transpile.Result
 	read map[string]map[item]string
 }
 
-// place returns the position at which a fragment sets an item, or else the start of the fragment.
+// place returns where a fragment sets an item, or else its start.
 func (l locator) place(fragment string, of item) string {
 	i := slices.IndexFunc(l.res.Fragments, func(f transpile.Fragment) bool { return f.Name == fragment })
 	if i < 0 {
@@ -89,8 +88,7 @@ func (l locator) place(fragment string, of item) string {
 	return start.String()
 }
 
-// mentioned returns a position for a problem. mentioned takes the last fragment that the problem names, and in that
-// fragment the longest item that the problem names.
+// mentioned returns a position for a problem: in the last fragment that it names, the longest item that it names.
 func (l locator) mentioned(problem string) string {
 	words := strings.FieldsFunc(problem, func(r rune) bool { return strings.ContainsRune(" ,:;()\"", r) })
 	for _, w := range slices.Backward(words) {
@@ -109,7 +107,6 @@ func (l locator) mentioned(problem string) string {
 	return ""
 }
 
-// entry splits a position into file, line and column.
 func (l locator) entry(s transpile.Severity, rule, message, at string) transpile.Entry {
 	e := transpile.Entry{Severity: s, Rule: rule, Message: message, File: at}
 	for range 2 {

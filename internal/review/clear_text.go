@@ -16,9 +16,8 @@ import (
 
 // SecretOwner is what the owner of a repository decided about its secrets.
 type SecretOwner struct {
-	// Ignored reports whether git ignores a file.
 	Ignored func(file string) bool
-	// Marks are the paths on nodes that are marked as secret, by pool.
+	// Marks are secret paths on nodes, by pool.
 	Marks map[string]secretmask.Paths
 }
 
@@ -26,11 +25,11 @@ type SecretOwner struct {
 type content struct {
 	text string
 	at   origin.Pos
-	// lines are the lines of the text in the file of at.
+	// in the file of at
 	lines int
 }
 
-// clearText reports each credential in clear text: in the files of the tree, and in contents that a document encodes.
+// clearText reports each credential in the files of the tree, and in contents that a document encodes.
 func (c *checker) clearText(files []string, fragments []transpile.Fragment, owner SecretOwner,
 	samples secretmask.Paths,
 ) {
@@ -66,7 +65,7 @@ func (c *checker) clearText(files []string, fragments []transpile.Fragment, owne
 	}
 }
 
-// samples returns the files whose credentials are public samples, as the owner of the repository says in cluster/.
+// samples returns the files whose credentials are public samples, as cluster/ says.
 func (c *checker) samples(objects []transpile.ClusterObject) (out secretmask.Paths) {
 	for _, o := range objects {
 		if o.Object.GetKind() != PolicyKind {
@@ -89,7 +88,7 @@ func (x content) has(at origin.Pos) bool {
 	return at.File == x.at.File && at.Line >= x.at.Line && at.Line <= x.at.Line+x.lines
 }
 
-// contentsOf returns the texts of a fragment: those that are declared as secret, and the others.
+// contentsOf returns the texts that are declared as secret, and the others.
 func contentsOf(f transpile.Fragment, marks secretmask.Paths) (declared, clear []content) {
 	config, err := machineconfig.Parse(f.MachineConfig.Spec)
 	if err != nil {
@@ -125,7 +124,6 @@ func contentsOf(f transpile.Fragment, marks secretmask.Paths) (declared, clear [
 	return declared, clear
 }
 
-// positionOf returns the position of an offset in a file.
 func positionOf(file, text string, offset int) origin.Pos {
 	before := text[:offset]
 	return origin.Pos{

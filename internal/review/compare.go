@@ -17,65 +17,56 @@ import (
 
 // Side is one of the two states that Compare compares.
 type Side struct {
-	// Name is the name of the side for people: a revision or a directory.
+	// Name is for people: a revision or a directory.
 	Name string
-	// Commit is the commit of the side. Commit is nil for a directory or a cluster.
+	// Commit is nil for a directory or a cluster.
 	Commit *Commit
-	// Pools are the pools of the side, by name.
+	// Pools by name.
 	Pools map[string]Pool
-	// Folder is the folder of the repository that the side consists of, or "" for the whole repository. The undo
-	// command changes only this folder.
-	Folder string
-	// Warnings are the warnings about the side's documents.
+	// Folder of the repository, or "" for all of it. The undo command changes only this folder.
+	Folder   string
 	Warnings []Warning
-	// Declared are the pools whose MachineConfigPool the side has, with or without documents.
+	// Declared pools have a MachineConfigPool, with or without documents.
 	Declared []string
-	// Overrides are the in-place changes that the MachineConfiguration of this side allows. Compare uses the overrides
-	// of head.
+	// Overrides are allowed by the MachineConfiguration of this side. Compare uses those of head.
 	Overrides disruption.Overrides
-	// Marks are the marks of the cluster objects. In a review only the marks of base hide contents.
+	// Marks of the cluster objects. In a review only those of base hide contents.
 	Marks Marks
-	// Allowed is what the MachineConfigPools allow to have contents that no reviewer can read. In a review only base
-	// allows something.
+	// Allowed is what the MachineConfigPools let have contents that no reviewer can read. In a review only base does.
 	Allowed Allowances
-	// Decrypt decrypts files of SOPS for a reader who has their key. Compare uses that of head; nil shows no value.
+	// Decrypt decrypts files of SOPS for a reader who has their key, at head; nil shows no value.
 	Decrypt func(format string, body []byte) ([]byte, error)
-	// PolicyFile is the file of the side's MachineConfiguration, `MachineConfiguration cluster` if only the cluster has
-	// one, or "".
+	// PolicyFile has the side's MachineConfiguration: `MachineConfiguration cluster` if only the cluster has one, or
+	// "".
 	PolicyFile string
 }
 
-// declares reports whether the side has a MachineConfigPool for the pool. Every cluster has the MachineConfigPools of
-// the standard pools.
+// declares reports whether the side has the pool's MachineConfigPool, as every cluster has those of the standard pools.
 func (s Side) declares(pool string) bool {
 	return IsStandard(pool) || slices.Contains(s.Declared, pool)
 }
 
 // Pool is one pool with its rendered config.
 type Pool struct {
-	// Rendered is the name of the rendered config, `rendered-<pool>-<hash>`. Two configs with one name have the same
-	// content, and Compare does not compare them.
+	// Rendered is `rendered-<pool>-<hash>`. Two configs with one name have the same content, and are not compared.
 	Rendered string
-	// Config is the content of the rendered config.
-	Config machineconfig.Config
-	// Origin returns where the repository sets an item: `file:line:col`, or "" if that is unknown. The name of a kernel
-	// argument or an extension is the value itself. Origin may be nil. Compare calls Origin for changed items only.
+	Config   machineconfig.Config
+	// Origin returns where the repository sets an item: `file:line:col`, or "" if unknown. The name of a kernel
+	// argument or an extension is the value itself. Only changed items are asked for; it may be nil.
 	Origin func(kind disruption.ChangeKind, name string) string
-	// Lineage returns which documents wrote each attribute of an item. Lineage may be nil. Compare calls Lineage for
-	// changed items only.
+	// Lineage returns which documents wrote each attribute of an item. Only changed items are asked for; it may be nil.
 	Lineage func(kind disruption.ChangeKind, name string) (lineage.Item, bool)
-	// Secrets mark items whose contents are never printed. v1alpha1.SecretPathsAnnotation explains the marks.
+	// Secrets mark items whose contents are never printed: see v1alpha1.SecretPathsAnnotation.
 	Secrets secretmask.Paths
-	// NotAllowed returns what this side would refuse with a v1alpha1.UnreviewedPathsAnnotation of another side. It is
-	// nil for a cluster.
+	// NotAllowed returns what this side would refuse with the v1alpha1.UnreviewedPathsAnnotation of another one; nil
+	// for a cluster.
 	NotAllowed func(annotation string) []string
-	// Notices are the notices of the renderer about the pool.
-	Notices []Notice
-	// Nodes are the configs of single nodes; nil if all nodes run Config.
+	Notices    []Notice
+	// Nodes is nil if all nodes run Config.
 	Nodes *NodeSide
-	// Sizes are the known sizes of files of the content store.
+	// Sizes of files of the content store, as far as known.
 	Sizes DownloadSizes
-	// live is true for a config of a cluster, whose configs of single nodes are unknown.
+	// a config of a cluster, whose configs of single nodes are unknown
 	live bool
 }
 
@@ -112,7 +103,6 @@ func Compare(base, head Side, p disruption.Policy) Comparison {
 	return out
 }
 
-// ownNodes returns the nodes that have a config of their own on one of two sides.
 func ownNodes(from, to Pool) map[string]bool {
 	names := map[string]bool{}
 	for _, side := range []*NodeSide{from.Nodes, to.Nodes} {
@@ -126,7 +116,6 @@ func ownNodes(from, to Pool) map[string]bool {
 	return names
 }
 
-// overviewOf counts the items of all pools.
 func overviewOf(c Comparison) Overview {
 	out := Overview{Warnings: c.Warnings}
 	for _, sec := range c.Sections() {
@@ -147,8 +136,8 @@ func overviewOf(c Comparison) Overview {
 	return out
 }
 
-// nodeChanges returns what a change does to the nodes of a pool that have configs of their own. Nodes whose changes are
-// equal have one entry, such as the nodes with facts after a change of a document that all of them share.
+// nodeChanges is about nodes of a pool that have configs of their own. Those whose changes are equal have one entry,
+// such as the nodes with facts after a change of a document that all share.
 func nodeChanges(name string, base, head Side, t terms) []PoolChange {
 	from, to := base.Pools[name], head.Pools[name]
 	if from.live || to.live || from.Nodes == nil && to.Nodes == nil || from.Rendered == "" || to.Rendered == "" {
@@ -187,12 +176,12 @@ func nodeChanges(name string, base, head Side, t terms) []PoolChange {
 	return out
 }
 
-// withReferences returns the config of one node with references in place of its facts.
+// withReferences puts references in place of a node's facts.
 func withReferences(p Pool, node string) Pool {
 	return withConfig(p, node, func() (render.Rendered, error) { return p.Nodes.References(node) })
 }
 
-// similarNodes returns the nodes whose configs differ, in groups.
+// similarNodes groups the nodes whose configs differ.
 func similarNodes(from, to Pool) []similar {
 	was, is := from.Nodes.table(), to.Nodes.table()
 	names := map[string]bool{}
@@ -224,7 +213,7 @@ func similarNodes(from, to Pool) []similar {
 	return out
 }
 
-// ofNode returns the config of one node as a pool of one node.
+// ofNode makes a pool of one node.
 func ofNode(p Pool, node string) Pool {
 	if p.Nodes == nil {
 		return p
@@ -244,7 +233,7 @@ func nodesText(pool string, nodes []string) string {
 	return fmt.Sprintf("%s (%d nodes)", pool, len(nodes))
 }
 
-// contentOf returns a text that is equal for equal changes of different nodes.
+// contentOf is equal for equal changes of different nodes.
 func contentOf(c PoolChange) string {
 	c.From, c.To = "", ""
 	text, err := json.Marshal(c)
@@ -254,8 +243,7 @@ func contentOf(c PoolChange) string {
 	return string(text)
 }
 
-// avoidRebootsOf joins the rules of all items without duplicates: a rule of a directory can apply to several items.
-// avoidRebootsOf returns nil if there are no rules.
+// avoidRebootsOf has each rule once: that of a directory can apply to several items. Without rules, it is nil.
 func avoidRebootsOf(c Comparison, file string) *AvoidReboots {
 	lists := map[string]string{}
 	var known []string
@@ -289,8 +277,8 @@ func avoidRebootsOf(c Comparison, file string) *AvoidReboots {
 	return out
 }
 
-// stillReboot names the pools with an item that reboots nodes and that no rule covers. A rule of a directory also
-// covers a removed file, although avoidance does not suggest such a rule for a removed file.
+// stillReboot names the pools with an item that reboots nodes and that no rule covers. The rule of a directory also
+// covers a removed file, for which none is suggested.
 func stillReboot(c Comparison, rules []string) (pools []string) {
 	for _, p := range c.Pools {
 		hasNodes := p.From != "" && (p.To != "" || p.MovesTo != "")
@@ -306,22 +294,21 @@ func stillReboot(c Comparison, rules []string) (pools []string) {
 	return pools
 }
 
-// terms are the parameters that the comparisons of all pools share.
+// terms are the same for all pools.
 type terms struct {
 	differ    Differ
 	policy    disruption.Policy
 	overrides disruption.Overrides
-	// marks hide contents.
+	// hide contents
 	marks secretmask.Paths
-	// decrypt is that of head.
+	// of head
 	decrypt func(format string, body []byte) ([]byte, error)
 }
 
-// nextPool gets the nodes of a custom pool that is removed, unless another pool selects them.
+// It gets the nodes of a removed custom pool, unless another pool selects them.
 const nextPool = "worker"
 
-// comparePoolOrNext compares a pool. If the pool is removed, comparePoolOrNext compares its config with the config of
-// the pool that gets its nodes.
+// comparePoolOrNext compares a removed pool with the one that gets its nodes.
 func comparePoolOrNext(name string, base, head Side, t terms) PoolChange {
 	from, to := base.Pools[name], head.Pools[name]
 	t.marks = trustedMarks(base, name)
@@ -339,7 +326,7 @@ func comparePoolOrNext(name string, base, head Side, t terms) PoolChange {
 	return out
 }
 
-// nodeWrites returns the configs that only head has; nil if they are small.
+// nodeWrites is nil if they are small.
 func nodeWrites(from, to Pool) *NodeWrites {
 	if to.Nodes == nil || to.Nodes.Sizes == nil {
 		return nil
@@ -373,8 +360,8 @@ func newlyUnreviewed(pool string, base, head Side) (patterns, refused []string) 
 	return patterns, refused
 }
 
-// changedMarks returns the marks that only the new side has, and those that only the old side has. A new pool has only
-// new marks; a removed one says nothing, because its contents go too.
+// changedMarks returns the marks that only one side has. A new pool has only new ones; a removed pool has none, because
+// its contents go too.
 func changedMarks(from, to Pool, trusted secretmask.Paths) (added, removed []string) {
 	if to.Rendered != "" {
 		added = without(to.Secrets, trusted)
@@ -385,7 +372,6 @@ func changedMarks(from, to Pool, trusted secretmask.Paths) (added, removed []str
 	return added, removed
 }
 
-// comparePool compares the configs of a pool.
 func comparePool(name string, from, to Pool, t terms) PoolChange {
 	out := PoolChange{
 		Pool: name, From: from.Rendered, To: to.Rendered, Disruption: disruption.None.String(),
@@ -439,8 +425,7 @@ func comparePool(name string, from, to Pool, t terms) PoolChange {
 	return out
 }
 
-// avoidance returns the rule that avoids the reboot of a change. The rule is nil if the change reboots no node, or if
-// no rule can avoid the reboot.
+// avoidance returns the rule that avoids the reboot of a change; nil if it reboots no node, or if no rule can.
 func avoidance(c disruption.Costed, from, to Pool, p disruption.Policy) *DisruptionRule {
 	reboots := slices.ContainsFunc(c.Actions,
 		func(a disruption.Action) bool { return a.Type == disruption.ActionReboot })
@@ -466,8 +451,7 @@ func actions(in []disruption.Action) []Action {
 	return out
 }
 
-// originOf returns the position at which head sets the item. For a removed item, originOf returns the position in base.
-// A list has a position for each changed argument.
+// originOf returns where head sets the item, or base a removed one. A list has a position for each changed argument.
 func originOf(c disruption.Change, from, to Pool) string {
 	at := func(p Pool, name string) string {
 		if p.Origin == nil {
@@ -495,8 +479,8 @@ func originOf(c disruption.Change, from, to Pool) string {
 	return strings.Join(places, ", ")
 }
 
-// placesOf returns where the repository sets the changed values. If all changed attributes have one position, placesOf
-// returns that position. Otherwise it returns the position of the item and the position of each attribute.
+// placesOf returns the position of all changed attributes if it is one, or else that of the item and those of the
+// attributes.
 func placesOf(c disruption.Change, from, to Pool) (at string, attributes map[string]string) {
 	at = originOf(c, from, to)
 	if c.Verb != disruption.Changed || len(ListOf(c.Kind, from.Config))+len(ListOf(c.Kind, to.Config)) > 0 {
@@ -527,10 +511,10 @@ func placesOf(c disruption.Change, from, to Pool) (at string, attributes map[str
 	return at, nil
 }
 
-// unnumbered is an attribute's name without its index in a list, which a change of another item shifts.
+// unnumbered drops an attribute's index in a list, which a change of another item shifts.
 func unnumbered(name string) string { return strings.TrimRight(name, "0123456789") }
 
-// newWarnings returns the warnings of head that base does not have. newWarnings ignores their line numbers.
+// newWarnings ignores line numbers.
 func newWarnings(base, head []Warning) (out []Warning) {
 	for _, w := range head {
 		if !slices.ContainsFunc(base, func(o Warning) bool {
@@ -542,7 +526,6 @@ func newWarnings(base, head []Warning) (out []Warning) {
 	return out
 }
 
-// newNotices returns the notices of head that base does not have.
 func newNotices(base, head []Notice) (out []Notice) {
 	for _, n := range head {
 		if !slices.ContainsFunc(base, func(o Notice) bool {

@@ -12,47 +12,44 @@ import (
 	"github.com/bunsen-os/bunsen/internal/disruption"
 )
 
-// Comparison says what a change does to nodes. The JSON form of a Comparison is an interface for tools;
-// docs/review-json.md describes it. Version changes if the meaning of a field changes or a field is removed.
+// Comparison says what a change does to nodes. Its JSON form is an interface for tools: docs/review-json.md. Version
+// changes if the meaning of a field changes or a field is removed.
 type Comparison struct {
-	// Version is the version of the JSON form, "1".
 	Version string `json:"version"`
-	// Base and Head name the two sides.
-	Base string `json:"base"`
-	Head string `json:"head"`
-	// BaseCommit and HeadCommit are the commits of the sides. The commit is nil for a side that is not a commit.
+	Base    string `json:"base"`
+	Head    string `json:"head"`
+	// BaseCommit and HeadCommit are nil for a side that is not a commit.
 	BaseCommit *Commit `json:"baseCommit,omitempty"`
 	HeadCommit *Commit `json:"headCommit,omitempty"`
-	// Changes are the changes in cluster/ that no rendered config has.
+	// What cluster/ changes and no rendered config has.
 	ClusterChanges
-	// FileChanges are the changes of files that no rendered config has.
+	// What files change and no rendered config has.
 	FileChanges
-	// Readers are the changes of who can read the secrets of the repository.
+	// Who can read the secrets of the repository.
 	Readers
-	// Overview summarizes all pools.
 	Overview
-	// Pools are the pools of both sides, by name. An unchanged pool has the disruption "none" and no items.
+	// Pools of both sides, by name. An unchanged one has the disruption "none" and no items.
 	Pools []PoolChange `json:"pools"`
-	// Together are the forecasts of pools with several entries, such as for nodes with configs of their own.
+	// Together are forecasts of pools with several entries, such as for nodes with configs of their own.
 	Together map[string]Rollout `json:"together,omitempty"`
-	// Undo is the command that reverts the change, or a text if the change is not a commit.
+	// Undo is the command that reverts the change, or a text if it is not a commit.
 	Undo string `json:"undo,omitempty"`
 
-	// folder is the Folder of head.
+	// of head
 	folder string
-	// own are the nodes of each pool that have a config of their own on one of the sides.
+	// nodes that have a config of their own on one of the sides, by pool
 	own map[string]map[string]bool
 }
 
 // Overview summarizes all pools.
 type Overview struct {
-	// Warnings are head's warnings that base does not have, as `bunsen validate` reports them.
+	// Warnings that base does not have, as `bunsen validate` reports them.
 	Warnings []Warning `json:"warnings,omitempty"`
-	// Counts are the numbers of added, changed and removed items.
+	// Counts of items.
 	Counts Counts `json:"summary"`
-	// Hidden is how many items leave out a secret. An item that several pools get is counted once.
+	// Hidden counts items that leave out a secret, once for all pools.
 	Hidden int `json:"hidden,omitempty"`
-	// AvoidReboots are rules that a user can paste, so that items do not reboot nodes; nil if there are none.
+	// AvoidReboots has rules to paste; nil if there are none.
 	AvoidReboots *AvoidReboots `json:"avoidReboots,omitempty"`
 }
 
@@ -69,7 +66,7 @@ type Warning struct {
 	Rule string `json:"rule"`
 	// Message says what the mistake is, and how to correct it.
 	Message string `json:"message"`
-	// Origin is the position of the mistake, `file:line:col`. Unknown parts are missing.
+	// Origin is `file:line:col`, as far as known.
 	Origin string `json:"origin,omitempty"`
 
 	file string
@@ -84,86 +81,80 @@ func (c Comparison) WithCluster(changes ClusterChanges) Comparison {
 
 // Commit describes the commit of a side.
 type Commit struct {
-	// Hash is the full hash of the commit.
 	Hash string `json:"hash"`
-	// Subject, Author and Time are those of the commit. Time has the format of RFC 3339.
+	// Time has the format of RFC 3339.
 	Subject string `json:"subject,omitempty"`
 	Author  string `json:"author,omitempty"`
 	Time    string `json:"time,omitempty"`
-	// Parents are the full hashes of the commit's parents. The parents show whether one revert undoes the whole change.
+	// Parents are full hashes. They show whether one revert undoes the whole change.
 	Parents []string `json:"parents,omitempty"`
 }
 
 // PoolChange says what a change does to one pool.
 type PoolChange struct {
-	// Pool is the pool's name.
 	Pool string `json:"pool"`
-	// From and To are the names of the old and the new rendered config. From or To is empty if only one side has the
-	// pool.
+	// From and To are rendered configs; one is empty if only one side has the pool.
 	From string `json:"from"`
 	To   string `json:"to"`
 	// Disruption is the strongest action on the nodes: none, daemon-reload, reload, restart, drain or reboot.
 	Disruption string `json:"disruption"`
-	// Actions are the actions of the whole change, in order.
+	// Actions are in order.
 	Actions []Action `json:"actions"`
-	// Items are the changed items, in the order of disruption.Changes.
+	// Items are in the order of disruption.Changes.
 	Items []Item `json:"items"`
-	// Leaving says what happens to the nodes of a pool that has no config at head.
+	// About a pool that has no config at head.
 	Leaving
-	// Remarks have further information for reviewers.
+	// For reviewers.
 	Remarks
-	// Refused names the parts of the config that running nodes refuse. New nodes get the refused parts.
+	// Refused parts are not for running nodes. New nodes get them.
 	Refused []string `json:"refused,omitempty"`
 	// NewNodesOnly names the parts of the config that only new nodes get.
 	NewNodesOnly []string `json:"newNodesOnly,omitempty"`
-	// Notices are the renderer's remarks on the new config that the old config does not have.
+	// Notices that the old config does not have.
 	Notices []Notice `json:"notices,omitempty"`
-	// Rollout is the forecast of the rollout. Rollout is nil if the pool's nodes are unknown.
+	// Rollout is the forecast; nil if the pool's nodes are unknown.
 	Rollout *Rollout `json:"rollout,omitempty"`
 }
 
 // Leaving says what happens to the nodes of a pool that has no config at head. At most one field is set.
 type Leaving struct {
-	// KeepsConfig is true if head has the pool's MachineConfigPool, but no document that the pool selects. The pool's
-	// nodes then keep the config From, and the pool becomes degraded.
+	// KeepsConfig: head has the pool's MachineConfigPool, but no document for it. Its nodes keep the config From, and
+	// the pool becomes degraded.
 	KeepsConfig bool `json:"keepsConfig,omitempty"`
-	// MovesTo is the pool that gets the nodes of a removed pool, unless another pool selects them. The items are then
-	// the differences between the configs of the two pools.
+	// MovesTo is the pool that gets the nodes of a removed one, unless another selects them. The items are then the
+	// differences between both configs.
 	MovesTo string `json:"movesTo,omitempty"`
 }
 
 // Remarks are information on a pool besides its items.
 type Remarks struct {
-	// Nodes are the nodes with configs of their own that the change is about; empty for the nodes without them.
+	// Nodes with configs of their own that the change is about; empty for those without.
 	Nodes []string `json:"nodes,omitempty"`
-	// Absent are those of Nodes that the pool does not have. It is nil if only the number of the pool's nodes is known.
+	// Absent are Nodes that the pool does not have; nil if only their number is known.
 	Absent []string `json:"absentNodes,omitempty"`
-	// CheckedOnNode names the parts of the config that only a node can check. The node may refuse the config because of
-	// these parts.
+	// CheckedOnNode are parts that only a node can check, and for which it may refuse the config.
 	CheckedOnNode []string `json:"checkedOnNode,omitempty"`
-	// Fetches is what running nodes download before they are drained.
+	// Fetches are downloads before the drain.
 	Fetches []Download `json:"fetches,omitempty"`
-	// Unreadable are the paths of files whose new content is encrypted. Whoever has the public key can have written it.
+	// Unreadable are files whose new content is encrypted. Whoever has the public key can have written it.
 	Unreadable []string `json:"unreadable,omitempty"`
-	// NewlyUnreviewed are the paths that only head allows to have contents that no reviewer can read.
+	// NewlyUnreviewed are paths that only head allows to have contents that no reviewer can read.
 	NewlyUnreviewed []string `json:"newlyUnreviewed,omitempty"`
-	// NotYetAllowed are the contents that no reviewer can read and that base does not allow: the check of a pull
-	// request refuses them until the allowance is merged.
+	// NotYetAllowed are contents that no reviewer can read and that base does not allow: the check of a pull request
+	// refuses them until the allowance is merged.
 	NotYetAllowed []string `json:"notYetAllowed,omitempty"`
-	// NodeWrites is what the cluster stores for the nodes with configs of their own; nil below 1 MiB.
+	// NodeWrites is what the cluster stores for nodes with configs of their own; nil below 1 MiB.
 	NodeWrites *NodeWrites `json:"nodeWrites,omitempty"`
-	// NewMarks are the marks of secrets that only head has. They hide nothing in this comparison.
+	// NewMarks of secrets are only at head, and hide nothing here.
 	NewMarks []string `json:"newMarks,omitempty"`
-	// RemovedMarks are the marks of secrets that only base has. They still hide contents in this comparison.
+	// RemovedMarks of secrets are only at base, and still hide contents here.
 	RemovedMarks []string `json:"removedMarks,omitempty"`
 }
 
 // Action is one action of the disruption policy.
 type Action struct {
-	// Type is the type of the action as a MachineConfiguration names it: None, DaemonReload, Reload, Restart, Drain,
-	// Reboot.
-	Type string `json:"type"`
-	// Service is the service that a Reload or Restart applies to.
+	// Type is as in a MachineConfiguration: None, DaemonReload, Reload, Restart, Drain, Reboot.
+	Type    string `json:"type"`
 	Service string `json:"service,omitempty"`
 }
 
@@ -171,12 +162,12 @@ type Action struct {
 type Notice struct {
 	// Rule is a stable name, such as same-file.
 	Rule string `json:"rule"`
-	// Kind and Path are the kind and the path of the item that the notice is about.
+	// Kind and Path are of the item.
 	Kind string `json:"kind"`
 	Path string `json:"path"`
 	// Message is one sentence, without contents.
 	Message string `json:"message"`
-	// Inputs are the MachineConfigs in the order of merging. The last MachineConfig wins.
+	// Inputs are MachineConfigs in the order of merging. The last one wins.
 	Inputs []string `json:"inputs,omitempty"`
 }
 
@@ -184,28 +175,25 @@ type Notice struct {
 type Item struct {
 	// Kind is a disruption.ChangeKind.
 	Kind string `json:"kind"`
-	// Path is the path of a file, or the name of a unit or user. Path is empty for kinds with only one item.
 	Path string `json:"path"`
 	// Change is added, changed or removed.
 	Change string `json:"change"`
-	// Parts names the changed parts of the item: `mode`, `owner`, `contents`, `drop-in 20-limits.conf`, ….
+	// Parts that changed: `mode`, `owner`, `contents`, `drop-in 20-limits.conf`, ….
 	Parts []string `json:"parts,omitempty"`
-	// Renamed connects an added item with the removed item of the same content.
+	// Connects an added item with the removed one of the same content.
 	Renamed
-	// Effect says what happens to an account that the config no longer has, or that existing nodes do not change the
-	// item.
+	// Effect on an account that the config no longer has, or that existing nodes do not change the item.
 	Effect string `json:"effect,omitempty"`
-	// Actions are the actions that this item alone causes, and the reasons for them.
+	// Actions of this item alone, with their reasons.
 	Actions []Action `json:"actions"`
 	Why     string   `json:"why"`
-	// AvoidReboot is the rule that would avoid the reboot. AvoidReboot is nil if no rule avoids it.
+	// AvoidReboot would avoid the reboot; nil if no rule does.
 	AvoidReboot *DisruptionRule `json:"avoidReboot,omitempty"`
-	// Origin is the position of the item in the repository, `file:line:col`, if it is known. Commas separate several
-	// positions.
+	// Origin is `file:line:col`; empty if unknown. Commas separate several.
 	Origin string `json:"origin,omitempty"`
-	// Origins maps the changed attributes to `file:line` if they come from different lines.
+	// Origins maps changed attributes to `file:line` if their lines differ.
 	Origins map[string]string `json:"origins,omitempty"`
-	// Content is the difference of the item as a text for people.
+	// For people.
 	Content
 }
 
@@ -217,10 +205,10 @@ type Renamed struct {
 
 // Content is the difference of an item, with secrets hidden.
 type Content struct {
-	// Diff has the changed attributes, and then a unified diff of the decoded content. If the whole content is hidden
-	// or binary, one line replaces the unified diff. A mark with a digest replaces each secret.
+	// Diff has the changed attributes, and then a unified diff of the decoded content, or a line if all of it is hidden
+	// or binary. A mark with a digest replaces each secret.
 	Diff string `json:"diff"`
-	// Hidden is true if Diff leaves out a secret: the contents of a marked path, the hash of a password or the key of a
+	// Hidden: Diff leaves out a secret, such as the contents of a marked path, the hash of a password or the key of a
 	// volume.
 	Hidden bool `json:"hidden,omitempty"`
 }
@@ -242,8 +230,8 @@ func (c Comparison) Changed() bool {
 	return false
 }
 
-// Refused returns an error if the change has contents that no reviewer can read and that only the change itself allows.
-// A controller sees one commit only and takes them, so the check of a pull request has to fail.
+// Refused returns an error if the change has contents that no reviewer can read and that only itself allows. A
+// controller sees one commit only and takes them, so the check of a pull request has to fail.
 func (c Comparison) Refused() error {
 	var bad []error
 	for i := range c.Pools {
@@ -267,12 +255,9 @@ func (c Comparison) WithReaders(changes Readers) Comparison {
 	return c
 }
 
-// runningCluster is the name of a base that is read from a cluster.
+// for a base that is read from a cluster
 const runningCluster = "the cluster"
 
-// undo returns the command that reverts the change: `git revert` for one commit on top of base. For several commits, or
-// for a base on another branch, the command restores the files of base, because the commits may include merges. If a
-// side is not a commit, undo returns a text.
 func undo(c Comparison) string {
 	switch base, head := c.BaseCommit, c.HeadCommit; {
 	case !c.Changed():
@@ -292,7 +277,7 @@ func undo(c Comparison) string {
 	}
 }
 
-// pathspec returns the git pathspec of a folder from the repository's root, quoted for a shell.
+// pathspec quotes a folder, from the repository's root, for git and a shell.
 func pathspec(folder string) string {
 	spec := ":/" + folder
 	if strings.ContainsFunc(folder, func(r rune) bool {
@@ -316,31 +301,28 @@ func ShortHash(name string) string {
 	return name[:8]
 }
 
-// DisruptionRule is a rule of the disruption policy that would avoid a reboot for an item. In a DisruptionRule either
-// Path or Unit is set.
+// DisruptionRule would avoid a reboot for an item. Either Path or Unit is set.
 type DisruptionRule struct {
 	Path    string   `json:"path,omitempty"`
 	Unit    string   `json:"unit,omitempty"`
 	Actions []Action `json:"actions"`
-	// Note names the effects of the item that the rule's actions do not cover. Note may be "".
+	// Note names the effects that the actions do not cover, or is "".
 	Note string `json:"note,omitempty"`
 }
 
 // AvoidReboots are rules that a user can paste, so that items do not reboot nodes.
 type AvoidReboots struct {
-	// File is the file of head's MachineConfiguration, or "". Side.PolicyFile explains it.
+	// File is Side.PolicyFile of head.
 	File string `json:"file,omitempty"`
-	// YAML is a whole MachineConfiguration. If File is set, YAML is only an addition to spec.nodeDisruptionPolicy of
-	// that file.
+	// YAML is a whole MachineConfiguration, or with File an addition to spec.nodeDisruptionPolicy there.
 	YAML string `json:"yaml"`
-	// StillReboot are the pools that reboot even with these rules, because no rule is known for all of their items.
+	// StillReboot are pools that reboot even so: not all of their items have a rule.
 	StillReboot []string `json:"stillReboot,omitempty"`
 }
 
 // NewPolicyFile is the file for a new MachineConfiguration, if a repository has none.
 const NewPolicyFile = "cluster/machine-configuration.yaml"
 
-// reboots reports whether the item alone reboots nodes.
 func (it Item) reboots() bool {
 	return slices.ContainsFunc(it.Actions, func(a Action) bool { return a.Type == string(disruption.ActionReboot) })
 }
@@ -353,7 +335,7 @@ func (r *DisruptionRule) Name() string {
 	return cmp.Or(r.Path, r.Unit)
 }
 
-// yaml writes the rule as an entry of a list, with the rule's note as a comment below it.
+// yaml writes an entry of a list, with the note as a comment below it.
 func (r DisruptionRule) yaml() string {
 	var b strings.Builder
 	if r.Unit != "" {

@@ -14,18 +14,17 @@ import (
 	"github.com/bunsen-os/bunsen/internal/sops/document"
 )
 
-// Differ writes differences. Differ caches the differences of texts, because a shared document has the same difference
-// in every pool. Only one goroutine may use it.
+// Differ writes differences. It caches those of texts, because a shared document has the same one in every pool. It is
+// for one goroutine.
 type Differ struct{ known map[texts]string }
 
 // NewDiffer returns a Differ with an empty cache.
 func NewDiffer() Differ { return Differ{known: map[texts]string{}} }
 
-// texts are two contents.
 type texts struct{ from, to string }
 
-// Difference describes one change: changed attributes, then a unified diff of each changed text. The result parts has
-// the names of the changed parts. The result hidden is true if a secret is left out.
+// Difference describes one change: changed attributes, then a unified diff of each changed text. parts names what
+// changed; hidden: a secret is left out.
 func (d Differ) Difference(p ContentPair) (diff string, parts []string, hidden bool) {
 	var out strings.Builder
 	for _, line := range attributes(p) {
@@ -49,7 +48,7 @@ func (d Differ) Difference(p ContentPair) (diff string, parts []string, hidden b
 	return out.String(), parts, hidden
 }
 
-// word returns the first word of an attribute's line, which is the attribute's name.
+// word returns the attribute's name: the first word of its line.
 func word(attr string) string {
 	name, _, _ := strings.Cut(attr, " ")
 	return name
@@ -57,8 +56,7 @@ func word(attr string) string {
 
 const contentsPart = "contents"
 
-// attributes writes each attribute that differs, with a sign. For a removed item with contents, attributes writes
-// nothing.
+// attributes writes each attribute that differs, with a sign; none for a removed item with contents.
 func attributes(p ContentPair) (out []string) {
 	switch {
 	case p.from.exists && !p.to.exists && len(p.from.parts) > 0:
@@ -79,7 +77,7 @@ func attributes(p ContentPair) (out []string) {
 	return out
 }
 
-// rootOwner is the default owner.
+// the default
 const rootOwner = "owner root:root"
 
 // both is one part of an item, as it is on each of the two sides.
@@ -99,7 +97,7 @@ func (t both) verb() string {
 	return ""
 }
 
-// align pairs the parts of both sides by their names, in the order of the new side. Removed parts come last.
+// align pairs the parts of both sides by name, in the order of the new side. Removed ones come last.
 func align(p ContentPair) (out []both) {
 	before := map[string]part{}
 	for _, x := range p.from.parts {
@@ -118,7 +116,6 @@ func align(p ContentPair) (out []both) {
 	return out
 }
 
-// text returns the difference of one text.
 func (d Differ) text(t both) string {
 	a, b := t.from, t.to
 	switch {
@@ -140,8 +137,8 @@ func (d Differ) text(t both) string {
 	return d.known[key]
 }
 
-// encryptedText returns the difference of contents of which at least one is an encrypted file: its values in the clear,
-// and which encrypted ones changed.
+// encryptedText is for contents of which at least one is encrypted: their values in the clear, and which encrypted ones
+// changed.
 func encryptedText(t both) string {
 	a, b := t.from.encrypted, t.to.encrypted
 	var old, now []document.Entry
@@ -177,7 +174,6 @@ func encryptedText(t both) string {
 	return head + about + lines
 }
 
-// signed writes the names that only one side has.
 func signed(what string, from, to []string) string {
 	var out strings.Builder
 	for _, name := range from {
@@ -211,7 +207,7 @@ func sameDataKey(a, b document.Metadata) bool {
 	return false
 }
 
-// keptCiphertexts counts the ciphertexts that both sides have.
+// keptCiphertexts counts those that both sides have.
 func keptCiphertexts(from, to []document.Entry) (n int) {
 	known := map[document.Entry]bool{}
 	for _, e := range from {
@@ -225,8 +221,8 @@ func keptCiphertexts(from, to []document.Entry) (n int) {
 	return n
 }
 
-// entryLines has a line for each entry that only one side has, and one if the order of the others differs. If hide is
-// true, the values in the clear are left out.
+// entryLines has a line for each entry that only one side has, and one if the order of the others differs. hide leaves
+// out the values in the clear.
 func entryLines(from, to []document.Entry, hide bool) string {
 	removed, added := exclusive(from, to)
 	var lines []string
@@ -274,7 +270,7 @@ func entryLines(from, to []document.Entry, hide bool) string {
 	return strings.Join(lines, "")
 }
 
-// entryText names an entry, with its value if that is in the clear.
+// entryText has the value if that is in the clear.
 func entryText(e document.Entry, hide bool) string {
 	switch {
 	case e.Encrypted && e.Comment:
@@ -289,7 +285,7 @@ func entryText(e document.Entry, hide bool) string {
 	return e.Name + ": " + e.Text
 }
 
-// decryptedText returns the difference of what an encrypted file decrypts to, if the reader has its key.
+// decryptedText is for a reader who has the key.
 func decryptedText(t both) string {
 	from, canFrom := decrypted(t.from)
 	to, canTo := decrypted(t.to)
@@ -327,7 +323,7 @@ func changed(a, b part) string {
 	return "changed"
 }
 
-// arrow names the old and the new content. If one of them is empty, arrow names only the other content.
+// arrow names the old and the new content, or the only one.
 func arrow(a, b part, name func([]byte) string) string {
 	switch {
 	case len(a.content) == 0:
@@ -347,9 +343,8 @@ func isText(b []byte) bool {
 	return utf8.Valid(b) && !strings.ContainsRune(string(b), 0)
 }
 
-// Renames finds pairs of a removed and an added item that differ only in their names. Both items have the same content,
-// mode and owner. Renames maps the index of the removed item to the index of the added item. If several added items
-// match, Renames prefers an item with the same last element of its path, and then the first item by path.
+// Renames finds pairs of a removed and an added item with the same content, mode and owner, by their indices. Of
+// several added items, it prefers one with the same last element of its path, and then the first by path.
 func Renames(changes []disruption.Costed, pairs []ContentPair) map[int]int {
 	type key struct {
 		kind           disruption.ChangeKind
@@ -389,7 +384,7 @@ func Renames(changes []disruption.Costed, pairs []ContentPair) map[int]int {
 	return addedOf
 }
 
-// contents returns the text of an item that has exactly one text, such as a unit without drop-ins.
+// contents is for an item that has exactly one text, such as a unit without drop-ins.
 func contents(v view) (string, bool) {
 	if len(v.parts) != 1 || v.parts[0].name != contentsPart || len(v.parts[0].content) == 0 {
 		return "", false
@@ -397,7 +392,7 @@ func contents(v view) (string, bool) {
 	return string(v.parts[0].content), true
 }
 
-// maxKeys is how many encrypted entries of a file a difference names. Entries in the clear are never left out.
+// the encrypted entries of a file in a difference; those in the clear are never left out
 const maxKeys = 50
 
 // Unread reports whether the new side has ciphertext that the old one does not have: nobody without the key can review
@@ -430,12 +425,12 @@ func clearText(p part) string {
 	return textdiff.Unified(nil, []byte(p.shown.Text))
 }
 
-// exclusive returns the entries that only one side has, in the order of that side. Equal entries are counted.
+// exclusive returns the entries that only one side has, in its order. Equal ones are counted.
 func exclusive(from, to []document.Entry) (removed, added []document.Entry) {
 	return entriesWithout(from, to), entriesWithout(to, from)
 }
 
-// entriesWithout returns the entries of a list less those of another one, each as often as it occurs.
+// entriesWithout takes each entry off as often as it occurs.
 func entriesWithout(list, other []document.Entry) (out []document.Entry) {
 	count := map[document.Entry]int{}
 	for _, e := range other {

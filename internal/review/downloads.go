@@ -10,14 +10,13 @@ import (
 
 // Download is something that running nodes download before they are drained, unless they have it.
 type Download struct {
-	// Kind is file or os-image. Other kinds may follow.
+	// Kind is file or os-image; others may follow.
 	Kind string `json:"kind"`
-	// Path is the path of a file.
 	Path string `json:"path,omitempty"`
-	// Source is the address of a file, without its query, or the reference of an image.
+	// Source is an address without its query, or the reference of an image.
 	Source string `json:"source"`
-	// Bytes is the size of a file of the content store. It is 0 for everything else, because a document has an address
-	// and a hash, and a review reads nothing from the network.
+	// Bytes is for a file of the content store, otherwise 0: a document has an address and a hash, and a review reads
+	// nothing from the network.
 	Bytes int64 `json:"bytes,omitempty"`
 }
 
@@ -55,9 +54,8 @@ func (s DownloadSizes) Of(r machineconfig.Remote) int64 {
 	return s[r.Hash]
 }
 
-// DownloadsBetween returns what nodes with the old config download for the new one, in the order of the new config.
-// They do not download contents whose hash the old config has, and contents that the old config has at a path of the
-// new one.
+// DownloadsBetween returns what nodes with the old config download for the new one, in its order: not contents whose
+// hash the old config has, nor those that it has at a path of the new one.
 func DownloadsBetween(from, to machineconfig.Config, sizes DownloadSizes) (out []Download) {
 	have, wanted := hashesOf(from), machineconfig.RemoteFiles(to)
 	files := map[string]ign.Resource{}
@@ -87,7 +85,6 @@ func DownloadsBetween(from, to machineconfig.Config, sizes DownloadSizes) (out [
 	return out
 }
 
-// hashesOf returns the hashes of the remote files of a config.
 func hashesOf(c machineconfig.Config) map[string]bool {
 	all := map[string]bool{}
 	for _, r := range machineconfig.RemoteFiles(c) {

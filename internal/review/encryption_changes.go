@@ -15,7 +15,7 @@ import (
 
 // Readers are the changes of who can read the secrets of a repository. No rendered config has them.
 type Readers struct {
-	// NewRecipients are the keys that head adds, in creation rules or in encrypted files.
+	// NewRecipients are keys that head adds, in creation rules or in encrypted files.
 	NewRecipients []NewRecipient `json:"newRecipients,omitempty"`
 	// CreationRules are the lines by which the creation rules differ: `FILE: -RULE` and `FILE: +RULE`.
 	CreationRules []string `json:"creationRules,omitempty"`
@@ -23,16 +23,16 @@ type Readers struct {
 
 // NewRecipient is a key that can read secrets which it could not read before.
 type NewRecipient struct {
-	// Name is the public key, or the kind and the name of a key that is not of age.
+	// Name is the public key, or kind and name of another key than one of age.
 	Name string `json:"name"`
-	// At are the files that name it: files of creation rules, and encrypted files.
+	// At are files of creation rules, and encrypted files.
 	At []string `json:"at"`
 }
 
 // EncryptionState is who can read the secrets of one side.
 type EncryptionState struct {
 	rules map[string]sops.Rules // by directory
-	// broken are the files of creation rules that cannot be read, with their text.
+	// files of creation rules that cannot be read, with their text
 	broken map[string]string
 	files  map[string][]string // the recipients of encrypted files
 }
@@ -61,8 +61,8 @@ func ReadEncryption(fsys fs.FS) EncryptionState {
 	return s
 }
 
-// CompareEncryption returns what head changes. A recipient of an encrypted file is not new if the same file, or the
-// creation rule for it, has it in base.
+// CompareEncryption returns what head changes. A recipient of an encrypted file is not new if base has it in the same
+// file or its creation rule.
 func CompareEncryption(base, head EncryptionState) Readers {
 	added := map[string][]string{}
 	var out Readers

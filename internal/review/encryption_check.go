@@ -21,18 +21,16 @@ const (
 	ruleKey        = "private-key"
 )
 
-// maxFiles bounds the files of a tree that are checked.
 const maxFiles = 20_000
 
-// checker walks a tree.
 type checker struct {
 	fs      fs.FS
 	rules   map[string]sops.Rules // by the directory of the file
 	entries []transpile.Entry
 }
 
-// CheckEncryption returns findings about a tree and its documents. A broken file of creation rules is an error, and so
-// is a credential in clear text; all other findings are warnings.
+// CheckEncryption returns findings about a tree and its documents: errors for a broken file of creation rules and for a
+// credential in clear text; all others are warnings.
 func CheckEncryption(fsys fs.FS, res transpile.Result, owner SecretOwner) []transpile.Entry {
 	c := &checker{fs: fsys, rules: map[string]sops.Rules{}}
 	files := c.files()
@@ -52,7 +50,7 @@ func CheckEncryption(fsys fs.FS, res transpile.Result, owner SecretOwner) []tran
 
 func (c *checker) add(e transpile.Entry) { c.entries = append(c.entries, e) }
 
-// files lists the files of the tree. Files of git are left out.
+// files leaves out those of git.
 func (c *checker) files() []string {
 	var out []string
 	_ = fs.WalkDir(c.fs, ".", func(p string, d fs.DirEntry, err error) error {
@@ -84,7 +82,7 @@ func (c *checker) readRules(file string) {
 	c.rules[path.Dir(file)] = rs
 }
 
-// rule returns the creation rule of a file: that of the nearest file of rules above it.
+// rule is from the nearest file of rules above.
 func (c *checker) rule(file string) (sops.Rule, bool) {
 	for dir := path.Dir(file); ; dir = path.Dir(dir) {
 		if rs, ok := c.rules[dir]; ok {
@@ -124,7 +122,6 @@ func (c *checker) file(file string) {
 	}
 }
 
-// read reads a file that is not too large to be encrypted.
 func (c *checker) read(file string) ([]byte, bool) {
 	info, err := fs.Stat(c.fs, file)
 	if err != nil || !info.Mode().IsRegular() || info.Size() > document.MaxSize {
@@ -134,8 +131,8 @@ func (c *checker) read(file string) ([]byte, bool) {
 	return body, err == nil
 }
 
-// recipients warns of an encrypted file whose recipients differ from those of its rule. It advises to remove recipients
-// only: a rule may have one that nobody checked.
+// recipients warns of an encrypted file whose recipients differ from those of its rule. It advises to remove some only:
+// a rule may have one that nobody checked.
 func (c *checker) recipients(file string, rule sops.Rule, format document.Format, body []byte) {
 	d, err := document.Parse(format, body)
 	if err != nil || len(rule.Foreign) > 0 {
@@ -159,7 +156,7 @@ func (c *checker) recipients(file string, rule sops.Rule, format document.Format
 	}
 }
 
-// less returns the names of a list that another one does not have.
+// less returns the names that another list does not have.
 func less(list, other []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(name string) bool { return slices.Contains(other, name) })
 }

@@ -13,23 +13,20 @@ import (
 
 // Facts are known facts about the nodes that a change affects.
 type Facts struct {
-	// Pools are the facts of each pool, by the pool's name. The nodes of a pool without facts are unknown.
+	// Pools by name. The nodes of one without facts are unknown.
 	Pools map[string]PoolFacts
 }
 
 // PoolFacts are the facts of one pool.
 type PoolFacts struct {
-	// Nodes is the number of the pool's nodes.
 	Nodes int
-	// Names are the names of these nodes; nil if only their number is known.
+	// Names is nil if only their number is known.
 	Names []string
-	// MaxUnavailable is how many nodes may be out of service at once, with percentages resolved. Values below 1 count
-	// as 1, the default.
+	// MaxUnavailable has percentages resolved. Values below 1 count as 1, the default.
 	MaxUnavailable int
-	// Paused is true if the pool's nodes get no config until a user resumes the pool.
+	// Paused until a user resumes the pool.
 	Paused bool
-	// Alone are the names of those nodes whose pods no other node of the cluster can run; nil if that is not known.
-	// Their drain evicts no pod.
+	// Alone are nodes whose pods no other node can run, so that their drain evicts none; nil if unknown.
 	Alone []string
 }
 
@@ -46,46 +43,42 @@ func FactsOf(pool *mcfgv1.MachineConfigPool, names []string) (PoolFacts, error) 
 
 // Rollout is the forecast of a pool's rollout.
 type Rollout struct {
-	// Nodes is the number of the pool's nodes, and AtOnce is the maximum number of nodes that are updated at once.
+	// AtOnce is the maximum number that is updated at once.
 	Nodes  int `json:"nodes"`
 	AtOnce int `json:"atOnce"`
-	// Reboots and Drains are how many nodes reboot, and how many are drained.
+	// The nodes that reboot, and that are drained.
 	Reboots int `json:"reboots"`
 	Drains  int `json:"drains"`
-	// Paused is the field of the same name in PoolFacts. The minutes begin when a user resumes the pool.
+	// Paused: the minutes begin when a user resumes the pool.
 	Paused bool `json:"paused,omitempty"`
-	// NotEvicted is how many nodes reboot with their pods, because no other node of the cluster can run them. It is 0
-	// if the cluster is not known.
+	// NotEvicted is how many nodes reboot with their pods, because no other node can run them; 0 if the cluster is
+	// unknown.
 	NotEvicted int `json:"notEvicted,omitempty"`
-	// MinMinutes and MaxMinutes bound the duration of the rollout; both fields are 0 if the nodes do nothing.
+	// MinMinutes and MaxMinutes are 0 if the nodes do nothing.
 	MinMinutes int `json:"minMinutes"`
 	MaxMinutes int `json:"maxMinutes"`
 }
 
-// seconds is a range of time.
 type seconds struct{ min, max int }
 
-// The assumptions of the estimate, for one node each. The ranges are wide because the machines are unknown. A virtual
-// machine restarts in a minute, a server with much memory in ten. Pods end at once, or after a long grace period. The
-// assumptions do not include maintenance windows, approvals, failed nodes, and disruption budgets that never allow an
-// eviction. docs/review.md lists the assumptions, and a test compares its list with these values.
+// For one node each. The ranges are wide because the machines are unknown. A virtual machine restarts in a minute, a
+// server with much memory in ten. Pods end at once, or after a long grace period. Maintenance windows, approvals,
+// failed nodes, and disruption budgets that never allow an eviction are left out. docs/review.md lists the assumptions,
+// and a test compares its list with these values.
 var (
-	// applying is the time that every node needs to get the config, write files, reload and restart services, and
-	// report.
+	// to get the config, write files, reload and restart services, and report
 	applying = seconds{5, 60}
-	// draining is the time of a drain.
 	draining = seconds{30, 10 * 60}
-	// rebooting is the time from the end of the drain until the node is Ready again.
+	// from the end of the drain until the node is Ready again
 	rebooting = seconds{2 * 60, 12 * 60}
-	// staging is the time to fetch another image, kernel or extension.
+	// to fetch another image, kernel or extension
 	staging = seconds{60, 15 * 60}
 )
 
 // WithFacts adds the forecast of each pool that has facts. Each node counts once: in the entry of the nodes with
 // configs of their own whose change is its own, or in that of the nodes without one; a node whose own config stays
-// counts in neither. With the names of the nodes, that is exact, and an entry says which of its nodes do not exist
-// yet, such as rows for machines to come. Without them, the nodes of the entries are taken to exist, as far as the pool
-// has so many.
+// counts in neither. With the names of the nodes, that is exact, and an entry says which do not exist yet, such as rows
+// for machines to come. Without them, they are taken to exist, as far as the pool has so many.
 func (c Comparison) WithFacts(f Facts) Comparison {
 	pools, left := make([]PoolChange, len(c.Pools)), map[string]int{}
 	live := map[string]map[string]bool{}
@@ -152,7 +145,7 @@ func (c Comparison) WithFacts(f Facts) Comparison {
 	return c
 }
 
-// inEntries returns how many nodes with configs of their own have a change.
+// inEntries counts the nodes with configs of their own that have a change.
 func (c Comparison) inEntries(pool string) (nodes int) {
 	for i := range c.Pools {
 		if c.Pools[i].PoolName() == pool {
@@ -182,8 +175,8 @@ func (c Comparison) RolloutOf(pool string) (Rollout, bool) {
 	return sum, known
 }
 
-// together returns the forecast of each pool that has several entries: all of its nodes are updated in one rollout. The
-// nodes that take longest are taken to come first.
+// together is the forecast of each pool with several entries: all of its nodes are updated in one rollout, those that
+// take longest first.
 func (c Comparison) together(f Facts) map[string]Rollout {
 	type part struct {
 		nodes int
@@ -235,8 +228,7 @@ func (p PoolChange) PoolName() string {
 	return name
 }
 
-// forecast estimates a pool's rollout. forecast returns nil for a new or removed pool, because a repository does not
-// show which nodes join or leave it.
+// forecast is nil for a new or removed pool, because a repository does not show which nodes join or leave it.
 func forecast(p PoolChange, f PoolFacts) *Rollout {
 	if p.From == "" || p.To == "" {
 		return nil
@@ -257,7 +249,7 @@ func forecast(p PoolChange, f PoolFacts) *Rollout {
 	return r
 }
 
-// eachNode returns how long the change takes on one node.
+// eachNode is for one node.
 func (p PoolChange) eachNode() seconds {
 	each := applying
 	if p.Level() >= disruption.Drain {
@@ -295,10 +287,10 @@ func (p PoolChange) stages() bool {
 	return false
 }
 
-// ladder are the values to which an estimate is rounded, in minutes, because it is not more precise than that.
+// An estimate is rounded to these minutes, because it is not more precise than that.
 var ladder = []int{1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 360, 480, 720, 1080, 1440}
 
-// roundDown rounds seconds down to minutes of the ladder; roundDown returns 0 for less than a minute.
+// roundDown returns minutes of the ladder; 0 for less than one.
 func roundDown(s int) int {
 	minutes, out := s/60, 0
 	for _, step := range ladder {
@@ -309,7 +301,7 @@ func roundDown(s int) int {
 	return max(out, minutes/1440*1440)
 }
 
-// roundUp rounds seconds up to minutes of the ladder.
+// roundUp returns minutes of the ladder.
 func roundUp(s int) int {
 	minutes := (s + 59) / 60
 	for _, step := range ladder {

@@ -12,35 +12,33 @@ import (
 
 // FileChanges are the changed files of the repository that the rendered configs do not show.
 type FileChanges struct {
-	// Submodules are the submodules that another commit is named for. Their files are not in the review, and a source
-	// that includes submodules has them.
+	// Submodules are those that another commit is named for. Their files are not in the review, though a source that
+	// includes submodules has them.
 	Submodules []SubmoduleChange `json:"submodules,omitempty"`
-	// WithoutEffect are the changed files and links that change nothing on nodes: no program reads them, or the
-	// documents that they belong to give the same configs as before.
+	// WithoutEffect are changed files that no program reads, or whose documents give the same configs as before.
 	WithoutEffect []string `json:"filesWithoutEffect,omitempty"`
 }
 
 // SubmoduleChange is one submodule that another commit is named for.
 type SubmoduleChange struct {
-	Path string `json:"path"`
-	// Change is added, changed or removed.
+	Path   string `json:"path"`
 	Change string `json:"change"`
-	// From and To are the full hashes of the commits. They are empty where there is no submodule, and for one in a work
-	// tree, whose commit is unknown.
+	// From and To are full hashes; empty where there is no submodule, and for one in a work tree, whose commit is
+	// unknown.
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
 }
 
 // Files are the entries of one side's commit, and which of them are read.
 type Files struct {
-	// Entries are the entries of the tree. Without them nothing is said about files.
+	// Entries of the tree. Without them nothing is said about files.
 	Entries map[string]source.Entry
 	// Reads are the files that the documents of each pool are built from.
 	Reads map[string][]string
 }
 
-// WithFiles adds the changes of files that the rendered configs do not show. Changes of cluster/ and of who can read
-// secrets come first.
+// WithFiles adds the changes of files that the rendered configs do not show, those of cluster/ and of who can read
+// secrets first.
 func (c Comparison) WithFiles(base, head Files) Comparison {
 	if base.Entries == nil || head.Entries == nil {
 		return c
@@ -79,5 +77,5 @@ func (c Comparison) WithFiles(base, head Files) Comparison {
 
 func isSubmodule(e source.Entry) bool { return strings.HasPrefix(e.Refused, source.SubmoduleWhy) }
 
-// rulesFile is the name of the files with the creation rules of SOPS.
+// the creation rules of SOPS
 const rulesFile = ".sops.yaml"

@@ -13,7 +13,7 @@ type Section struct {
 	Items []Item
 }
 
-// identity has the same value for two pools whose changes have the same text. The origins of the changes may differ.
+// identity is equal for changes with the same text, whatever their origins.
 type identity struct{ kind, path, change, parts, from, to, actions, why, avoid, diff string }
 
 func identityOf(it Item) identity {
@@ -24,8 +24,7 @@ func identityOf(it Item) identity {
 }
 
 // Sections groups the changes of all pools by the pools that get them, so that a change of a shared document is shown
-// once. Sections with more pools come first. Sections with equally many pools are in the order of their names. The
-// order within a section is that of disruption.Changes.
+// once: sections with more pools first, then by name, each in the order of disruption.Changes.
 func (c Comparison) Sections() []Section {
 	type shared struct {
 		item   Item
@@ -72,8 +71,7 @@ func (c Comparison) Sections() []Section {
 	return sections
 }
 
-// firstHints removes the rule of an item if an item above has the same rule, so that a directory of 40 files has one
-// hint.
+// firstHints removes a rule that an item above has too, so that a directory of 40 files has one hint.
 func firstHints(sections []Section) {
 	known := map[string]bool{}
 	for _, sec := range sections {
@@ -87,7 +85,7 @@ func firstHints(sections []Section) {
 	}
 }
 
-// joinPlaces lists each position once. If there are several positions, each has the names of its pools.
+// joinPlaces lists each position once; of several, each has the names of its pools.
 func joinPlaces(pools, places []string) string {
 	of := map[string][]string{}
 	var order []string
@@ -109,8 +107,8 @@ func joinPlaces(pools, places []string) string {
 	return strings.Join(out, ", ")
 }
 
-// Places lists the positions at which the repository sets the changed values. If the changed attributes come from
-// different lines, Places names them.
+// Places lists where the repository sets the changed values, with the names of attributes that come from different
+// lines.
 func (it Item) Places() string {
 	attributes := map[string][]string{}
 	for attribute, place := range it.Origins {

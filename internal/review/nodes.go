@@ -19,8 +19,8 @@ import (
 )
 
 // WithLiveNodes adds the configs of single nodes to a pool of LivePool. The parameter live has the MachineConfigs of
-// the cluster by name. If the table of nodes on the cluster gives exactly the configs that the nodes run, a review
-// knows what nodes have in common. Otherwise it compares the config of each node.
+// the cluster by name. If the cluster's table of nodes gives exactly the configs that they run, a review knows what
+// nodes have in common; otherwise it compares each.
 func WithLiveNodes(p Pool, target *mcfgv1.MachineConfig, live map[string]*mcfgv1.MachineConfig) (Pool, error) {
 	p.live = false
 	nodes, err := v1alpha1.ParseNodeConfigs(target.Annotations[v1alpha1.NodeConfigsAnnotation])
@@ -46,7 +46,6 @@ func WithLiveNodes(p Pool, target *mcfgv1.MachineConfig, live map[string]*mcfgv1
 	return withConfigsOf(p, target, nodes, live, own)
 }
 
-// withConfigsOf adds the configs of single nodes from a cluster.
 func withConfigsOf(p Pool, target *mcfgv1.MachineConfig, nodes v1alpha1.NodeConfigs,
 	live map[string]*mcfgv1.MachineConfig, read []string,
 ) (Pool, error) {
@@ -75,7 +74,7 @@ func withConfigsOf(p Pool, target *mcfgv1.MachineConfig, nodes v1alpha1.NodeConf
 	return p, nil
 }
 
-// namesOf returns the names of the configs of single nodes, without their sizes.
+// namesOf leaves the sizes out.
 func namesOf(nodes v1alpha1.NodeConfigs) func() map[string]int {
 	return func() map[string]int {
 		out := map[string]int{}
@@ -111,7 +110,6 @@ func NewLiveChange(pools [2]string, targets [2]*mcfgv1.MachineConfig) (LiveChang
 	return c, nil
 }
 
-// configOf returns the name of the config of a node on one side.
 func (c LiveChange) configOf(side int, node string) string {
 	if c.nodes[side].IsZero() {
 		return c.targets[side].Name
@@ -130,7 +128,7 @@ func (c LiveChange) ChangedNodes() (changed []string) {
 	return changed
 }
 
-// own returns the nodes that have a config of their own on one side.
+// own returns the nodes with a config of their own on one side.
 func (c LiveChange) own() map[string]bool {
 	own := map[string]bool{}
 	for _, nodes := range c.nodes {
@@ -155,8 +153,8 @@ func (c LiveChange) ConfigsOf(nodes []string) (out []string) {
 	return out
 }
 
-// With returns both sides with the configs of some of the changed nodes. The parameter live has the MachineConfigs of
-// ConfigsOf by name. Of the other nodes, the sides know only that they have configs of their own.
+// With returns both sides with the configs of some of the changed nodes, from the MachineConfigs of ConfigsOf by name.
+// Of the other nodes, they know only that they have configs of their own.
 func (c LiveChange) With(read []string, live map[string]*mcfgv1.MachineConfig) (from, to Pool, err error) {
 	pools := c.pools
 	for i := range pools {
@@ -171,8 +169,8 @@ func (c LiveChange) With(read []string, live map[string]*mcfgv1.MachineConfig) (
 	return pools[0], pools[1], nil
 }
 
-// WithTable returns both sides with the table of nodes on the cluster, if both configs were rendered from it. No config
-// of a single node is read then: nodes with equal documents change alike.
+// WithTable returns both sides with the cluster's table of nodes, if both configs were rendered from it. No config of a
+// single node is read then: nodes with equal documents change alike.
 func (c LiveChange) WithTable(table *mcfgv1.MachineConfig) (from, to Pool, ok bool) {
 	pools := c.pools
 	for i, mc := range c.targets {
@@ -199,8 +197,8 @@ func (c LiveChange) WithTable(table *mcfgv1.MachineConfig) (from, to Pool, ok bo
 	return pools[0], pools[1], true
 }
 
-// LivePool returns a Pool from a rendered config on a cluster. The lineage of this Pool has values, but no positions in
-// a repository. LivePool returns an error if it cannot read the config or an annotation of the config.
+// LivePool returns a Pool from a rendered config on a cluster. Its lineage has values, but no positions in a
+// repository. The error is about the config or an annotation of it.
 func LivePool(pool string, mc *mcfgv1.MachineConfig) (Pool, error) {
 	config, err := machineconfig.Parse(mc.Spec)
 	if err != nil {
@@ -237,17 +235,16 @@ func LivePool(pool string, mc *mcfgv1.MachineConfig) (Pool, error) {
 
 // NodeSide has the configs of the nodes of a pool that have configs of their own.
 type NodeSide struct {
-	// Table has the facts and the documents of the nodes.
 	Table machineconfig.NodeTable
-	// References is the config of one node with references in place of the facts.
+	// References is the config of one node, with references in place of its facts.
 	References func(name string) (render.Rendered, error)
 	// Node is the config of one node.
 	Node func(name string) (render.Rendered, error)
 	// Origin returns where the repository sets an item of such a config, as Pool.Origin does.
 	Origin func(of render.Rendered, node string) func(kind disruption.ChangeKind, name string) string
-	// Others are nodes with configs of their own that Table does not have, because their configs were not read.
+	// Others have configs of their own that Table does not have, because they were not read.
 	Others map[string]bool
-	// Sizes returns the bytes of these configs on the API server, by name. A side of a cluster has the names alone.
+	// Sizes in bytes on the API server, by config. A side of a cluster has the names alone.
 	Sizes func() map[string]int
 }
 
@@ -257,11 +254,10 @@ type NodeWrites struct {
 	Bytes   int `json:"bytes"`
 }
 
-// minNodeWrites is from how many bytes a review names them. Rows cost the cluster memory also for nodes that it does
-// not have.
+// from so many bytes on, a review names them: rows cost memory also for nodes that do not exist
 const minNodeWrites = 1 << 20
 
-// nodes returns the configs of the pool's nodes; nil if all nodes run the config of the pool.
+// nodes is nil if all nodes run the config of the pool.
 func (p PoolRendering) nodes() *NodeSide {
 	if p.Rendered.Nodes.IsZero() {
 		return nil
@@ -272,8 +268,8 @@ func (p PoolRendering) nodes() *NodeSide {
 	}
 }
 
-// nodeOrigin returns where the repository sets an item of the config of a node. A document of the node, or a document
-// that uses facts, overrides those of the pool.
+// nodeOrigin returns where the repository sets an item of a node's config. A document of the node, or one that uses
+// facts, overrides those of the pool.
 func (p PoolRendering) nodeOrigin(of render.Rendered, node string) func(kind disruption.ChangeKind,
 	name string) string {
 	return func(kind disruption.ChangeKind, name string) string {
@@ -289,7 +285,7 @@ func (p PoolRendering) nodeOrigin(of render.Rendered, node string) func(kind dis
 	}
 }
 
-// isOpaque reports whether the documents of the nodes are unknown, and only their configs are known.
+// isOpaque reports whether only the configs of the nodes are known, not their documents.
 func (s *NodeSide) isOpaque() bool { return s != nil && s.References == nil }
 
 // table returns the table of nodes, which may have no nodes.
@@ -300,8 +296,8 @@ func (s *NodeSide) table() machineconfig.NodeTable {
 	return s.Table
 }
 
-// similar are nodes with the same documents on each side. If references is true, their facts do not change, so that
-// their changes are equal with references in place of the facts.
+// similar are nodes with the same documents on each side. references: their facts do not change, so that their changes
+// are equal with references in place of the facts.
 type similar struct {
 	nodes      []string
 	references bool

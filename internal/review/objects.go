@@ -27,9 +27,8 @@ var shownElsewhere = map[string][]string{
 // PoolKind is the kind of pools.
 const PoolKind = "MachineConfigPool"
 
-// CompareObjects returns a line for each difference between the objects of two cluster/ directories. CompareObjects
-// skips differences in rendered configs, and differences that comparePolicies and comparePools show. The lines are in
-// the order of kinds, names and fields.
+// CompareObjects returns a line for each difference between two cluster/ directories, in the order of kinds, names and
+// fields, without what rendered configs, comparePolicies and comparePools show.
 func CompareObjects(base, head []transpile.ClusterObject) (out []string) {
 	was, is := objectsByName(base), objectsByName(head)
 	names := maps.Clone(was)
@@ -53,8 +52,8 @@ func CompareObjects(base, head []transpile.ClusterObject) (out []string) {
 	return out
 }
 
-// existence returns a text that says that an object is added or removed, or "". existence returns "" for a
-// MachineConfiguration, because each of its few fields has a line.
+// existence says that an object is added or removed, or "". Each of the few fields of a MachineConfiguration has a line
+// instead.
 func existence(was, is *unstructured.Unstructured) string {
 	switch {
 	case was == nil && is.GetKind() == PoolKind && !IsStandard(is.GetName()):
@@ -74,8 +73,8 @@ func existence(was, is *unstructured.Unstructured) string {
 	}
 }
 
-// specChanges returns a line for each difference of two objects of one kind. Each of the two objects may be nil. The
-// last line of a field ends with the meaning of the field.
+// specChanges has a line for each difference of two objects of one kind, either of which may be nil. The last line of a
+// field ends with its meaning.
 func specChanges(kind string, was, is *unstructured.Unstructured) (out []string) {
 	a, b, means := comparedFields(kind, was), comparedFields(kind, is), meanings(kind, was, is)
 	all := maps.Clone(a)
@@ -91,8 +90,7 @@ func specChanges(kind string, was, is *unstructured.Unstructured) (out []string)
 	return out
 }
 
-// meanings explain the new values of an object's fields, by the field's name. A field without an entry needs no
-// explanation. Each of the two objects may be nil.
+// meanings explain the new values of fields that need it. Either object may be nil.
 func meanings(kind string, was, is *unstructured.Unstructured) map[string]string {
 	switch kind {
 	case "RolloutPolicy":
@@ -115,8 +113,8 @@ func meanings(kind string, was, is *unstructured.Unstructured) map[string]string
 	return nil
 }
 
-// specOf converts the spec of an object to its type. A field of another type stays zero, because other code checks
-// whether the object is valid.
+// specOf converts a spec to its type. A field of another type stays zero: other code checks whether the object is
+// valid.
 func specOf[T any](o *unstructured.Unstructured) T {
 	var out T
 	if o != nil && runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &out) != nil {
@@ -125,7 +123,6 @@ func specOf[T any](o *unstructured.Unstructured) T {
 	return out
 }
 
-// rolloutMeanings explain the fields of a RolloutPolicy.
 func rolloutMeanings(s v1alpha1.RolloutPolicySpec) map[string]string {
 	const otherwise = "unless another policy says otherwise, "
 	out := map[string]string{
@@ -187,7 +184,7 @@ func rolloutMeanings(s v1alpha1.RolloutPolicySpec) map[string]string {
 	return out
 }
 
-// windowsText returns a text that says when the controller assigns configs.
+// windowsText says when the controller assigns configs.
 func windowsText(windows []v1alpha1.MaintenanceWindow) string {
 	allowed := slices.ContainsFunc(windows, func(w v1alpha1.MaintenanceWindow) bool {
 		return w.Kind != v1alpha1.WindowDeny
@@ -204,8 +201,7 @@ func windowsText(windows []v1alpha1.MaintenanceWindow) string {
 	return "nodes are updated at any time but in the Deny windows"
 }
 
-// soakText returns a text that says how long nodes must be healthy before a rollout continues. soakText returns "" for
-// a policy without a soak.
+// soakText says how long nodes must be healthy before a rollout continues; "" without a soak.
 func soakText(soak time.Duration) string {
 	if soak == 0 {
 		return ""
@@ -213,7 +209,7 @@ func soakText(soak time.Duration) string {
 	return ", and must be healthy for " + shortDuration(soak)
 }
 
-// failuresText returns a text that says how many failed nodes end a rollout, and which action follows.
+// failuresText says how many failed nodes end a rollout, and what follows.
 func failuresText(f v1alpha1.FailureBudget) string {
 	text := "a rollout halts"
 	if f.Action == v1alpha1.FailureRevert {
@@ -231,7 +227,7 @@ func failuresText(f v1alpha1.FailureBudget) string {
 	return text
 }
 
-// drainText returns a text that says what happens to a drain that is delayed.
+// drainText says what happens to a drain that is delayed.
 func drainText(d v1alpha1.DrainPolicy) string {
 	after := time.Hour // An hour is the default.
 	if d.After.Duration > 0 {
@@ -258,8 +254,7 @@ func imagesMeaning(was, is mcfgv1.PinnedImageSetSpec) string {
 	return "nodes may remove the images when the disk is full. The change drains no node"
 }
 
-// driftMeanings explains the fields of a DriftPolicy. Of the rules of a DriftPolicy, driftMeanings explains only new
-// rules.
+// driftMeanings explains a DriftPolicy, and of its rules only the new ones.
 func driftMeanings(was, is v1alpha1.DriftPolicySpec) map[string]string {
 	out := map[string]string{
 		"pools":                     selectionText(is.Pools, is.MachineConfigPoolSelector),
@@ -284,7 +279,6 @@ func driftMeanings(was, is v1alpha1.DriftPolicySpec) map[string]string {
 	return out
 }
 
-// driftText returns a text that says what the daemon does about drift.
 func driftText(a v1alpha1.DriftAction) string {
 	switch a {
 	case v1alpha1.DriftRepair:
@@ -300,7 +294,6 @@ func driftText(a v1alpha1.DriftAction) string {
 // IsStandard reports whether the pool is one of the pools that every cluster has.
 func IsStandard(pool string) bool { return pool == "master" || pool == "worker" }
 
-// objectsByName returns the objects by kind and name.
 func objectsByName(objects []transpile.ClusterObject) map[string]*unstructured.Unstructured {
 	out := map[string]*unstructured.Unstructured{}
 	for _, o := range objects {
@@ -332,7 +325,6 @@ func comparedFields(kind string, of *unstructured.Unstructured) map[string]any {
 	return out
 }
 
-// fieldChanges returns a line for each difference below a field.
 func fieldChanges(field string, was, is any) []string {
 	a, aMap := was.(map[string]any)
 	b, bMap := is.(map[string]any)
@@ -359,7 +351,6 @@ func fieldChanges(field string, was, is any) []string {
 	return []string{fmt.Sprintf("%s: %s → %s", field, valueText(was), valueText(is))}
 }
 
-// listChanges returns a line for each item that only one of the lists has.
 func listChanges(field string, before, after []any) (out []string) {
 	without := func(all, other []any, what string) {
 		for _, item := range all {
@@ -404,7 +395,7 @@ func valueText(v any) string {
 	}
 }
 
-// selectionText returns a text that says to which pools a policy applies.
+// selectionText says to which pools a policy applies.
 func selectionText(pools []string, selector *metav1.LabelSelector) string {
 	if len(pools) == 0 && selector == nil {
 		return "it counts for every pool"

@@ -15,15 +15,14 @@ import (
 
 // Place is an item and the line that sets it.
 type Place struct {
-	// Item is the kind and the name of the item: `file /etc/chrony.conf`.
+	// Item is kind and name: `file /etc/chrony.conf`.
 	Item string
-	// At is the position of the line, `file:line:col`. For an item from a MachineConfig that a user created through the
-	// API, At names the MachineConfig.
+	// At is `file:line:col`, or the MachineConfig that a user created through the API.
 	At string
 }
 
-// places finds where the repository sets items of a rendered config. places reads a fragment only when the first of its
-// items is requested, because a review needs only changed items.
+// places finds where the repository sets items of a rendered config. It reads a fragment when the first of its items is
+// asked for: a review needs only changed ones.
 type places struct {
 	rendered  render.Rendered
 	fragments func() map[string]transpile.Fragment
@@ -33,7 +32,6 @@ type places struct {
 	read map[string]map[item]string
 }
 
-// item identifies one item of a config.
 type item struct {
 	kind disruption.ChangeKind
 	name string
@@ -54,8 +52,7 @@ func newPlaces(fragments []transpile.Fragment, r render.Rendered) *places {
 	}
 }
 
-// of returns the position of an item: its place in the last fragment that set the item. If no fragment set it, the
-// result names the MachineConfig that a user created through the API.
+// of returns where the last fragment set an item, or the MachineConfig that a user created through the API.
 func (p *places) of(i item) string {
 	winner := p.rendered.Winner(i.kind, i.name)
 	if winner == "" {
@@ -73,7 +70,6 @@ func (p *places) of(i item) string {
 	return p.read[winner][i]
 }
 
-// rowOf returns where the repository has the facts of a node.
 func (p *places) rowOf(node string) string {
 	for _, f := range p.fragments() {
 		if at, ok := f.Nodes[node]; ok {
@@ -117,7 +113,6 @@ func (p PoolRendering) placesBy(origin func(disruption.ChangeKind, string) strin
 	return out
 }
 
-// within returns the place of each item in one fragment.
 func within(f transpile.Fragment) map[item]string {
 	out := map[item]string{}
 	cfg, err := machineconfig.Parse(f.MachineConfig.Spec)

@@ -19,27 +19,25 @@ import (
 
 // view is one item in readable form: lines of attributes, and contents.
 type view struct {
-	// exists is true if this side has the item.
 	exists bool
-	// attrs are lines that begin with the name of an attribute.
+	// each begins with the name of an attribute
 	attrs []string
-	// plain is true if the attributes are values without a name in front, such as arguments or an image.
+	// The attributes are values without a name in front, such as arguments or an image.
 	plain bool
-	// parts are texts: the contents of a file, and each drop-in of a unit.
+	// the contents of a file, or each drop-in of a unit
 	parts []part
 }
 
-// part is one text of an item.
 type part struct {
-	// name is the name of the part, such as "contents", "drop-in 10-x.conf" or "append 1".
+	// such as "contents", "drop-in 10-x.conf" or "append 1"
 	name    string
 	content []byte
-	// shown is what people may see of the content.
+	// what people may see of the content
 	shown secretmask.Masked
-	// encrypted is the file that SOPS encrypted, or nil. If marked is true, its values in the clear are not shown.
+	// a file that SOPS encrypted, or nil; if marked, its values in the clear are not shown
 	encrypted *document.Document
 	marked    bool
-	// plain is the decrypted file; nil without a key that decrypts it.
+	// decrypted; nil without a key for it
 	plain []byte
 }
 
@@ -50,7 +48,6 @@ func newPart(name, path string, content []byte, marked secretmask.Paths) part {
 // ContentPair is an item on both sides.
 type ContentPair struct{ from, to view }
 
-// index finds the items of a config by their names.
 type index struct {
 	config machineconfig.Config
 	KnownContent
@@ -60,11 +57,11 @@ type index struct {
 
 // KnownContent is what is known about the items of both sides.
 type KnownContent struct {
-	// Marked are the items whose contents are never shown.
+	// Marked items never show their contents.
 	Marked secretmask.Paths
-	// Sizes are the sizes of files of the content store.
+	// Sizes of files of the content store.
 	Sizes DownloadSizes
-	// Decrypt decrypts a file of SOPS, for a reader who has its key. If nil, differences have no decrypted value.
+	// Decrypt decrypts a file of SOPS, for a reader who has its key; if nil, differences have no decrypted value.
 	Decrypt func(format string, body []byte) ([]byte, error)
 }
 
@@ -91,7 +88,6 @@ func ReadItems(changes []disruption.Costed, from, to machineconfig.Config, known
 	return out
 }
 
-// read reads one item. If the config does not have the item, read returns the zero view.
 func (x index) read(kind disruption.ChangeKind, name string) view {
 	switch kind {
 	case disruption.KindFile:
@@ -114,7 +110,7 @@ func (x index) read(kind disruption.ChangeKind, name string) view {
 	return single(kind, x.config)
 }
 
-// user describes an account line by line. user writes a key as type, fingerprint and comment, and hides a password.
+// user describes an account line by line: a key by type, fingerprint and comment, and no password.
 func user(u ign.PasswdUser) []string {
 	lines := slices.Concat(number("uid", u.UID), said("comment", u.Gecos), said("home", u.HomeDir),
 		said("shell", u.Shell), said("group", u.PrimaryGroup))
@@ -137,7 +133,6 @@ func user(u ign.PasswdUser) []string {
 	return append(lines, absent(u.ShouldExist)...)
 }
 
-// sshKey names a public key as ssh-keygen -l does: type, fingerprint, comment. Options before the type are kept.
 func sshKey(line string) string {
 	fields := strings.Fields(line)
 	for i := 0; i+1 < len(fields); i++ {
@@ -167,7 +162,7 @@ func storage(s ign.Storage, name string) view {
 	return view{}
 }
 
-// fields returns a reader for any type of storage, all of which are plain data.
+// fields reads any type of storage: all are plain data.
 func fields[T any](what string, _ func(T) string) func(T) []string {
 	return func(item T) []string {
 		raw, err := json.Marshal(item)
@@ -208,7 +203,7 @@ func flatten(lines []string, at string, value any) []string {
 	return lines
 }
 
-// single reads the kinds with only one item.
+// single is for kinds with only one item.
 func single(kind disruption.ChangeKind, c machineconfig.Config) view {
 	v := view{exists: true, plain: kind != disruption.KindFirstBootKargs}
 	switch kind {
@@ -271,7 +266,6 @@ func group(g ign.PasswdGroup) []string {
 	return append(lines, absent(g.ShouldExist)...)
 }
 
-// lookup finds the item with a name in a list, and reads it.
 func lookup[T interface{ Key() string }](list []T, name string, read func(T) []string) view {
 	for _, item := range list {
 		if item.Key() == name {
@@ -312,8 +306,8 @@ func (x index) resource(name, path string, r ign.Resource) part {
 	return newPart(name, path, content, x.Marked)
 }
 
-// unresolvedPart reads contents that the server resolves. A template is shown as it is, because it has no values. If
-// its path is marked as secret, only its references are shown.
+// unresolvedPart is for contents that the server resolves. A template is shown as it is, because it has no values; if
+// its path is marked as secret, only its references are.
 func unresolvedPart(name, path string, c machineconfig.SecretContent, marked secretmask.Paths) part {
 	if c.Format != "" {
 		p := part{name: name, content: c.Body, shown: secretmask.Masked{Text: string(c.Body)}}
@@ -352,7 +346,6 @@ func remotePart(name string, r machineconfig.Remote, size int64) part {
 	return part{name: name, content: []byte(text), shown: secretmask.Masked{Text: text}}
 }
 
-// mode is the mode of an item, or the default mode.
 func mode(m *int, otherwise int) string {
 	if m != nil {
 		otherwise = *m
@@ -360,7 +353,6 @@ func mode(m *int, otherwise int) string {
 	return fmt.Sprintf("%04o", otherwise)
 }
 
-// owner is the line with the owner of a file.
 func owner(n ign.Node) []string {
 	id := func(name *string, id *int) string {
 		switch {
@@ -399,11 +391,10 @@ func (x index) unit(name string) view {
 	return v
 }
 
-// unsetState is the state of a unit for which the config has no setting.
+// The config has no setting for it.
 const unsetState = "state not set"
 
-// withUnsetState replaces a unit's new state, if the new config does not set the state, by a text that says what an
-// update does to the state.
+// withUnsetState says what an update does to the state of a unit that the new config does not set.
 func withUnsetState(p ContentPair) ContentPair {
 	if len(p.to.attrs) == 0 || p.to.attrs[0] != unsetState {
 		return p

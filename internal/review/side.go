@@ -23,13 +23,13 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Renderings renders trees, and all of them share its caches, so that the second side of a comparison costs only its
-// differences. Goroutines may use it concurrently. The zero value is ready to use; do not copy it after the first use.
+// Renderings renders trees with shared caches, so that the second side of a comparison costs only its differences.
+// Goroutines may use it concurrently. The zero value is ready to use; do not copy it after the first use.
 type Renderings struct {
-	// Transpiler and Renderer are the caches. The caller configures both before the first use.
+	// Caches, which the caller configures before the first use.
 	Transpiler transpile.Transpiler
 	Renderer   render.Renderer
-	// Defaults are what the cluster has for its pools. AllowLargeFiles sets its field LargeFiles.
+	// Defaults of the cluster. AllowLargeFiles sets LargeFiles.
 	Defaults render.Defaults
 }
 
@@ -38,8 +38,8 @@ func (r *Renderings) AllowLargeFiles(allow bool) {
 	r.Transpiler.LargeFiles, r.Defaults.LargeFiles = allow, allow
 }
 
-// Render transpiles a tree and renders its pools. A fatal report gives no pools; see Result.Report. Render ends early
-// if stop returns an error, and returns that error. A nil stop never ends Render.
+// Render transpiles a tree and renders its pools; none if the report is fatal. It ends with an error of stop, unless
+// that is nil.
 func (r *Renderings) Render(tree source.Tree, stop func() error) (transpile.Result, Rendering, error) {
 	res, err := r.Transpiler.FragmentsUntil(tree, stop)
 	if err != nil || res.Report.Fatal() {
@@ -50,57 +50,54 @@ func (r *Renderings) Render(tree source.Tree, stop func() error) (transpile.Resu
 
 // Rendering has the configs that one tree renders to, pool by pool, without a cluster.
 type Rendering struct {
-	// Pools are the rendered pools, in lexical order.
-	Pools []PoolRendering
-	// Warnings are the warnings about the tree's documents.
+	Pools    []PoolRendering
 	Warnings []Warning
-	// Declared are the pools whose MachineConfigPool the tree has.
+	// Declared pools have a MachineConfigPool.
 	Declared []string
-	// Overrides are the overrides in the tree's MachineConfiguration.
+	// Overrides of the MachineConfiguration.
 	Overrides disruption.Overrides
-	// Marks are the marks of the tree's cluster objects.
+	// Marks of the cluster objects.
 	Marks Marks
-	// Allowed is what the tree's MachineConfigPools allow to have contents that no reviewer can read.
+	// Allowed by MachineConfigPools to have contents that no reviewer can read.
 	Allowed Allowances
-	// PolicyFile is the file of the tree's MachineConfiguration, or "".
+	// PolicyFile has the MachineConfiguration, or is "".
 	PolicyFile string
-	// Err has the errors of all pools that cannot be rendered. Pools has all other pools.
+	// Err is about all pools that cannot be rendered. Pools has the others.
 	Err error
 
-	// sizes are those of the large files of documents.
+	// of the large files of documents
 	sizes DownloadSizes
 }
 
 // PoolRendering is one pool of a Rendering.
 type PoolRendering struct {
-	// Rendered is exactly the config that the controller would create from these inputs.
+	// Rendered is exactly what the controller would create from these inputs.
 	Rendered render.Rendered
-	// Secrets are the items that the tree marks.
+	// Secrets are marked in the tree.
 	Secrets secretmask.Paths
 
 	places *places
 }
 
-// Render does without a cluster what the controllers do: it selects the fragments of each pool and merges them.
-// MachineConfigs that users created through the API are not included.
+// Render does what the controllers do: it selects the fragments of each pool and merges them, without MachineConfigs
+// that users created through the API.
 func Render(res transpile.Result, r *render.Renderer, d render.Defaults) Rendering {
 	return RenderWith(res, r, d, nil)
 }
 
-// RenderWith is Render with additional MachineConfigs of the cluster. Each pool gets those additional MachineConfigs
-// that its selector selects. A fragment replaces a MachineConfig of the same name.
+// RenderWith is Render with additional MachineConfigs of the cluster for the pools that select them. A fragment
+// replaces one of the same name.
 func RenderWith(res transpile.Result, r *render.Renderer, d render.Defaults,
 	layers []*mcfgv1.MachineConfig,
 ) Rendering {
 	return job{result: res, renderer: r, defaults: d, layers: layers}.run()
 }
 
-// job is one tree to render.
 type job struct {
 	result   transpile.Result
 	renderer *render.Renderer
 	defaults render.Defaults
-	// layers are the additional MachineConfigs of the cluster.
+	// additional MachineConfigs of the cluster
 	layers []*mcfgv1.MachineConfig
 }
 
@@ -136,8 +133,7 @@ func (j job) run() Rendering {
 	return out
 }
 
-// marksOf reads the marks of all objects in a repository's cluster/. marksOf ignores annotations that cannot be read;
-// secretsOf reports them.
+// marksOf reads the marks in cluster/, without invalid annotations, which secretsOf reports.
 func marksOf(res transpile.Result) Marks {
 	m := Marks{}
 	for _, o := range res.Cluster {
@@ -147,7 +143,6 @@ func marksOf(res transpile.Result) Marks {
 	return m
 }
 
-// allowancesOf reads the MachineConfigPools in a repository's cluster/.
 func allowancesOf(res transpile.Result) Allowances {
 	out := Allowances{}
 	for _, o := range res.Cluster {
@@ -158,8 +153,8 @@ func allowancesOf(res transpile.Result) Allowances {
 	return out
 }
 
-// pool renders one pool. A pool with a MachineConfigPool and without documents is left out without an error, because
-// the controller accepts it too.
+// pool renders one pool. One with a MachineConfigPool and without documents is left out without an error, because the
+// controller accepts it too.
 func (j job) pool(pool string) (PoolRendering, error) {
 	selected, err := transpile.Select(j.result, pool)
 	if err != nil {
@@ -186,8 +181,8 @@ func (j job) pool(pool string) (PoolRendering, error) {
 	}, nil
 }
 
-// secretsOf reads the annotations that concern a pool. These annotations are on its MachineConfigPool, on the
-// MachineConfiguration, and on those MachineConfigs from the API that the pool selects.
+// secretsOf reads the annotations for a pool: of its MachineConfigPool, the MachineConfiguration, and the
+// MachineConfigs from the API that it selects.
 func secretsOf(res transpile.Result, pool string, inputs []*mcfgv1.MachineConfig) (out secretmask.Paths, err error) {
 	var bad []error
 	m := Marks{}
@@ -211,7 +206,6 @@ func secretsOf(res transpile.Result, pool string, inputs []*mcfgv1.MachineConfig
 	return out, errors.Join(bad...)
 }
 
-// poolAnnotations returns the annotations of a pool's MachineConfigPool in cluster/.
 func poolAnnotations(res transpile.Result, pool string) map[string]string {
 	for _, o := range res.Cluster {
 		if o.Object.GetKind() == PoolKind && o.Object.GetName() == pool {
@@ -221,7 +215,7 @@ func poolAnnotations(res transpile.Result, pool string) map[string]string {
 	return nil
 }
 
-// chosen returns the layers that a pool's selector selects and no fragment replaces.
+// chosen returns the layers that a pool selects and no fragment replaces.
 func chosen(res transpile.Result, pool string,
 	layers []*mcfgv1.MachineConfig,
 ) (out []*mcfgv1.MachineConfig, err error) {
@@ -265,7 +259,7 @@ func (r Rendering) Side(name string) Side {
 	return s
 }
 
-// notices leaves out notices about values that a pool inherits and overrides, because pools exist to override values.
+// notices leaves out those about values that a pool inherits and overrides: pools exist for that.
 func notices(all []render.Notice) (out []Notice) {
 	for _, n := range all {
 		if n.Rule != render.RuleOverridesWorker {
@@ -276,7 +270,7 @@ func notices(all []render.Notice) (out []Notice) {
 }
 
 // Explain renders the inputs of a config again and returns what set each item: a line of a fragment, or a MachineConfig
-// that a user created through the API. The result same reports whether the inputs render to exactly this name and spec.
+// that a user created through the API. same: the inputs render to exactly this name and spec.
 func Explain(of *mcfgv1.MachineConfig, pool string, inputs []*mcfgv1.MachineConfig,
 	fragments []transpile.Fragment,
 ) (places []Place, same bool, err error) {
@@ -306,8 +300,8 @@ func Explain(of *mcfgv1.MachineConfig, pool string, inputs []*mcfgv1.MachineConf
 	return places, true, nil
 }
 
-// Allowances are the values of v1alpha1.UnreviewedPathsAnnotation by MachineConfigPool: at which paths the pool may
-// have contents that no reviewer can read. A MachineConfigPool that allows none has an empty value.
+// Allowances are the values of v1alpha1.UnreviewedPathsAnnotation by MachineConfigPool: the paths at which it may have
+// contents that no reviewer can read; empty for none.
 type Allowances map[string]string
 
 // Add adds the allowance of a MachineConfigPool.
@@ -315,8 +309,8 @@ func (a Allowances) Add(pool string, annotations map[string]string) {
 	a[pool] = annotations[v1alpha1.UnreviewedPathsAnnotation]
 }
 
-// of returns what a pool may have. A pool that this side does not have may have what worker may, because a custom pool
-// gets the documents of worker: otherwise no change could add a pool beside a worker with such contents.
+// of returns what a pool may have; for a pool that this side lacks what worker may, whose documents a custom pool gets:
+// otherwise no change could add a pool beside a worker with such contents.
 func (a Allowances) of(pool string) string {
 	if own, known := a[pool]; known || IsStandard(pool) {
 		return own
@@ -324,8 +318,7 @@ func (a Allowances) of(pool string) string {
 	return a[nextPool]
 }
 
-// PolicyOf returns the disruption policy of a repository's cluster/ with its defaults. If cluster/ has no such policy,
-// PolicyOf returns the defaults.
+// PolicyOf returns the disruption policy of cluster/, or without one the defaults.
 func PolicyOf(res transpile.Result) (disruption.Policy, error) {
 	mc, at, err := Configuration(res)
 	if err != nil || mc == nil {
@@ -360,8 +353,8 @@ func Configuration(res transpile.Result) (mc *operatorv1.MachineConfiguration, a
 // Marks are the paths and units that the objects of a repository or a cluster mark as secret.
 type Marks map[string]secretmask.Paths
 
-// Add adds the marks of an object. The marks of the MachineConfiguration apply to all pools, and the marks of a
-// MachineConfigPool apply to that pool. Objects of other kinds have no marks.
+// Add adds the marks of an object: a MachineConfiguration's apply to all pools, a MachineConfigPool's to that pool.
+// Other kinds have none.
 func (m Marks) Add(kind, name string, annotations map[string]string) error {
 	pool := name
 	switch kind {
@@ -379,10 +372,9 @@ func (m Marks) Add(kind, name string, annotations map[string]string) error {
 	return nil
 }
 
-// allPools is the key of marks that apply to all pools. No pool has this name.
+// No pool has this name.
 const allPools = ""
 
-// of returns the marks that apply to a pool.
 func (m Marks) of(pool string) secretmask.Paths { return slices.Concat(m[allPools], m[pool]) }
 
 // SecretPaths returns the marks of each pool.
@@ -394,8 +386,7 @@ func (r Rendering) SecretPaths() map[string]secretmask.Paths {
 	return out
 }
 
-// trustedMarks returns base's marks, which hide contents in a review. With the marks of head, a change could hide its
-// own contents.
+// trustedMarks are base's, which hide contents in a review. With those of head, a change could hide its own contents.
 func trustedMarks(base Side, pools ...string) (out secretmask.Paths) {
 	for _, pool := range pools {
 		out = append(out, base.Pools[pool].Secrets...)
@@ -404,7 +395,6 @@ func trustedMarks(base Side, pools ...string) (out secretmask.Paths) {
 	return out
 }
 
-// without returns the patterns that another list lacks, each once.
 func without(patterns, other secretmask.Paths) (out []string) {
 	for _, p := range patterns {
 		if !slices.Contains(other, p) && !slices.Contains(out, p) {

@@ -2,8 +2,8 @@ package schedule
 
 import "time"
 
-// At returns whether the windows allow a time. A Deny window overrides all Allow windows. If there is no Allow window,
-// all times outside the Deny windows are allowed. At does only a limited amount of work.
+// At returns whether the windows allow a time. A Deny window overrides all Allow windows. Without an Allow window, all
+// times outside the Deny windows are allowed. The work is limited.
 func (s Windows) At(now time.Time) WindowState {
 	if len(s.windows) == 0 {
 		return WindowState{Open: true}
@@ -28,7 +28,7 @@ func (s Windows) At(now time.Time) WindowState {
 // walk visits the times at which any window of a set opens or closes.
 type walk struct {
 	now time.Time
-	// end is the end of the search.
+	// of the search
 	end     time.Time
 	windows []cursor
 }
@@ -36,9 +36,9 @@ type walk struct {
 // cursor is the position of a walk in one window.
 type cursor struct {
 	spans *spans
-	// open is when the window closes. For a closed window, open is a time in the past.
+	// when the window closes; in the past if it is closed
 	open time.Time
-	// next is the next span that has not begun, if there is one.
+	// the next one that has not begun, if any
 	next    span
 	hasNext bool
 }
@@ -55,7 +55,6 @@ func newWalk(s Windows, now time.Time) *walk {
 	return w
 }
 
-// enter moves past the spans that have begun.
 func (c *cursor) enter(now time.Time) {
 	for c.hasNext && !c.next.begin.After(now) {
 		if c.next.end.After(c.open) {
@@ -65,7 +64,7 @@ func (c *cursor) enter(now time.Time) {
 	}
 }
 
-// step moves to the next time at which a window may open or close. step returns false if there is none within a year.
+// step moves to the next time at which a window may open or close; false if there is none within a year.
 func (w *walk) step() (time.Time, bool) {
 	var at time.Time
 	sooner := func(t time.Time) {
@@ -90,7 +89,6 @@ func (w *walk) step() (time.Time, bool) {
 	return at, true
 }
 
-// state returns the state at the current time of the walk.
 func (w *walk) state() WindowState {
 	allow, allows := "", false
 	listed := false

@@ -15,22 +15,20 @@ import (
 
 // PolicyProblem is an error in a policy.
 type PolicyProblem struct {
-	// Path is the path of the field, such as spec.windows[2].schedule. For a missing field, Path is the path at which
-	// the field belongs.
+	// Path of the field, such as spec.windows[2].schedule; for a missing one, where it belongs.
 	Path string
 	// Text says what is wrong and what to write instead.
 	Text string
 }
 
-// checker collects the problems of a policy.
 type checker struct{ problems []PolicyProblem }
 
 func (c *checker) wrong(path, format string, args ...any) {
 	c.problems = append(c.problems, PolicyProblem{Path: path, Text: fmt.Sprintf(format, args...)})
 }
 
-// CheckPolicy returns all errors in a policy. Check also finds the errors that the CRD's schema finds, because a commit
-// is checked without an API server. Except for lists that are too long, the errors are in the order of the fields.
+// CheckPolicy returns all errors in a policy, also those that the CRD's schema finds, because a commit is checked
+// without an API server. Except for lists that are too long, they are in the order of the fields.
 func CheckPolicy(p *v1alpha1.RolloutPolicy) []PolicyProblem {
 	c := &checker{}
 	s := p.Spec
@@ -133,7 +131,6 @@ func checkObjectName(c *checker, path string, o v1alpha1.ObjectName) {
 	}
 }
 
-// checkLength checks that a list has no more items than the schema allows.
 func checkLength(c *checker, path string, n, most int) {
 	if n > most {
 		c.wrong(path, "%d are more than the %d that a policy may have; write fewer, or a second policy", n, most)
@@ -148,7 +145,6 @@ func checkPools(c *checker, s v1alpha1.RolloutPolicySpec) {
 	}
 }
 
-// checkPoolNames checks the names of pools.
 func checkPoolNames(c *checker, path string, names []string) {
 	for i, name := range names {
 		at := fmt.Sprintf("%s[%d]", path, i)
@@ -160,7 +156,6 @@ func checkPoolNames(c *checker, path string, names []string) {
 	}
 }
 
-// readNumber reads and checks a number of nodes, or a percentage.
 func readNumber(c *checker, path string, v intstr.IntOrString) (n int, isPercent, ok bool) {
 	n, isPercent, wrong := percent(v)
 	switch {
@@ -211,7 +206,6 @@ func checkCanary(c *checker, canary *v1alpha1.RolloutCanary) {
 	checkDuration(c, path+".soak", canary.Soak.Duration)
 }
 
-// readStep reads and checks how many nodes a step updates.
 func readStep(c *checker, path string, v intstr.IntOrString) (n int, isPercent, ok bool) {
 	if n, isPercent, ok = readNumber(c, path, v); ok && n == 0 {
 		c.wrong(path, "0 nodes are no step; write 1 or more")
@@ -220,8 +214,7 @@ func readStep(c *checker, path string, v intstr.IntOrString) (n int, isPercent, 
 	return n, isPercent, ok
 }
 
-// checkBatches checks that each batch is larger than the batch before it. checkBatches does not compare a number with a
-// percentage.
+// checkBatches checks that each batch is larger than the one before. It does not compare a number with a percentage.
 func checkBatches(c *checker, s v1alpha1.RolloutPolicySpec) {
 	last := map[bool]int{} // last has the last percentage and the last number.
 	if s.Canary != nil && s.Canary.Nodes != nil {
@@ -278,7 +271,7 @@ func checkAfter(c *checker, s v1alpha1.RolloutPolicySpec) {
 	}
 }
 
-// windowFields maps the fields of Window to the names of the policy's fields.
+// the names in the policy
 var windowFields = map[string]string{
 	"Schedule": "schedule", "Duration": "duration", "Zone": "timeZone", "From": "from",
 	"Until": "until",

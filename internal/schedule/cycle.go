@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Cycle returns the pools of one cycle, or nil. Each pool in the result waits for the next pool. The parameter maps
-// each pool to the pools that it waits for. If there are several cycles, Cycle always returns the same one.
+// Cycle returns the pools of one cycle, each of which waits for the next, or nil. The parameter maps each pool to those
+// that it waits for. If there are several cycles, it is always the same one.
 func Cycle(after map[string][]string) []string {
 	done := map[string]bool{}
 	for _, pool := range slices.Sorted(maps.Keys(after)) {
@@ -17,7 +17,7 @@ func Cycle(after map[string][]string) []string {
 	return nil
 }
 
-// follow continues a path of waiting pools from its last pool. The parameter done has the pools that lead to no cycle.
+// follow continues a path of waiting pools from its end. done has pools that lead to no cycle.
 func follow(after map[string][]string, done map[string]bool, path []string) []string {
 	pool := path[len(path)-1]
 	if at := slices.Index(path, pool); at < len(path)-1 {

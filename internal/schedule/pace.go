@@ -16,35 +16,33 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Pace has the settings with which the controller rolls out one pool. With the zero Pace, only maxUnavailable limits
-// the rollout. Callers must not change the values to which a Pace points.
+// Pace is how the controller rolls out one pool. With the zero value, only maxUnavailable limits the rollout. Callers
+// must not change what it points to.
 type Pace struct {
-	// Policies are the policies that select the pool, the most specific first.
+	// Policies select the pool, the most specific first.
 	Policies []string
-	// MaxUnavailable overrides the pool's maxUnavailable; nil: the pool's value applies.
+	// MaxUnavailable overrides that of the pool, unless nil.
 	MaxUnavailable *intstr.IntOrString
-	// PerZone limits each zone of the pool; nil for no limit.
-	PerZone *intstr.IntOrString
-	// Together are the budgets that the pool shares with other pools, those of the most specific policy first.
+	// PerZone is nil for no limit.
+	PerZone  *intstr.IntOrString
 	Together []Together
-	// Steps are the steps in order, the canary first. Steps does not contain the last step, which updates all other
-	// nodes.
+	// Steps are in order, the canary first, without the last one, which updates all other nodes.
 	Steps []Step
-	// Gates are the gates of all policies, those of the most specific policy first.
+	// Gates of all policies, those of the most specific first.
 	Gates []v1alpha1.HealthGate
-	// Failures limits how many nodes may fail.
+	// how many nodes may fail
 	Failures Failures
-	// After are the pools that must be updated first, each once, in alphabetical order.
+	// After are pools that must be updated first, each once, in alphabetical order.
 	After []string
-	// Windows are the windows of all policies.
+	// of all policies
 	Windows Windows
-	// Drain says what the controller does about blocked drains.
+	// for blocked drains
 	Drain Drain
 }
 
 // Together is a budget that several pools share.
 type Together struct {
-	// Policy is the name of the policy with the budget.
+	// with the budget
 	Policy string
 	// Max is a number, or a percentage of the nodes of all pools that share the budget.
 	Max intstr.IntOrString
@@ -59,19 +57,18 @@ func (t Together) Selects(pool *mcfgv1.MachineConfigPool) bool {
 
 // Step is a part of a rollout.
 type Step struct {
-	// Canary is true for the canary, which is the first step.
+	// the first step
 	Canary bool
-	// Selector selects the nodes; nil if the step counts nodes.
+	// Selector is nil if the step counts nodes.
 	Selector labels.Selector
 	// UpTo is how many nodes of the pool run the config at the end of the step, including those of earlier steps. A
 	// step with a Selector does not use it.
 	UpTo intstr.IntOrString
-	// Soak is how long the nodes of the step must be healthy before the next step starts.
 	Soak time.Duration
 }
 
-// Size returns UpTo as a number of nodes: a percentage is rounded up, and the result is at least 1. It may be larger
-// than the number of nodes. For a step with a Selector, Size returns 0.
+// Size returns UpTo as a number of nodes: a percentage rounded up, at least 1, and maybe more than the nodes; 0 for a
+// step with a Selector.
 func (s Step) Size(nodes int) int {
 	if s.Selector != nil {
 		return 0
@@ -85,32 +82,29 @@ func (s Step) Size(nodes int) int {
 
 // Failures says how many nodes may fail a config.
 type Failures struct {
-	// After is how many failed nodes stop the rollout. After is 0, which means no limit, only if no policy selects the
-	// pool.
-	After int
-	// Action is the action when the rollout stops.
+	// After is how many failed nodes stop the rollout; 0, without limit, only if no policy selects the pool.
+	After  int
 	Action v1alpha1.FailureAction
-	// NodeDeadline is how long a node with a new config may be not Ready before it counts as failed; 0 for no limit.
+	// NodeDeadline is how long a node with a new config may be not Ready before it counts as failed; 0: no limit.
 	NodeDeadline time.Duration
 }
 
 // Drain says what the controller does about a blocked drain.
 type Drain struct {
-	// WhenBlocked is what the controller does when After has passed; empty is DrainWait.
+	// WhenBlocked says what to do when After has passed; empty is DrainWait.
 	WhenBlocked v1alpha1.DrainAction
-	// After is how long the controller tries a drain before it takes the action WhenBlocked.
+	// for which a drain is tried before
 	After time.Duration
 }
 
-// masterPool is the pool of the control plane. Only a policy that names this pool sets its maxUnavailable.
+// Only a policy that names this pool sets its maxUnavailable.
 const masterPool = "master"
 
 // defaultDrainAfter is how long the controller tries a drain by default.
 const defaultDrainAfter = time.Hour
 
 // PaceFor returns the pace of a pool under all policies. The error names all problems of an invalid policy that selects
-// the pool. An invalid policy with an invalid selector counts too, because it may select the pool. The controller does
-// not roll out such a pool, because the pace is unknown.
+// it, or that may do so because its selector is invalid. Such a pool is not rolled out, because the pace is unknown.
 func PaceFor(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy) (Pace, error) {
 	speak, err := speaking(pool, policies)
 	if err != nil || len(speak) == 0 {
@@ -145,7 +139,6 @@ func PaceFor(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy) 
 	return p, err
 }
 
-// override replaces the fields of the pace with the fields that a policy sets.
 func (p *Pace) override(s v1alpha1.RolloutPolicySpec) {
 	if s.MaxUnavailable != nil {
 		p.MaxUnavailable = s.MaxUnavailable
@@ -161,8 +154,8 @@ func (p *Pace) override(s v1alpha1.RolloutPolicySpec) {
 	}
 }
 
-// gates adds the gates of a policy. Results are stored by the name of a gate, so a second gate with the same name also
-// gets the name of its policy. The controller checks equal gates only once.
+// gates adds the gates of a policy. Results are stored by name, so a second gate of a name also gets the name of its
+// policy. Equal gates are checked once.
 func (p *Pace) gates(policy string, gates []v1alpha1.HealthGate) {
 	for _, g := range gates {
 		at := slices.IndexFunc(p.Gates, func(other v1alpha1.HealthGate) bool { return other.Name == g.Name })
@@ -176,8 +169,7 @@ func (p *Pace) gates(policy string, gates []v1alpha1.HealthGate) {
 	}
 }
 
-// steps returns the canary of the closest policy that has a canary, and the batches of the closest policy that has
-// batches.
+// steps returns the canary of the closest policy that has one, and the batches of the closest that has some.
 func steps(speak []speaker) []Step {
 	var out []Step
 	for _, s := range speak {
@@ -205,7 +197,7 @@ func steps(speak []speaker) []Step {
 	return out
 }
 
-// failures returns the limit of failures of a policy, with the defaults of its schema.
+// failures has the defaults of the schema.
 func failures(f *v1alpha1.FailureBudget) Failures {
 	if f == nil {
 		f = &v1alpha1.FailureBudget{}
@@ -244,7 +236,6 @@ func windows(ws []v1alpha1.MaintenanceWindow) []Window {
 	return out
 }
 
-// speaker is a policy that selects a pool.
 type speaker struct {
 	policy    *v1alpha1.RolloutPolicy
 	selection selection
@@ -279,9 +270,8 @@ func speaking(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy)
 
 // PolicyError is an error in one RolloutPolicy.
 type PolicyError struct {
-	// Policy is the name of the policy.
 	Policy string
-	// Err is the problem, and names the policy.
+	// Err names the policy.
 	Err error
 }
 
@@ -315,10 +305,10 @@ const (
 	byName
 )
 
-// selection describes which pools a policy selects; the zero value selects all pools.
+// selection is zero for all pools.
 type selection struct {
 	names []string
-	// labels is nil if the policy has no selector.
+	// nil if the policy has no selector
 	labels labels.Selector
 }
 

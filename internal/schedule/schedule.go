@@ -13,24 +13,22 @@ import (
 
 // schedule says when a window begins, by the clocks of a zone.
 type schedule struct {
-	// minutes are the minutes of a day at which the window begins, in order.
+	// of a day, at which the window begins, in order
 	minutes []int
-	// everyHour is true if the schedule follows elapsed hours instead of naming hours.
+	// The schedule follows elapsed hours instead of naming hours.
 	everyHour bool
-	// dates are the days on which the window begins at these minutes.
+	// on which the window begins at these minutes
 	dates *cron.SpecSchedule
 	zone  *time.Location
 }
 
-// star is the bit that cron sets for a field that is *. If day of month or day of week is *, both must match a day;
-// otherwise one of the two is enough.
+// the bit that cron sets for a field that is *: if day of month or day of week is *, both must match a day; otherwise
+// one is enough
 const star = 1 << 63
 
-// field is one of the five fields of a schedule.
 type field struct {
 	name, want string
-	// span is the number of values. Cron also accepts a larger step than the span, but the meaning of such a step is
-	// surprising.
+	// the number of values; cron also accepts a larger step, whose meaning is surprising
 	span int
 }
 
@@ -44,7 +42,7 @@ var fields = []field{
 
 var descriptors = []string{"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"}
 
-// item matches one part of a field between commas. Cron also accepts other forms, whose meaning is surprising.
+// one part of a field between commas; cron also accepts other forms, whose meaning is surprising
 var item = regexp.MustCompile(`^(\*|\?|[0-9]+|[A-Za-z]+|[0-9A-Za-z]+-[0-9A-Za-z]+)(?:/([0-9]{1,3}))?$`)
 
 func parser() cron.Parser {
@@ -76,12 +74,10 @@ func (f field) read(i int, word string) error {
 	return nil
 }
 
-// everyMinute reports whether the window begins again each minute.
 func (s schedule) everyMinute() bool {
 	return len(s.minutes) == 24*60 && s.dates.Month&^star == 1<<13-2 && s.dates.Dom&star != 0 && s.dates.Dow&star != 0
 }
 
-// never reports whether the schedule has no day in any month.
 func (s schedule) never() bool {
 	if s.dates.Dom&star != 0 || s.dates.Dow&star == 0 {
 		return false // Each day of the week comes in every month.
@@ -109,8 +105,7 @@ func (s schedule) on(day time.Time) bool {
 	return dom || dow
 }
 
-// stretches returns the parts of a day that the windows cover, if the clocks do not change. Windows that touch form one
-// stretch.
+// stretches returns the parts of a day that the windows cover, if the clocks do not change. Those that touch are one.
 func (s schedule) stretches(d time.Duration) []stretch {
 	var out []stretch
 	for _, m := range s.minutes {

@@ -8,24 +8,22 @@ import (
 // span is a time from begin up to, and without, end.
 type span struct {
 	begin, end time.Time
-	// date is the date on which the span begins by the clock.
+	// on which the span begins by the clock
 	date int64
 }
 
-// day is a date as the number of days since 1970-01-01.
 const day = 24 * 60 * 60
 
-// spans lists the times that a window covers, in the order of their beginnings. The times may overlap or touch.
+// spans lists the times that a window covers, by their beginnings. They may overlap or touch.
 type spans struct {
 	window *compiled
-	// from and to bound the list.
+	// of the list
 	from, to time.Time
-	// today is the first date that is not in the queue yet, last is the last date of the list.
+	// the first date that is not in the queue yet, and the last of the list
 	today, last int64
 	queue       []span
 }
 
-// newSpans lists the spans between from and to.
 func newSpans(w *compiled, from, to time.Time) *spans {
 	if w.From.After(from) {
 		from = w.From
@@ -41,18 +39,16 @@ func newSpans(w *compiled, from, to time.Time) *spans {
 		}
 		return s
 	}
-	// The list starts and ends one day outside of the bounds: if the clocks skip a date, its windows begin on the next
-	// date.
+	// One day more on each side: if the clocks skip a date, its windows begin on the next one.
 	s.today = dateOf(from.Add(-w.Duration), w.schedule.zone) - 1
 	s.last = dateOf(to, w.schedule.zone) + 1
 	return s
 }
 
-// next returns the next span, cut to the bounds, or false if there is none.
+// next returns a span cut to the bounds; false if there is none.
 func (s *spans) next() (span, bool) {
 	for {
-		// Dates may overlap if the clocks are set back over midnight. Therefore the queue contains the spans of two
-		// more dates.
+		// Dates may overlap if the clocks are set back over midnight, so the queue has the spans of two more.
 		for s.today <= s.last && (len(s.queue) == 0 || s.today <= s.queue[0].date+2) {
 			s.add(s.today)
 			s.today++
@@ -74,7 +70,6 @@ func (s *spans) next() (span, bool) {
 	}
 }
 
-// add queues the spans that begin on a date.
 func (s *spans) add(date int64) {
 	at := time.Unix(date*day, 0).UTC()
 	if !s.window.schedule.on(at) {
@@ -93,15 +88,15 @@ func (s *spans) add(date int64) {
 	}
 }
 
-// changesNear reports whether the clocks of a zone change within three days of a midnight. Clocks change by a day at
-// most. So every minute occurs once on a day that is not near a change.
+// changesNear reports whether the clocks change within three days of a midnight. They change by a day at most, so every
+// minute occurs once on a day that is not near a change.
 func changesNear(midnight time.Time) bool {
 	begin, end := midnight.ZoneBounds()
 	return !begin.IsZero() && midnight.Sub(begin) < 3*24*time.Hour || !end.IsZero() &&
 		end.Sub(midnight) < 3*24*time.Hour
 }
 
-// changing returns the spans of a date on which the clocks may change. at is that date in UTC.
+// changing is for a date on which the clocks may change. at is that date in UTC.
 func (c *compiled) changing(date int64, at time.Time) []span {
 	var begins []time.Time
 	for _, m := range c.schedule.minutes {
@@ -125,7 +120,6 @@ func (c *compiled) changing(date int64, at time.Time) []span {
 	return out
 }
 
-// dateOf returns the date of a time in a zone.
 func dateOf(t time.Time, zone *time.Location) int64 {
 	_, offset := t.In(zone).Zone()
 	seconds := t.Unix() + int64(offset)
@@ -136,8 +130,8 @@ func dateOf(t time.Time, zone *time.Location) int64 {
 	return date
 }
 
-// instants returns the times at which the clocks of a zone show a wall-clock time, which is given as if it were UTC. If
-// the clocks are set back, two times show it. If the clocks skip the wall-clock time, first is the time of the jump.
+// instants returns the times at which the clocks of a zone show a wall-clock time, given as if it were UTC: two if they
+// are set back, or the time of the jump if they skip it.
 func instants(wall time.Time, zone *time.Location) (first, second time.Time, jump bool) {
 	t := inZone(wall, zone)
 	_, offset := t.Zone()
@@ -171,7 +165,7 @@ func instants(wall time.Time, zone *time.Location) (first, second time.Time, jum
 	}
 }
 
-// inZone returns about when the clocks of a zone show a wall-clock time, which is given as if it were UTC.
+// inZone is about when the clocks of a zone show a wall-clock time, given as if it were UTC.
 func inZone(wall time.Time, zone *time.Location) time.Time {
 	y, m, d := wall.Date()
 	return time.Date(y, m, d, wall.Hour(), wall.Minute(), 0, 0, zone)

@@ -13,30 +13,29 @@ import (
 
 // Window is a recurring time.
 type Window struct {
-	// Name is the name of the window for people. Name may be empty.
 	Name string
-	// Deny is true if the window forbids rollouts. Otherwise the window allows them.
+	// Deny forbids rollouts, which the window allows otherwise.
 	Deny bool
 	// Schedule says when the window begins: five fields of cron, or @hourly, @daily, @weekly, @monthly, @yearly.
 	Schedule string
-	// Duration is how long the window lasts, in elapsed time. Duration is at least a minute and at most a year.
+	// Duration is in elapsed time, at least a minute and at most a year.
 	Duration time.Duration
-	// Zone is the IANA name of the schedule's time zone. An empty Zone is UTC.
+	// Zone is the IANA name of a time zone; empty is UTC.
 	Zone string
-	// From is the time from which the window has an effect. The zero time means no limit.
+	// From is when the window first has an effect; zero for no limit.
 	From time.Time
-	// Until is the time until which the window has an effect. The zero time means no limit.
+	// Until is when it ends to have one; zero for no limit.
 	Until time.Time
 }
 
 // WindowState is the result of At for one time.
 type WindowState struct {
-	// Open is true if rollouts are allowed at the time.
+	// Open: rollouts are allowed at the time.
 	Open bool
-	// Until is the time at which Open changes next. Until is the zero time if Open does not change within a year.
+	// Until is when Open changes next; zero if not within a year.
 	Until time.Time
-	// Window is the name of the window that decides, or otherwise its schedule. The window that decides is an open
-	// Allow window, the Deny window that forbids, or the Allow window that opens at Until. Window may be empty.
+	// Window is the name, or else the schedule, of the one that decides: an open Allow window, the Deny window that
+	// forbids, or the Allow window that opens at Until. It may be empty.
 	Window string
 }
 
@@ -50,24 +49,21 @@ func (s Windows) Len() int { return len(s.windows) }
 type compiled struct {
 	Window
 	schedule schedule
-	// day has the parts of a day that the window covers, if the clocks do not change on that day.
+	// the parts of a day that the window covers, if the clocks do not change then
 	day []stretch
-	// always is true if the window begins every minute, so that only From and Until end it.
+	// The window begins every minute, so that only From and Until end it.
 	always bool
 }
 
 // stretch is a part of a day, counted from its midnight.
 type stretch struct{ begin, end time.Duration }
 
-// label is the name of the window for people.
 func (w Window) label() string { return cmp.Or(w.Name, w.Schedule) }
 
 // WindowProblem is an error in a window.
 type WindowProblem struct {
-	// Window is the index of the invalid window in the list.
 	Window int
-	// Field is the field of the window that has the error.
-	Field string
+	Field  string
 	// Text says what is wrong and what to write instead.
 	Text string
 }
@@ -109,12 +105,11 @@ func compile(ws []Window) (Windows, []WindowProblem) {
 }
 
 const (
-	// longest is how long a window may last, and how far ahead At searches.
+	// for a window, and for At to search ahead
 	longest = 366 * 24 * time.Hour
-	// mostOpenings is how often a window may open in a day, one opening in 15 minutes. It limits the work of At.
+	// in a day, one in 15 minutes; it limits the work of At
 	mostOpenings = 96
-	// rarest is longer than the longest pause between two openings of a valid schedule. The longest pause is that of
-	// February 29th, around the year 2100.
+	// more than the longest pause between two openings of a valid schedule: that of February 29th, around the year 2100
 	rarest = 9 * 366 * 24 * time.Hour
 )
 
@@ -231,7 +226,6 @@ func newSchedule(dates *cron.SpecSchedule) schedule {
 	return s
 }
 
-// neverWithinBounds reports whether the window has no time between From and Until.
 func (c compiled) neverWithinBounds() bool {
 	if c.always || c.From.IsZero() || c.Until.IsZero() || c.Until.Sub(c.From) > rarest {
 		return false
@@ -240,8 +234,7 @@ func (c compiled) neverWithinBounds() bool {
 	return !ok
 }
 
-// loadZone loads a time zone. loadZone refuses the zone "Local", because the windows of a repository must be the same
-// on every machine.
+// loadZone refuses "Local", because the windows of a repository must be the same on every machine.
 func loadZone(name string) (*time.Location, error) {
 	if name == "Local" {
 		return nil, errors.New(

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// SamplesAnnotation on MachineConfiguration cluster names files of the repository whose credentials are public samples,
-// such as the key of an example: `/docs/sample.pem, /tests/`. The first slash is the top of the repository.
+// SamplesAnnotation on MachineConfiguration cluster names files whose credentials are public samples, such as the key
+// of an example: `/docs/sample.pem, /tests/`. The first slash is the top of the repository.
 const SamplesAnnotation = "review.bunsen.dev/public-samples"
 
 // AgeKey is the Kind of private keys of age.
@@ -17,24 +17,22 @@ const AgeKey = "private key of age"
 
 // Credential is a credential in clear text.
 type Credential struct {
-	// Kind is the name of the credential for people, such as "GitHub token".
+	// Kind is for people, such as "GitHub token".
 	Kind string
-	// Offset is where the credential begins, in bytes.
+	// Offset in bytes.
 	Offset int
 }
 
-// form is the form of one kind of credentials.
 type form struct {
 	kind string
-	// expr matches the credential. Its group is the part that is checks.
+	// Its group is what is checks.
 	expr *regexp.Regexp
-	// is reports whether a match is a credential, and not a placeholder in an example. The parameter rest is the text
-	// behind the match.
+	// reports whether a match is no placeholder in an example; rest is the text behind it
 	is func(match, rest string) bool
 }
 
-// forms are credentials that cannot be anything else: by a checksum, or by the prefix and the length that their
-// provider gives them. A form that other texts have too does not belong here, because a match is an error.
+// These cannot be anything else: by a checksum, or by the prefix and the length that their provider gives them. A form
+// that other texts have too does not belong here, because a match is an error.
 var forms = []form{
 	{"private key", regexp.MustCompile(`-----BEGIN ((?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?)-----`), isKey},
 	{AgeKey, regexp.MustCompile(`\bAGE-SECRET-KEY-(?:PQ-)?1([AC-HJ-NP-Z02-9]{58,})\b`), isAny},
@@ -80,7 +78,7 @@ func isRandom(text, _ string) bool {
 		strings.ContainsAny(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") && !strings.Contains(text, "EXAMPLE")
 }
 
-// checksumDigits are the digits of the checksums at the ends of tokens of GitHub and npm.
+// at the ends of tokens of GitHub and npm
 const checksumDigits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 // hasChecksum reports whether the last six characters of a token are the CRC-32 of the others.
@@ -95,8 +93,8 @@ func hasChecksum(token, _ string) bool {
 	return token[split:] == string(want[:])
 }
 
-// isKey reports whether a private key follows in base64, behind headers. The ends of lines may be written as in JSON,
-// and the lines may be indented, be strings of a program, or be those that a diff adds.
+// isKey reports whether a private key follows in base64, behind headers. Its lines may end as in JSON, be indented, be
+// strings of a program, or be added by a diff.
 func isKey(_, rest string) bool {
 	body, end, _ := strings.Cut(rest, "-----")
 	if !strings.HasPrefix(end, "END ") {
@@ -107,7 +105,7 @@ func isKey(_, rest string) bool {
 	return hasKey(body) || hasKey(strings.ReplaceAll(body, "\n+", "\n"))
 }
 
-// concatenated is the end of a line of a program that joins strings.
+// A program joins strings so.
 var concatenated = regexp.MustCompile(`["']\s*\+\s*$`)
 
 // hasKey reports whether the lines are base64 of at least 32 bytes.

@@ -10,13 +10,12 @@ import (
 	"unicode"
 )
 
-// Paths are the paths and units that users mark as secret as a whole. Each entry is an absolute path or a unit's name
-// in the form of path.Match, or a path with a trailing /, which marks everything below it. The zero value marks
-// nothing.
+// Paths are paths and units that are secret as a whole: absolute paths or unit names in the form of path.Match, or a
+// path with a trailing /, for everything below it. The zero value marks nothing.
 type Paths []string
 
-// ParsePaths reads patterns with commas or blanks between them. The error names every pattern that can never match;
-// ParsePaths returns the other patterns too.
+// ParsePaths reads patterns with commas or blanks between them. The error names every one that can never match, and the
+// others are returned.
 func ParsePaths(list string) (Paths, error) {
 	var out Paths
 	var bad []error
@@ -34,19 +33,18 @@ func ParsePaths(list string) (Paths, error) {
 	return out, errors.Join(bad...)
 }
 
-// Join returns several lists of patterns as one text, sorted, with each pattern once. ParsePaths reads the text that
-// Join returns.
+// Join returns the patterns of several lists as one text for ParsePaths, sorted, each once.
 func Join(lists ...Paths) string {
 	all := slices.Concat(lists...)
 	slices.Sort(all)
 	return strings.Join(slices.Compact(all), ",")
 }
 
-// unitDir is the directory with the units of a config on a node.
+// of the units of a config on a node
 const unitDir = "/etc/systemd/system/"
 
 // Match reports whether a path, the name of a unit or a drop-in (app.service.d/10-a.conf) is marked. A mark of a unit
-// covers its file and its drop-ins by their paths, and a mark of such a path covers the unit.
+// covers the paths of its file and its drop-ins, and a mark of such a path covers the unit.
 func (p Paths) Match(name string) bool {
 	if name == "" {
 		return false
@@ -59,7 +57,7 @@ func (p Paths) Match(name string) bool {
 	return false
 }
 
-// namesOf returns the names by which users may mark a path or a part of a unit.
+// namesOf returns the names by which a path or a part of a unit may be marked.
 func namesOf(name string) []string {
 	at := name
 	if !strings.HasPrefix(name, "/") {
@@ -79,7 +77,6 @@ func namesOf(name string) []string {
 	return names
 }
 
-// match reports whether one name is marked.
 func (p Paths) match(name string) bool {
 	for _, pattern := range p {
 		if below, all := strings.CutSuffix(pattern, "/"); all && strings.HasPrefix(name, below+"/") {
@@ -92,7 +89,6 @@ func (p Paths) match(name string) bool {
 	return false
 }
 
-// markStart is the beginning of the mark of a secret.
 const markStart = "(hidden, sha256 "
 
 // HiddenWithDigest returns the mark of a secret with its Digest.
@@ -108,9 +104,9 @@ func Digest(secret string) string {
 
 // Masked is what people may see of a content.
 type Masked struct {
-	// Text is the content, or a mark in its place.
+	// the content, or a mark in its place
 	Text string
-	// Hidden is true if Text is a mark.
+	// Text is a mark.
 	Hidden bool
 }
 

@@ -21,15 +21,15 @@ import (
 )
 
 const (
-	// askTimeout is how long the service may take for one data key.
+	// for one data key
 	askTimeout = 5 * time.Second
-	// maxAnswer and maxHeaders bound an answer, in bytes. A data key has 32 bytes, and an error may be longer.
+	// of an answer, in bytes: a data key has 32, an error may be longer
 	maxAnswer, maxHeaders = 1 << 10, 16 << 10
-	// keySize is the size in bytes of a data key. A part of one has a byte more.
+	// of a data key, in bytes; a part of one has one more
 	keySize = 32
-	// maxKnown is how many data keys are kept.
+	// of data keys
 	maxKnown = 10_000
-	// method is the method Decrypt. Its package has no name.
+	// Its package has no name.
 	method = "http://keyservice/KeyService/Decrypt"
 )
 
@@ -41,15 +41,14 @@ type KeyServiceClient struct {
 	known map[digest][]byte // the data keys that the service decrypted
 }
 
-// digest identifies a recipient with an encrypted data key.
 type digest [sha256.Size]byte
 
 func digestOf(r document.Recipient) digest {
 	return sha256.Sum256([]byte(r.String() + "\n" + r.Encrypted))
 }
 
-// NewKeyService prepares to ask the key service at an address, unix:///PATH or tcp://127.0.0.1:PORT, as the flag
-// --keyservice of sops has it. The protocol has neither encryption nor authentication, so that other hosts are refused.
+// NewKeyService prepares to ask the key service at an address, unix:///PATH or tcp://127.0.0.1:PORT, as sops's
+// --keyservice. Other hosts are refused: the protocol has neither encryption nor authentication.
 func NewKeyService(address string) (*KeyServiceClient, error) {
 	network, at, err := parse(address)
 	if err != nil {
@@ -81,9 +80,8 @@ func parse(address string) (network, at string, err error) {
 			"encryption nor authentication, so it must run on this host", address)
 }
 
-// Round returns a function that decrypts the data keys of many files. It asks the service for each data key once until
-// the context ends, and no more after a request without an answer. What the service decrypted in an earlier round is
-// known.
+// Round returns a function that decrypts the data keys of many files. It asks the service once for each until the
+// context ends, and no more after a request without an answer. What the service decrypted in an earlier round is known.
 func (c *KeyServiceClient) Round(ctx context.Context) func(document.Recipient) ([]byte, error) {
 	var mu sync.Mutex
 	failed := map[digest]error{}
@@ -123,7 +121,7 @@ func (c *KeyServiceClient) knownKey(id digest) []byte {
 	return c.known[id]
 }
 
-// keep keeps a data key or a part of one, and no other answer: that may be another one later.
+// keep keeps a data key or a part of one, and no other answer: that may differ later.
 func (c *KeyServiceClient) keep(id digest, key []byte) {
 	if len(key) != keySize && len(key) != keySize+1 {
 		return
@@ -136,7 +134,6 @@ func (c *KeyServiceClient) keep(id digest, key []byte) {
 	c.known[id] = key
 }
 
-// answeredError is an error that the service answered.
 type answeredError struct{ message string }
 
 func (e *answeredError) Error() string { return e.message }
@@ -174,14 +171,14 @@ func (c *KeyServiceClient) decrypt(ctx context.Context, r document.Recipient) ([
 	return readAnswer(resp, answer)
 }
 
-// The codes of gRPC that say that the request had no answer: deadline exceeded and unavailable. The program sops has
-// one code for everything that fails behind it.
+// In gRPC, the request had no answer: deadline exceeded and unavailable. The program sops has one code for everything
+// that fails behind it.
 var unanswered = map[string]bool{"4": true, "14": true}
 
-// maxSaid bounds what is shown of the service's own text, in characters.
+// of the service's own text, in characters
 const maxSaid = 400
 
-// foreign returns the text of an error, which gRPC encodes as a URL does.
+// foreign decodes the text of an error, which gRPC encodes as a URL.
 func foreign(said string) string {
 	if plain, err := url.PathUnescape(said); err == nil {
 		said = plain
@@ -189,7 +186,6 @@ func foreign(said string) string {
 	return safetext.Short(said, maxSaid)
 }
 
-// readAnswer returns the data key of an answer whose body was read.
 func readAnswer(resp *http.Response, body []byte) ([]byte, error) {
 	status, said := resp.Trailer.Get("Grpc-Status"), resp.Trailer.Get("Grpc-Message")
 	if status == "" { // An answer without a body has them in its header.

@@ -15,9 +15,9 @@ import (
 
 // Policy says for whom a file is encrypted, and which of its values.
 type Policy struct {
-	// Groups are the public keys. Each group can decrypt one part of the data key if there is more than one.
+	// of public keys; each can decrypt one part of the data key if there are several
 	Groups [][]string
-	// Threshold is the number of groups that decrypt the file together. 0 is all of them.
+	// Threshold is how many groups decrypt the file together; 0 is all.
 	Threshold int
 	Rules     document.Rules
 }
@@ -46,7 +46,7 @@ func (p Policy) metadata() (document.Metadata, error) {
 
 // Writer encrypts files.
 type Writer struct {
-	// Random is a source of random bytes that no attacker can predict.
+	// bytes that no attacker can predict
 	Random io.Reader
 	// Now becomes the time of a file's last change.
 	Now time.Time
@@ -78,7 +78,7 @@ type ciphertext struct {
 }
 
 // encrypt encrypts the values of a document in place, and writes it. A value that did not change keeps its ciphertext.
-// It refuses a file that would not decrypt to what was read.
+// A file that would not decrypt to what was read is refused.
 func (w Writer) encrypt(d document.Document, key []byte, before previous) ([]byte, error) {
 	want, err := d.Plain()
 	if err != nil {
@@ -118,8 +118,8 @@ func (w Writer) encrypt(d document.Document, key []byte, before previous) ([]byt
 	return out, nil
 }
 
-// Replace encrypts new contents of an encrypted file with the file's own data key, recipients and rules. Values that
-// did not change keep their ciphertexts, so that a difference shows which keys changed.
+// Replace encrypts new contents of an encrypted file with its own data key, recipients and rules. Values that did not
+// change keep their ciphertexts, so that a difference shows which keys changed.
 func (w Writer) Replace(format string, encrypted, contents []byte, identities ...age.Identity) (out []byte, err error) {
 	defer document.Recover(&err)
 	old, err := document.Parse(document.Format(format), encrypted)

@@ -15,7 +15,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/sops/document"
 )
 
-// maxDataKey bounds the decrypted data key, or a part of it, in bytes.
+// or a part of it, in bytes
 const maxDataKey = 1 << 10
 
 // ParseIdentities reads the age identities of a file: one a line, with comments. Its errors do not contain them.
@@ -42,7 +42,7 @@ func Recipient(id age.Identity) string {
 // Keys decrypt the data keys of files.
 type Keys struct {
 	Age []age.Identity
-	// Service is asked for the data keys that no age key decrypts; nil if there is none.
+	// for data keys that no age key decrypts; nil if there is none
 	Service *Service
 }
 
@@ -51,7 +51,7 @@ type Service struct {
 	// Ask decrypts a data key, or a part of it, for a recipient.
 	Ask func(document.Recipient) ([]byte, error)
 	// Allowed are the recipients for which it is asked, as Recipient.String returns them. A file may name any key, and
-	// whoever wrote the file must not choose what the service decrypts, or where it sends its credentials.
+	// whoever wrote it must not choose what the service decrypts, or where it sends its credentials.
 	Allowed []string
 	// AllowedIn says where the user adds a recipient to Allowed.
 	AllowedIn string
@@ -72,17 +72,16 @@ func ParseAllowed(text string) error {
 
 // MissingKeyError says that no given key can decrypt a file.
 type MissingKeyError struct {
-	// Recipients of the file.
 	Recipients []string
 	// Given are the public keys of the given identities.
 	Given []string
-	// Groups have a part of the data key each, Needed of them are needed, and Opened were decrypted.
+	// Groups have a part of the data key each; Needed are needed, Opened were decrypted.
 	Groups, Needed, Opened int
-	// Tried says for each recipient that the key service was or could be asked for why it did not decrypt the data key.
+	// Tried says for each recipient why the key service did not decrypt the data key.
 	Tried []string
-	// Asked is true if the service was asked. It may answer differently later.
+	// The service may answer differently later.
 	Asked bool
-	// NoService is true if a key service could decrypt the file, and there is none.
+	// A key service could decrypt the file, and there is none.
 	NoService bool
 }
 
@@ -109,13 +108,13 @@ func (e *MissingKeyError) Error() string {
 }
 
 const (
-	// dataKeySize is the size in bytes of a data key. A part of one has a byte more, its place.
+	// in bytes; a part has one more, its place
 	dataKeySize = 32
-	// maxAsked is how many recipients a file has at most if the key service is needed.
+	// the recipients of a file, if the key service is needed
 	maxAsked = 20
 )
 
-// dataKey decrypts the key of all values: with age keys first, and then with the key service.
+// dataKey tries age keys first, and then the key service.
 func (k Keys) dataKey(m document.Metadata) ([]byte, error) {
 	size := dataKeySize
 	if len(m.Groups) > 1 {
@@ -190,7 +189,7 @@ func invert(a byte) byte {
 	return out
 }
 
-// ask has the key service decrypt the parts of groups until there are as many as needed. It adds to the error why not.
+// ask has the key service decrypt the parts of groups until there are as many as needed. The error gets why not.
 func (k Keys) ask(groups [][]document.Recipient, needed, size int, missing *MissingKeyError) (parts [][]byte) {
 	all := slices.Concat(groups...)
 	if k.Service == nil {
@@ -215,7 +214,7 @@ func (k Keys) ask(groups [][]document.Recipient, needed, size int, missing *Miss
 	return parts
 }
 
-// askGroup has the key service decrypt the part of a group for the first recipient for which it can, or returns nil.
+// askGroup takes the first recipient for which the key service can decrypt the part, or returns nil.
 func (k Keys) askGroup(group []document.Recipient, size int, missing *MissingKeyError) []byte {
 	for _, r := range inOrder(group) {
 		if !slices.Contains(k.Service.Allowed, r.String()) {
@@ -243,14 +242,14 @@ func (k Keys) askGroup(group []document.Recipient, size int, missing *MissingKey
 // kindOrder is the order in which the program sops tries keys.
 var kindOrder = []string{"age", "pgp", "kms", "gcp_kms", "hckms", "azure_kv", "hc_vault"}
 
-// inOrder returns recipients in the order in which the program sops tries them.
+// inOrder is the order in which the program sops tries them.
 func inOrder(group []document.Recipient) []document.Recipient {
 	return slices.SortedStableFunc(slices.Values(group), func(a, b document.Recipient) int {
 		return cmp.Compare(slices.Index(kindOrder, a.Kind), slices.Index(kindOrder, b.Kind))
 	})
 }
 
-// openGroup decrypts the part of a group with the first identity that can, or returns nil.
+// openGroup takes the first identity that can decrypt the part, or returns nil.
 func openGroup(group []document.Recipient, identities []age.Identity) ([]byte, error) {
 	var damaged []error
 	for _, r := range group {
@@ -273,7 +272,6 @@ func openGroup(group []document.Recipient, identities []age.Identity) ([]byte, e
 	return nil, errors.Join(damaged...)
 }
 
-// newDataKey creates a data key, and encrypts it for the recipients of the metadata.
 func (w Writer) newDataKey(m *document.Metadata) ([]byte, error) {
 	key := make([]byte, dataKeySize)
 	if _, err := io.ReadFull(w.Random, key); err != nil {
@@ -321,7 +319,6 @@ func divide(random io.Reader, secret []byte, parts, threshold int) ([][]byte, er
 	return out, nil
 }
 
-// wrap encrypts a part of the data key for a recipient.
 func wrap(r *document.Recipient, part []byte) error {
 	if r.Kind != "age" {
 		return fmt.Errorf("the file is also for %s, and Bunsen writes keys of age only; use the program sops for it", r)

@@ -14,10 +14,10 @@ var keyFields = map[string]int{
 	"kms": 1, "pgp": 2, "gcp_kms": 3, "azure_kv": 4, "hc_vault": 5, "age": 6, "hckms": 7,
 }
 
-// message is a message of protobuf whose fields are texts and messages, with numbers below 16.
+// message has fields that are texts and messages, with numbers below 16.
 type message []byte
 
-// add adds a field. As in protobuf, a text that is empty is left out.
+// add leaves out an empty text, as protobuf does.
 func (m message) add(number int, value string) message {
 	if value == "" {
 		return m
@@ -26,7 +26,6 @@ func (m message) add(number int, value string) message {
 	return append(binary.AppendUvarint(m, uint64(len(value))), value...)
 }
 
-// encodeRequest returns the message DecryptRequest.
 func encodeRequest(r document.Recipient) ([]byte, error) {
 	number := keyFields[r.Kind]
 	if number == 0 {
@@ -47,7 +46,7 @@ func encodeRequest(r document.Recipient) ([]byte, error) {
 
 var errMalformed = errors.New("its answer is malformed")
 
-// decodeAnswer returns the plaintext in the message DecryptResponse. It ignores other texts and messages.
+// decodeAnswer returns the plaintext of DecryptResponse, and ignores all else.
 func decodeAnswer(m []byte) (plaintext []byte, err error) {
 	for len(m) > 0 {
 		tag, n := binary.Uvarint(m)

@@ -19,14 +19,14 @@ const RulesFile = ".sops.yaml"
 
 // Rule says how files are encrypted.
 type Rule struct {
-	// Path selects files by their path, relative to the directory of the rules; nil selects all.
+	// relative to the directory of the rules; nil selects all
 	Path *regexp.Regexp
-	// Groups are the age keys of each group. One group is an ordinary list of recipients.
+	// of age keys; one group is an ordinary list of recipients
 	Groups [][]string
-	// Threshold is how many groups decrypt a file together; 0 is all.
+	// how many groups decrypt a file together; 0 is all
 	Threshold int
 	Values    document.Rules
-	// Foreign are the kinds of keys in the rule that Bunsen cannot use, and Others the keys themselves.
+	// the kinds of keys that Bunsen cannot use, and these keys
 	Foreign, Others []string
 }
 
@@ -86,7 +86,7 @@ func (rs Rules) For(path string) (Rule, bool) {
 	return Rule{}, false
 }
 
-// names is a list that a user may write as one text with commas.
+// names may be one text with commas.
 type names []string
 
 // UnmarshalYAML reads a list or a text.
@@ -193,7 +193,6 @@ func (e entry) rule() (Rule, error) {
 	return r, errors.Join(append(problems, err)...)
 }
 
-// addForeign adds keys that Bunsen cannot use.
 func (r *Rule) addForeign(kind string, keys yaml.Node) {
 	r.Foreign = append(r.Foreign, kind)
 	list := names{}

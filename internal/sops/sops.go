@@ -14,7 +14,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/sops/document"
 )
 
-// version is the version of SOPS whose files this package writes.
+// of the SOPS whose files this package writes
 const version = "3.13.3"
 
 // Decrypt decrypts a file with age keys alone, as Keys.Decrypt does.
@@ -22,7 +22,7 @@ func Decrypt(format string, body []byte, identities ...age.Identity) ([]byte, er
 	return Keys{Age: identities}.Decrypt(format, body)
 }
 
-// Decrypt decrypts a file in one of the formats yaml, json, dotenv and binary. If no key matches, the error is a
+// Decrypt decrypts a file in one of the formats yaml, json, dotenv and binary. Without a matching key, the error is a
 // MissingKeyError. No error contains a value.
 func (k Keys) Decrypt(format string, body []byte) (out []byte, err error) {
 	defer document.Recover(&err)
@@ -36,7 +36,7 @@ func (k Keys) Decrypt(format string, body []byte) (out []byte, err error) {
 	return d.Plain()
 }
 
-// decrypt decrypts the values of a document in place, and returns the data key.
+// decrypt works in place, and returns the data key.
 func (k Keys) decrypt(d document.Document) ([]byte, error) {
 	key, err := k.dataKey(d.Metadata)
 	if err != nil {
@@ -45,7 +45,7 @@ func (k Keys) decrypt(d document.Document) ([]byte, error) {
 	return key, openValues(d, key)
 }
 
-// openValues decrypts the values of a document in place, and checks their authentication code.
+// openValues works in place, and checks the authentication code of the values.
 func openValues(d document.Document, key []byte) error {
 	mac := newMAC(d.Metadata.Rules)
 	err := d.Walk(func(l document.Leaf) (any, error) {

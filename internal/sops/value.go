@@ -14,12 +14,12 @@ import (
 	"github.com/bunsen-os/bunsen/internal/sops/document"
 )
 
-// nonceSize is the size of the nonces that SOPS writes. Other sizes are read, because the file names its nonce.
+// of nonces that SOPS writes; others are read too, because the file names its nonce
 const nonceSize = 32
 
 var sealed = regexp.MustCompile(`^ENC\[AES256_GCM,data:(.+),iv:(.+),tag:(.+),type:(.+)\]$`)
 
-// open decrypts one value with the data key. The additional data binds it to its place in the file.
+// open decrypts one value. The additional data binds it to its place in the file.
 func open(text string, key []byte, additional string) (any, error) {
 	if text == "" {
 		return "", nil
@@ -57,7 +57,7 @@ func newGCM(key []byte, nonce int) (cipher.AEAD, error) {
 	return cipher.NewGCMWithNonceSize(block, nonce)
 }
 
-// typed converts a decrypted value to its type. Its errors do not contain the value.
+// typed has errors that do not contain the value.
 func typed(plain, kind string) (v any, err error) {
 	switch kind {
 	case "str", "bytes":
@@ -83,7 +83,6 @@ func typed(plain, kind string) (v any, err error) {
 	return v, nil
 }
 
-// seal encrypts one value with the data key.
 func (w Writer) seal(v any, key []byte, additional string) (string, error) {
 	kind := ""
 	switch v := v.(type) {
@@ -125,7 +124,7 @@ func (w Writer) seal(v any, key []byte, additional string) (string, error) {
 		encode(out[cut:]), kind), nil
 }
 
-// plainText returns the bytes of a value that SOPS encrypts and authenticates.
+// plainText returns what SOPS encrypts and authenticates.
 func plainText(v any) ([]byte, error) {
 	switch v := v.(type) {
 	case string:

@@ -12,18 +12,17 @@ type Style int
 
 // The values of Style.
 const (
-	// Plain is the style of text without colour.
+	// without colour
 	Plain Style = iota
-	// Head is the style of a heading, and Dim is the style of less important text.
+	// of a heading, and of less important text
 	Head
 	Dim
-	// Good is the style for work that is done, Active for work that has begun, and Bad for work that failed.
+	// Good is for work that is done, Active for work that has begun, and Bad for work that failed.
 	Good
 	Active
 	Bad
 )
 
-// colours are the colour codes of the styles for terminals.
 var colours = map[Style]string{Head: "1", Dim: "2", Good: "32", Active: "36", Bad: "1;31"}
 
 // Span is a part of a line that has one style.
@@ -46,8 +45,8 @@ func (s Style) Of(text string) Span { return Span{text, s} }
 // Line is one line of a screen.
 type Line []Span
 
-// Cut returns the line for a terminal with a number of columns, with or without colours. An ellipsis replaces the end
-// of a line that does not fit. Cut replaces control characters, because texts of nodes and commits may be hostile.
+// Cut returns the line for a terminal of so many columns, with an ellipsis for an end that does not fit. It replaces
+// control characters, because texts of nodes and commits may be hostile.
 func (l Line) Cut(width int, colour bool) string {
 	if width <= 0 {
 		return ""
@@ -89,8 +88,7 @@ func Truncate(text string, room int) string {
 // Size is the size of a terminal, in columns and lines.
 type Size struct{ Width, Height int }
 
-// Labelled returns a text beside a label. Labelled wraps the text onto further lines only while there are spare lines.
-// For an empty text, Labelled returns no line.
+// Labelled wraps a text beside a label while there are spare lines; no line for an empty text.
 func Labelled(label string, text Span, width int, spare *int) []Line {
 	const indent = 11
 	if text.Text == "" {
@@ -104,16 +102,14 @@ func Labelled(label string, text Span, width int, spare *int) []Line {
 	return out
 }
 
-// Labels is a text whose lines have labels in front. Labels prints a label once, and not again for the next line with
-// the same label. What a method adds is always one line, because it may be the text of a node or a commit: none of
-// these can begin a line of its own.
+// Labels is a text whose lines have labels in front, each once for the lines that share it. What a method adds is
+// always one line: the text of a node or a commit can begin no line of its own.
 type Labels struct {
 	b    strings.Builder
 	last string
 }
 
-// Add adds a line to the text. For an empty text, Add adds no line. A line without a label belongs to the label before
-// it.
+// Add adds a line, unless the text is empty. Without a label, it belongs to the one before.
 func (b *Labels) Add(label, text string) {
 	const wide = 11
 	text = safetext.OneLine(text)

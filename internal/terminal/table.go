@@ -17,20 +17,17 @@ func Dash(s string) string {
 	return s
 }
 
-// Table has rows under headings. Each column of a Table is as wide as its widest cell, and no line ends in blanks. A
-// row is always one line: cells may have texts of nodes and commits, and no text begins another line or widens the
-// table without limit.
+// Table has columns as wide as their widest cells, and no line ends in blanks. A row is always one line: a text of a
+// node or a commit neither begins another line nor widens the table without limit.
 type Table struct {
-	// Head are the headings, in capitals.
+	// Head is in capitals.
 	Head []string
-	// Rows have one cell for each heading.
 	Rows [][]string
 }
 
-// maxCell is the largest number of characters of a cell.
+// of characters
 const maxCell = 1000
 
-// gap is the number of blanks between two columns.
 const gap = 3
 
 // String returns the table as text. String returns "" if the table has no rows.
@@ -52,7 +49,7 @@ func (t Table) String() string {
 	return b.String()
 }
 
-// shown returns the table with cells that are one line of limited length each.
+// shown returns the table with cells of one line and limited length.
 func (t Table) shown() Table {
 	rows := make([][]string, len(t.Rows))
 	for r, row := range t.Rows {

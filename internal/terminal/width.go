@@ -7,8 +7,8 @@ import (
 	"unicode"
 )
 
-// WrapLines splits a text into lines. Each line after the first uses a spare line. When the spare lines are used up,
-// the last line has the rest of the text.
+// WrapLines splits a text into lines, each of which after the first uses a spare one. The last line has the rest of the
+// text.
 func WrapLines(text string, width int, spare *int) []string {
 	parts := Wrap(text, max(width, 1))
 	if most := 1 + max(0, *spare); len(parts) > most {
@@ -18,8 +18,8 @@ func WrapLines(text string, width int, spare *int) []string {
 	return parts
 }
 
-// Width returns how many columns of a terminal a text needs. If terminals differ, Width returns the larger number, so
-// that a text that was cut to a width is never wider than it.
+// Width returns how many columns of a terminal a text needs. Where terminals differ, it is the larger number, so that a
+// text that was cut to a width is never wider.
 func Width(text string) int {
 	n := 0
 	for _, r := range text {
@@ -28,7 +28,6 @@ func Width(text string) int {
 	return n
 }
 
-// columns returns the width of one character.
 func columns(r rune) int {
 	switch {
 	case r < 0x300:
@@ -57,20 +56,20 @@ func Wrap(text string, width int) []string {
 	return append(lines, line)
 }
 
-// narrowest is the fewest columns in which the last column of a table is wrapped beside the others.
+// in columns, for the last column of a table to be wrapped beside the others
 const narrowest = 24
 
 var (
-	// heading matches the first line of a Table, and headingCell one of its cells.
+	// the first line of a Table, and one of its cells
 	heading     = regexp.MustCompile(`^[A-Z][A-Z-]*( [A-Z-]+)*( {3,}[A-Z][A-Z-]*( [A-Z-]+)*)+$`)
 	headingCell = regexp.MustCompile(`[A-Z][A-Z-]*( [A-Z-]+)*`)
-	// label matches the label of a line of Labels, with the blanks behind it.
+	// of a line of Labels, with the blanks behind it
 	label = regexp.MustCompile(`^[A-Z][A-Za-z ]{0,16}:\s+`)
 )
 
-// Fit lays a text out for a terminal with a number of columns. Tables lose the columns that say nothing and then have
-// their last column wrapped; other lines are wrapped under the text behind their label. Lines with commands stay whole,
-// so that they can be copied.
+// Fit lays a text out for a terminal with so many columns. Tables lose the columns that say nothing and then have their
+// last column wrapped; other lines are wrapped under the text behind their label. Commands stay whole, so that they can
+// be copied.
 func Fit(text string, width int) string {
 	var b strings.Builder
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
@@ -106,7 +105,6 @@ func Fit(text string, width int) string {
 
 func isWarning(line string) bool { return strings.HasPrefix(line, "WARNING:") }
 
-// fitTable lays out the lines of a Table.
 func fitTable(lines []string, width int) string {
 	t := parseTable(lines)
 	if t.Head == nil || t.width() <= width {
@@ -152,7 +150,7 @@ func fitTable(lines []string, width int) string {
 	return b.String()
 }
 
-// parseTable reads the lines of Table.String; Head is nil if they are no table.
+// parseTable reads the lines of Table.String; Head is nil for others.
 func parseTable(lines []string) (t Table) {
 	starts := headingCell.FindAllStringIndex(lines[0], -1)
 	for _, line := range lines {
@@ -177,7 +175,7 @@ func parseTable(lines []string) (t Table) {
 	return t
 }
 
-// byteAt returns the index of the byte at a column of a line, at most its length.
+// byteAt returns the index of the byte at a column, at most the length.
 func byteAt(line string, column int) int {
 	n := 0
 	for i, r := range line {
@@ -189,7 +187,6 @@ func byteAt(line string, column int) int {
 	return len(line)
 }
 
-// widths returns the width of each column.
 func (t Table) widths() []int {
 	width := make([]int, len(t.Head))
 	for _, row := range append([][]string{t.Head}, t.Rows...) {
@@ -200,7 +197,6 @@ func (t Table) widths() []int {
 	return width
 }
 
-// width returns the width of the whole table.
 func (t Table) width() int {
 	sum := 0
 	for _, w := range t.widths() {
@@ -209,7 +205,7 @@ func (t Table) width() int {
 	return sum - gap
 }
 
-// lines prints the table with its last column wrapped at a number of columns, which begins at a column.
+// lines wraps the last column, which begins at a column, within room.
 func (t Table) lines(room, begin int) string {
 	var b strings.Builder
 	last := len(t.Head) - 1
@@ -267,5 +263,5 @@ func Paragraphs(text string, width int) string {
 	return strings.Join(out, "\n")
 }
 
-// column matches an indented word and the blanks behind it.
+// an indented word and the blanks behind it
 var column = regexp.MustCompile(`^ +\S+ {2,}`)

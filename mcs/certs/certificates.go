@@ -27,27 +27,24 @@ const (
 )
 
 const (
-	// syncInterval is how often the server reads the store to find renewed or replaced certificates.
+	// for finding renewed or replaced certificates
 	syncInterval = time.Minute
-	// firstSyncInterval is how often the server reads the store while there is no certificate.
+	// while there is no certificate
 	firstSyncInterval = 2 * time.Second
-	// syncTimeout limits the duration of one read of the store.
+	// for one read of the store
 	syncTimeout = 30 * time.Second
-	// warnAhead is how long before a certificate expires the server warns about it, if the server does not renew this
-	// certificate. warnAgain is the interval between two warnings.
+	// before a certificate expires that the server does not renew; and between two warnings
 	warnAhead = 30 * 24 * time.Hour
 	warnAgain = 24 * time.Hour
 )
 
-// errNoCertificate is the TLS error while there is no certificate yet. Machines retry after this error.
+// Machines retry after this error.
 var errNoCertificate = errors.New("there is no certificate yet")
 
-// Certificates has the server's certificate, from OpenCertificates or OpenSecret. Certificates creates a CA and a
-// certificate, and renews both long before they expire. The CA's key stays the same, so machines that trust the old CA
-// certificate trust the new CA certificate. Certificates never writes a certificate that a user supplied. All methods
-// may be called concurrently.
+// Certificates has the server's certificate, from OpenCertificates or OpenSecret. It creates a CA and a certificate,
+// and renews both long before they expire. The CA's key stays the same, so machines that trust the old CA certificate
+// trust the new one. It never writes a certificate that a user supplied. All methods may be called concurrently.
 type Certificates struct {
-	// store is where certificates are stored.
 	store   store
 	log     *slog.Logger
 	current atomic.Pointer[servingCert]
@@ -56,29 +53,25 @@ type Certificates struct {
 	warned time.Time
 }
 
-// store is where certificates are stored.
 type store interface {
-	// sync creates missing certificates, renews those that expire soon and returns the certificate. sync may return
-	// both a certificate and an error. If sync returns no certificate, the server continues to use the previous
-	// certificate.
+	// sync creates missing certificates, renews those that expire soon and returns the certificate, maybe together with
+	// an error. Without a certificate, the previous one stays in use.
 	sync(ctx context.Context, now time.Time) (*servingCert, error)
 }
 
-// servingCert is a certificate that the server uses for TLS.
+// servingCert is a certificate for TLS.
 type servingCert struct {
 	pair tls.Certificate
-	// material is the data that the certificate was read from. material.ca is the CA that machines have to trust, or
-	// nil if the CA is unknown. material.caKey is empty.
+	// what it was read from: ca is what machines have to trust, or nil if unknown; caKey is empty
 	material material
-	// from is the name of the file or Secret, for the log.
+	// the file or Secret, for the log
 	from string
-	// managed is true if the server renews the certificate.
+	// The server renews it.
 	managed bool
-	// grantKeys authenticate grants, see Certificates.GrantKeys.
+	// see Certificates.GrantKeys
 	grantKeys [][]byte
 }
 
-// newServingCert parses a certificate and its key.
 func newServingCert(m material, from string, ours bool) (*servingCert, error) {
 	pair, err := tls.X509KeyPair(m.cert, m.key)
 	if err != nil {
@@ -110,8 +103,8 @@ func (c *Certificates) Until() time.Time {
 	return time.Time{}
 }
 
-// CA returns the CA certificates that machines have to trust, as PEM, or nil while they are not known: there is no
-// certificate yet, or a user supplied a certificate without its CA. Callers must not change the returned bytes.
+// CA returns the certificates that machines have to trust, as PEM, or nil while they are not known: there is no
+// certificate yet, or a user supplied one without its CA. Do not change the bytes.
 func (c *Certificates) CA() []byte {
 	if now := c.current.Load(); now != nil {
 		return now.material.ca
@@ -157,7 +150,7 @@ func (c *Certificates) Refresh(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// set replaces the current certificate and logs a change.
+// set logs a change.
 func (c *Certificates) set(next *servingCert) {
 	next.withGrantKeys(c.current.Load(), c.log)
 	last := c.current.Swap(next)
@@ -202,8 +195,7 @@ func (c *Certificates) warn(now time.Time) {
 	}
 }
 
-// checkNames returns the names that a certificate must have: the given names, sorted and without duplicates, and the
-// names of the loopback interface.
+// checkNames returns the given names, sorted and without duplicates, and those of the loopback interface.
 func checkNames(given []string) ([]string, error) {
 	for _, name := range given {
 		if net.ParseIP(name) == nil && (name == "" || strings.ContainsAny(name, ":/ \t\n")) {
@@ -216,17 +208,15 @@ func checkNames(given []string) ([]string, error) {
 }
 
 const (
-	// grantKeySize is the size in bytes of a key for grants, and grantKeyInfo separates it from other uses of the same
-	// key.
+	// in bytes; grantKeyInfo keeps other uses of the same key apart
 	grantKeySize = sha256.Size
 	grantKeyInfo = "bunsen machine-config-server content grants 1"
-	// maxGrantKeys is how many keys the server remembers. A new certificate has a new key, and machines still have
-	// grants of the old one.
+	// A new certificate has a new key, and machines still have grants of the old one.
 	maxGrantKeys = 4
 )
 
-// GrantKeys returns keys that authenticate grants: that of the current certificate, which all replicas share, and after
-// it those of earlier certificates of this process. It returns none while there is no certificate.
+// GrantKeys returns keys that authenticate grants: that of the current certificate, which all replicas share, and then
+// those of earlier ones of this process; none while there is no certificate.
 func (c *Certificates) GrantKeys() [][]byte {
 	if now := c.current.Load(); now != nil {
 		return now.grantKeys
@@ -240,7 +230,7 @@ func (c *Certificates) Covers(host string) bool {
 	return now != nil && now.pair.Leaf.VerifyHostname(host) == nil
 }
 
-// withGrantKeys derives the key of a certificate, and keeps those of the certificate before it, which may be nil.
+// withGrantKeys derives a certificate's key, and keeps those of the one before, which may be nil.
 func (s *servingCert) withGrantKeys(last *servingCert, log *slog.Logger) {
 	private, err := x509.MarshalPKCS8PrivateKey(s.pair.PrivateKey)
 	var key []byte

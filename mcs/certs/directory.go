@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// dirStore stores certificates in a directory. The server manages the directory if it is empty or has the CA's key. A
-// directory with tls.crt and tls.key but without ca.key belongs to a user, and the server never writes it.
+// dirStore stores certificates in a directory. The server manages it if it is empty or has the CA's key. With tls.crt
+// and tls.key but without ca.key it is a user's, and the server never writes it.
 type dirStore struct {
 	dir   string
 	names []string
 }
 
-// OpenCertificates creates or reads the certificates in a directory. The parameter names has the host names and
-// addresses that machines connect to. OpenCertificates adds this host's name and the loopback addresses.
+// OpenCertificates creates or reads the certificates in a directory. names are the hosts and addresses that machines
+// connect to, besides this host's name and the loopback addresses.
 func OpenCertificates(dir string, names []string, log *slog.Logger) (*Certificates, error) {
 	if host, err := os.Hostname(); err == nil {
 		names = append(slices.Clone(names), host)
@@ -47,7 +47,6 @@ func (d dirStore) sync(_ context.Context, now time.Time) (*servingCert, error) {
 	return d.servingCert(own)
 }
 
-// servingCert reads the certificate.
 func (d dirStore) servingCert(own bool) (*servingCert, error) {
 	m, err := d.material()
 	if err != nil {
@@ -56,7 +55,6 @@ func (d dirStore) servingCert(own bool) (*servingCert, error) {
 	return newServingCert(m, d.dir, own)
 }
 
-// update creates or renews the server's own CA and certificate.
 func (d dirStore) update(now time.Time) error {
 	if err := os.MkdirAll(d.dir, 0o700); err != nil {
 		return err
@@ -72,7 +70,6 @@ func (d dirStore) update(now time.Time) error {
 	return d.write(want)
 }
 
-// material reads the files of the directory.
 func (d dirStore) material() (material, error) {
 	var m material
 	var errs [4]error
@@ -83,8 +80,8 @@ func (d dirStore) material() (material, error) {
 	return m, errors.Join(errs[:]...)
 }
 
-// write writes changed files. write writes keys first, so that the directory never has a certificate without its key.
-// write does not change files whose content is nil.
+// write writes changed files, keys first, so that there is never a certificate without its key. A nil content is no
+// change.
 func (d dirStore) write(m material) error {
 	for _, file := range []struct {
 		name     string
@@ -101,7 +98,7 @@ func (d dirStore) write(m material) error {
 	return nil
 }
 
-// isManaged reports whether the server manages the directory: the directory has the CA's key, or is empty.
+// isManaged reports whether the directory has the CA's key, or is empty.
 func (d dirStore) isManaged() (bool, error) {
 	var found []string
 	for _, name := range []string{CAKeyFile, CertFile, CertKeyFile} {
@@ -123,7 +120,7 @@ func (d dirStore) isManaged() (bool, error) {
 		found[0], CertFile, CertKeyFile)
 }
 
-// read returns the content of a file, or nil if it is missing.
+// read is nil if the file is missing.
 func (d dirStore) read(name string) ([]byte, error) {
 	raw, err := os.ReadFile(d.path(name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -134,7 +131,7 @@ func (d dirStore) read(name string) ([]byte, error) {
 
 func (d dirStore) path(name string) string { return filepath.Join(d.dir, name) }
 
-// writeFile replaces a file atomically. writeFile does not write a file that already has the contents.
+// writeFile replaces a file atomically, unless it has the contents already.
 func writeFile(file string, contents []byte, mode os.FileMode) (err error) {
 	if have, err := os.ReadFile(file); err == nil && bytes.Equal(have, contents) {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// The lifetimes of certificates, and the time before the end of a lifetime at which the server renews a certificate.
+// The lifetimes, and how long before their end a certificate is renewed.
 const (
 	caLifetime      = 10 * 365 * 24 * time.Hour
 	caRenewBefore   = 2 * 365 * 24 * time.Hour
@@ -25,15 +25,14 @@ const (
 	clockSlack      = time.Hour // The clock of a machine may be behind at its first boot.
 )
 
-// material is the content of a store: certificates and keys as PEM. A missing part is nil.
+// material is the content of a store, as PEM; nil for what is missing.
 type material struct {
 	ca, caKey, cert, key []byte
-	// external is true if a user supplied the CA: the server signs certificates with this CA, but never renews it.
+	// A user supplied the CA: the server signs with it, but never renews it.
 	external bool
 }
 
-// renewed returns a new version of the material. renewed creates missing parts, renews parts that expire soon, and does
-// not change other parts.
+// renewed creates missing parts, renews those that expire soon, and keeps the others.
 func (m material) renewed(names []string, now time.Time) (material, error) {
 	ca, m, err := m.authority(now)
 	if err != nil {
@@ -45,16 +44,14 @@ func (m material) renewed(names []string, now time.Time) (material, error) {
 		if len(missing) == 0 {
 			return m, nil
 		}
-		// The new certificate keeps the other names of the old certificate, because a replica that was started with
-		// other names may need them.
+		// A replica that was started with other names may need those of the old certificate.
 		names = append(missing, namesOf(pair.Leaf)...)
 	}
 	m.cert, m.key, err = issueServing(ca, names, now)
 	return m, err
 }
 
-// issueServing creates a serving certificate with a new key, both as PEM. The certificate does not expire later than
-// its CA.
+// issueServing creates a certificate with a new key, both as PEM. It does not expire later than its CA.
 func issueServing(ca authority, names []string, now time.Time) (cert, key []byte, err error) {
 	signer, key, err := newKey()
 	if err != nil {
@@ -81,11 +78,10 @@ func issueServing(ca authority, names []string, now time.Time) (cert, key []byte
 	if err != nil {
 		return nil, nil, fmt.Errorf("making the serving certificate: %w", err)
 	}
-	// The result includes the CA's certificate, for clients that have only the fingerprint of the CA.
+	// With the CA's certificate, for clients that have only its fingerprint.
 	return append(encode("CERTIFICATE", der), encode("CERTIFICATE", ca.cert.Raw)...), key, nil
 }
 
-// authority reads the CA, and creates or renews it.
 func (m material) authority(now time.Time) (authority, material, error) {
 	if m.external && (m.ca == nil || m.caKey == nil) {
 		return authority{}, m, fmt.Errorf("there is only one of %s and %s: add the other one, or remove it to "+
@@ -109,9 +105,8 @@ func (m material) authority(now time.Time) (authority, material, error) {
 	return authority{cert, signer}, m, err
 }
 
-// signCA creates a CA certificate, also as PEM. The new certificate has the same name as the earlier certificate
-// before. If the key is the same too, machines that trust the earlier certificate also accept certificates that the new
-// CA signs. The parameter before is nil for the first certificate.
+// signCA creates a CA certificate, also as PEM, with the name of the one before, nil for the first. With the same key
+// too, machines that trust the earlier one also accept what the new CA signs.
 func signCA(key crypto.Signer, before *x509.Certificate, now time.Time) (*x509.Certificate, []byte, error) {
 	template := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: "bunsen machine-config-server CA"},
@@ -136,8 +131,7 @@ func signCA(key crypto.Signer, before *x509.Certificate, now time.Time) (*x509.C
 	return cert, encode("CERTIFICATE", der), nil
 }
 
-// parsedCA parses the CA's certificate and key. parsedCA creates a missing key. The result for a missing certificate is
-// nil.
+// parsedCA creates a missing key. The result for a missing certificate is nil.
 func (m material) parsedCA() (signer crypto.Signer, cert *x509.Certificate, with material, err error) {
 	if m.caKey == nil {
 		signer, m.caKey, err = newKey()
@@ -150,8 +144,8 @@ func (m material) parsedCA() (signer crypto.Signer, cert *x509.Certificate, with
 	return signer, cert, m, err
 }
 
-// isCurrent reports whether a CA is valid and does not expire soon. A CA whose validity begins in the future is
-// current, because the clock was ahead when it was created.
+// isCurrent reports whether a CA does not expire soon. One whose validity begins in the future is current: the clock
+// was ahead when it was created.
 func isCurrent(ca *x509.Certificate, now time.Time) bool {
 	return !now.Before(ca.NotBefore) && now.Before(ca.NotAfter.Add(-caRenewBefore))
 }
@@ -166,7 +160,6 @@ func signedBy(cert *x509.Certificate, ca authority) bool {
 	return cert.CheckSignatureFrom(ca.cert) == nil
 }
 
-// keyMatches reports whether a certificate belongs to a key.
 func keyMatches(key crypto.Signer, cert *x509.Certificate) bool {
 	public, ok := key.Public().(interface{ Equal(x crypto.PublicKey) bool })
 	return ok && public.Equal(cert.PublicKey)
@@ -204,10 +197,9 @@ func parseCertificate(raw []byte) (*x509.Certificate, error) {
 	return cert, nil
 }
 
-// restoreHint says what to do about an unreadable file.
+// about an unreadable file
 const restoreHint = "restore it, or remove all certificate files to create new ones"
 
-// authority is a CA with its key.
 type authority struct {
 	cert *x509.Certificate
 	key  crypto.Signer
@@ -222,7 +214,6 @@ func sign(template *x509.Certificate, by authority, public crypto.PublicKey) ([]
 	return x509.CreateCertificate(rand.Reader, template, by.cert, public, by.key)
 }
 
-// newKey creates a key, also as PEM.
 func newKey() (crypto.Signer, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -235,7 +226,7 @@ func newKey() (crypto.Signer, []byte, error) {
 	return key, encode("PRIVATE KEY", der), nil
 }
 
-// parseKey parses a CA key in any of the formats that openssl writes.
+// parseKey reads any of the formats that openssl writes.
 func parseKey(raw []byte) (crypto.Signer, error) {
 	block, _ := pem.Decode(raw)
 	if block == nil {

@@ -18,14 +18,13 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// issuedAnnotation of a Secret contains a digest of the data that the server wrote. If the digest does not match the
-// data, a user has changed the Secret and owns it.
+// a digest of the data that the server wrote; if it does not match, a user has changed the Secret and owns it
 const issuedAnnotation = "bunsen.dev/issued"
 
-// errChanged is the error if another writer has changed an object since the server read it.
+// since the server read it
 var errChanged = errors.New("another writer changed the object")
 
-// secret reads a Secret; nil if there is none.
+// secret is nil if there is none.
 func (s *secretStore) secret(ctx context.Context, name string) (*corev1.Secret, error) {
 	out, err := s.client.Secrets(s.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -37,8 +36,8 @@ func (s *secretStore) secret(ctx context.Context, name string) (*corev1.Secret, 
 	return out, nil
 }
 
-// put writes a Secret. put fails if the Secret has changed since have was read. The parameter have is nil if there was
-// no Secret. put does not write a Secret that already has the same data.
+// put fails if the Secret has changed since have was read, which is nil if there was none. The same data is not written
+// again.
 func (s *secretStore) put(ctx context.Context, have *corev1.Secret, name string, kind corev1.SecretType,
 	data map[string][]byte,
 ) (*corev1.Secret, error) {
@@ -65,7 +64,6 @@ func (s *secretStore) put(ctx context.Context, have *corev1.Secret, name string,
 	return next, writeError("Secret "+s.fullName(name), err)
 }
 
-// hasData reports whether a Secret has the given values.
 func hasData(s *corev1.Secret, data map[string][]byte) bool {
 	for key, value := range data {
 		if !bytes.Equal(s.Data[key], value) {
@@ -75,7 +73,7 @@ func hasData(s *corev1.Secret, data map[string][]byte) bool {
 	return true
 }
 
-// keysOf returns the keys of a Secret that its digest covers.
+// keysOf returns the keys that the digest covers.
 func keysOf(kind corev1.SecretType) []string {
 	if kind == corev1.SecretTypeTLS {
 		return []string{CertFile, CertKeyFile}
@@ -113,7 +111,6 @@ func digest(s *corev1.Secret, keys ...string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// value returns the value of a key, or nil.
 func value(s *corev1.Secret, key string) []byte {
 	if s == nil || len(s.Data[key]) == 0 {
 		return nil
@@ -121,14 +118,14 @@ func value(s *corev1.Secret, key string) []byte {
 	return s.Data[key]
 }
 
-// published reports whether the server has published its CA in the ConfigMap before.
+// published reports whether the ConfigMap has a CA of the server.
 func (s *secretStore) published(ctx context.Context) (bool, error) {
 	is, err := s.configMap(ctx)
 	return is != nil && is.Labels[v1alpha1.ServerLabel] == v1alpha1.ServerComponent && is.Data[CAFile] != "", err
 }
 
-// publish publishes in a ConfigMap the CA that machines have to trust, and the URLs of the servers for nodes. publish
-// does not change a CA that a user wrote into the ConfigMap, nor any other data.
+// publish publishes in a ConfigMap the CA that machines have to trust, and the URLs of the servers for nodes. A CA that
+// a user wrote there, and any other data, stays.
 func (s *secretStore) publish(ctx context.Context, out *servingCert) error {
 	if out == nil {
 		return nil
@@ -167,11 +164,11 @@ func (s *secretStore) publish(ctx context.Context, out *servingCert) error {
 	return err
 }
 
-// maxURLs is how many URLs of servers the ConfigMap may have.
+// in the ConfigMap
 const maxURLs = 32
 
-// withURLs adds a replica's URLs to the published URLs, one URL a line. withURLs keeps the URLs of other replicas, even
-// of replicas that no longer run, because nodes try the next URL.
+// withURLs adds a replica's URLs, one a line. Those of other replicas stay, even of some that no longer run, because
+// nodes try the next URL.
 func withURLs(published string, own []string) string {
 	all := strings.Fields(published)
 	for _, url := range own {

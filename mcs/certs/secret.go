@@ -18,50 +18,47 @@ import (
 )
 
 const (
-	// startTimeout is how long a start waits for the API server before it uses the cache.
+	// for the API server, before a start uses the cache
 	startTimeout = 5 * time.Second
-	// maxAttempts is how often one sync repeats its writes because other replicas wrote first.
+	// because other replicas wrote first
 	maxAttempts = 10
-	// missingCATimeout is how long a replica that does not know the CA waits for another replica to restore a deleted
-	// Secret. After this time, the replica creates another CA.
+	// A replica that does not know the CA waits so long for another one to restore a deleted Secret. Then it creates
+	// another CA.
 	missingCATimeout = 5 * syncInterval
 )
 
 // Secret says where all replicas store their certificates in a cluster.
 type Secret struct {
-	// Namespace is the namespace of the Secrets and the ConfigMap.
 	Namespace string
-	// Name is the name of the Secret with tls.crt and tls.key, as cert-manager and kubectl create it. The server does
-	// not change a Secret that a user supplies, and uses its ca.crt if the Secret has a ca.crt. If the Secret is
-	// missing or empty, the server creates the certificate.
+	// Name is that of the Secret with tls.crt and tls.key, as cert-manager and kubectl create it. One that a user
+	// supplies stays as it is, and its ca.crt is used if there is one. If it is missing or empty, the server creates
+	// the certificate.
 	Name string
 	// CA is the name of the Secret of the CA's certificate and key, and of the ConfigMap with the CA to trust.
 	CA string
-	// Hostnames are the names and addresses that machines connect to. The server adds the names of the loopback
-	// interface.
+	// Hostnames and addresses that machines connect to, besides those of the loopback interface.
 	Hostnames []string
-	// URLs are the URLs at which nodes reach this replica, such as `https://HOST:PORT`. The server publishes them in
-	// the ConfigMap with the CA.
+	// URLs at which nodes reach this replica, such as `https://HOST:PORT`, for the ConfigMap with the CA.
 	URLs []string
-	// Cache is a directory for the certificate, for a start without an API server; empty: none. If an earlier server
-	// without a Secret created a CA in this directory, the server stores this CA in the Secret.
+	// Cache is a directory for a start without an API server; empty: none. A CA that an earlier server without a Secret
+	// created there is stored in the Secret.
 	Cache string
 }
 
-// secretStore stores certificates in a cluster, for all replicas.
+// secretStore is for all replicas.
 type secretStore struct {
 	client typed.CoreV1Interface
 	Secret
 	names []string
 	log   *slog.Logger
-	// knownCA is the CA as this replica last read it. Only the fields ca and caKey of knownCA are set.
+	// as this replica last read it; ca and caKey only
 	knownCA material
-	// missingSince is when this replica first found the CA missing, without knowing it.
+	// when this replica first found the CA missing, without knowing it
 	missingSince time.Time
 }
 
-// OpenSecret creates or reads certificates in Secrets. While the API server is unreachable, the server uses the cached
-// certificate, and Run retries.
+// OpenSecret creates or reads certificates in Secrets. While the API server is unreachable, the cached one is used, and
+// Run retries.
 func OpenSecret(ctx context.Context, config *rest.Config, s Secret, log *slog.Logger) (*Certificates, error) {
 	at, err := newSecretStore(config, s, log)
 	if err != nil {
@@ -84,7 +81,6 @@ func newSecretStore(config *rest.Config, s Secret, log *slog.Logger) (*secretSto
 	return &secretStore{client: client, Secret: s, names: names, log: log}, nil
 }
 
-// open reads or creates the certificates for the first time.
 func (s *secretStore) open(ctx context.Context, now time.Time) *Certificates {
 	c := &Certificates{store: s, log: s.log}
 	s.adoptCachedCA()
@@ -98,7 +94,7 @@ func (s *secretStore) open(ctx context.Context, now time.Time) *Certificates {
 	return c
 }
 
-// sync calls syncOnce, and calls it again as long as another replica writes first.
+// sync repeats syncOnce as long as another replica writes first.
 func (s *secretStore) sync(ctx context.Context, now time.Time) (*servingCert, error) {
 	for range maxAttempts {
 		out, err := s.syncOnce(ctx, now)
@@ -113,7 +109,7 @@ func (s *secretStore) sync(ctx context.Context, now time.Time) (*servingCert, er
 	return nil, fmt.Errorf("writing Secret %s: other writers changed it %d times", s.fullName(s.Name), maxAttempts)
 }
 
-// syncOnce reads the Secrets and writes the changes. The error is errChanged if another writer changed a Secret first.
+// syncOnce returns errChanged if another writer changed a Secret first.
 func (s *secretStore) syncOnce(ctx context.Context, now time.Time) (*servingCert, error) {
 	leaf, err := s.secret(ctx, s.Name)
 	if err != nil {
@@ -139,7 +135,7 @@ func (s *secretStore) syncOnce(ctx context.Context, now time.Time) (*servingCert
 	return s.renew(ctx, have, storedSecrets{ca, leaf}, now)
 }
 
-// isExternal reports whether a user wrote the given keys of a Secret. A Secret without these keys has no owner yet.
+// isExternal reports whether a user wrote the keys of a Secret. Without these keys, it has no owner yet.
 func isExternal(s *corev1.Secret, keys ...string) bool {
 	if s == nil || !slices.ContainsFunc(keys, func(key string) bool { return len(s.Data[key]) > 0 }) {
 		return false
@@ -147,10 +143,10 @@ func isExternal(s *corev1.Secret, keys ...string) bool {
 	return s.Annotations[issuedAnnotation] != digest(s, keys...)
 }
 
-// storedSecrets are the Secrets as the server read them; nil for a missing Secret.
+// storedSecrets were read; nil for a missing one.
 type storedSecrets struct{ ca, leaf *corev1.Secret }
 
-// renew writes the changed Secrets, the CA first. If a write fails, the current certificate stays in use.
+// renew writes the changed Secrets, the CA first. After a failure, the current certificate stays in use.
 func (s *secretStore) renew(ctx context.Context, have material, was storedSecrets,
 	now time.Time,
 ) (*servingCert, error) {
@@ -175,9 +171,8 @@ func (s *secretStore) renew(ctx context.Context, have material, was storedSecret
 	return secretCert(s.fullName(s.Name), leaf, true)
 }
 
-// handleMissingCA decides what to do if the CA's Secret does not exist. If this replica knows the CA, handleMissingCA
-// copies it to have. handleMissingCA returns stop if other replicas may know the CA, or while a certificate of that CA
-// is still valid.
+// handleMissingCA is for a missing Secret of the CA. A CA that this replica knows is copied to have. It returns stop if
+// other replicas may know the CA, or while a certificate of it is still valid.
 func (s *secretStore) handleMissingCA(ctx context.Context, have *material, now time.Time) (stop bool, err error) {
 	published, err := s.published(ctx)
 	if err != nil {
@@ -213,7 +208,6 @@ func (s *secretStore) handleMissingCA(ctx context.Context, have *material, now t
 	return false, nil
 }
 
-// secretCert returns the certificate in a Secret.
 func secretCert(at string, leaf *corev1.Secret, ours bool) (*servingCert, error) {
 	m := material{ca: value(leaf, CAFile), cert: value(leaf, CertFile), key: value(leaf, CertKeyFile)}
 	out, err := newServingCert(m, "Secret "+at, ours)
@@ -224,7 +218,7 @@ func secretCert(at string, leaf *corev1.Secret, ours bool) (*servingCert, error)
 	return out, err
 }
 
-// currentCert returns the certificate that the server continues to use after a failure; nil if there is none.
+// currentCert stays in use after a failure; nil if there is none.
 func currentCert(at string, leaf *corev1.Secret) *servingCert {
 	out, err := secretCert(at, leaf, true)
 	if err != nil {
@@ -235,8 +229,7 @@ func currentCert(at string, leaf *corev1.Secret) *servingCert {
 
 func (s *secretStore) fullName(name string) string { return s.Namespace + "/" + name }
 
-// writeCache caches the current certificate on disk, for a start without an API server. writeCache does not write the
-// CA's key, which stays in its Secret.
+// writeCache is for a start without an API server. The CA's key stays in its Secret.
 func (s *secretStore) writeCache(out *servingCert) error {
 	if out == nil || s.Cache == "" {
 		return nil
@@ -257,8 +250,7 @@ func (s *secretStore) writeCache(out *servingCert) error {
 	return nil
 }
 
-// readCache reads the cached certificate. The server renews this certificate only after the API server has become
-// reachable.
+// readCache reads a certificate that is renewed only when the API server has become reachable.
 func (s *secretStore) readCache(c *Certificates) {
 	if s.Cache == "" {
 		return

@@ -16,23 +16,21 @@ import (
 )
 
 const (
-	// bootstrapGroup is the group of bootstrap tokens, in addition to system:bootstrappers. config/rbac/server.yaml
-	// grants all rights of this group.
+	// in addition to system:bootstrappers; config/rbac/server.yaml grants all of its rights
 	bootstrapGroup = v1alpha1.BootstrapGroup
-	// idAttempts is how many random ids the server tries until one is free. There are two thousand million ids.
+	// until one is free; there are two thousand million
 	idAttempts = 5
 )
 
-// The parts of a bootstrap token (Kubernetes, bootstrap tokens: `[a-z0-9]{6}\.[a-z0-9]{16}`).
+// Kubernetes, bootstrap tokens: `[a-z0-9]{6}\.[a-z0-9]{16}`
 const (
 	tokenIDLength     = 6
 	tokenSecretLength = 16
 	alphabet          = "abcdefghijklmnopqrstuvwxyz0123456789"
 )
 
-// CreateBootstrapToken creates a bootstrap token for one machine. The token is valid for an hour. A bootstrap token
-// only authenticates as a member of a group that may request a kubelet's certificate and nothing else. The returned
-// text is secret.
+// CreateBootstrapToken creates a bootstrap token for one machine, valid for an hour. It authenticates only as a member
+// of a group that may request a kubelet's certificate and nothing else. The text is secret.
 func (c *Cluster) CreateBootstrapToken(ctx context.Context, machine mcs.JoiningMachine) (string, error) {
 	waiting, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -40,8 +38,7 @@ func (c *Cluster) CreateBootstrapToken(ctx context.Context, machine mcs.JoiningM
 	if err != nil {
 		return "", fmt.Errorf("creating a bootstrap token: %w", err)
 	}
-	// A client that disconnects does not cancel the write, because the server would not know then whether the token
-	// exists.
+	// A client that disconnects does not cancel the write: whether the token exists would be unknown.
 	writing, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
 	text, err := c.create(writing, machine)
@@ -54,7 +51,7 @@ func (c *Cluster) CreateBootstrapToken(ctx context.Context, machine mcs.JoiningM
 	return text, nil
 }
 
-// create writes a bootstrap token with a free id.
+// create finds a free id.
 func (c *Cluster) create(ctx context.Context, machine mcs.JoiningMachine) (text string, err error) {
 	for attempt := 1; ; attempt++ {
 		id, secret := randomText(tokenIDLength), randomText(tokenSecretLength)
@@ -69,7 +66,6 @@ func (c *Cluster) create(ctx context.Context, machine mcs.JoiningMachine) (text 
 	}
 }
 
-// bootstrapTokenSecret returns a bootstrap token in the form that the API server reads.
 func bootstrapTokenSecret(id, secret string, machine mcs.JoiningMachine, now time.Time) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
@@ -88,8 +84,8 @@ func bootstrapTokenSecret(id, secret string, machine mcs.JoiningMachine, now tim
 	}
 }
 
-// groups returns the groups that a bootstrap token authenticates as. The API server copies these groups into the
-// machine's certificate request. So the request names the pool to which the server admitted the machine.
+// groups are what a bootstrap token authenticates as. The API server copies them into the machine's certificate
+// request, which so names the pool to which the server admitted the machine.
 func groups(machine mcs.JoiningMachine) string {
 	if group := v1alpha1.PoolGroup(machine.Pool, machine.Node); machine.Attested && group != "" {
 		return bootstrapGroup + "," + group
@@ -97,7 +93,6 @@ func groups(machine mcs.JoiningMachine) string {
 	return bootstrapGroup
 }
 
-// tokenDescription returns the description of a bootstrap token, for people.
 func tokenDescription(machine mcs.JoiningMachine) string {
 	text := "bunsen: for a machine of pool " + machine.Pool
 	if machine.Node != "" {

@@ -24,14 +24,13 @@ import (
 )
 
 const (
-	// cacheHeader is the beginning of each file: the kind of file and the version of its format.
+	// the kind of each file and the version of its format
 	cacheHeader = "bunsen-cache 1 "
-	// cacheSuffix is the end of the name of a complete file. cacheTempPrefix is the beginning of the name of a file
-	// that the server is still writing.
+	// the end of the name of a complete file, and the beginning of that of a file that is still written
 	cacheSuffix, cacheTempPrefix = ".kept", ".new-"
 )
 
-// The keys of the cache. The key of a pool's config is a prefix and the pool's name.
+// That of a pool's config is a prefix and the pool's name.
 const (
 	poolPrefix   = "pool-"
 	configPrefix = "config-"
@@ -41,17 +40,17 @@ const (
 )
 
 // Cache stores data from the API server in files of one directory, for the next start. Each key has the contents of the
-// last Put, or no contents. Other users cannot read the files. A nil Cache stores nothing. All methods may be called
-// concurrently, except two writes of the same key.
+// last Put, or none. Other users cannot read the files. Nil stores nothing. All methods may be called concurrently,
+// except two writes of the same key.
 type Cache struct {
 	dir string
 	log *slog.Logger
-	// step is called before each step of a write; tests simulate crashes in it.
+	// before each step of a write; tests simulate crashes in it
 	step func(string)
 }
 
-// OpenCache uses a directory, which it creates if it is missing. OpenCache removes incomplete files that a crash left.
-// Two processes must not use the same directory.
+// OpenCache creates a missing directory, and removes incomplete files that a crash left. Two processes must not use the
+// same directory.
 func OpenCache(dir string, log *slog.Logger) (*Cache, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the cache directory: %w", err)
@@ -72,7 +71,7 @@ func OpenCache(dir string, log *slog.Logger) (*Cache, error) {
 	return c, nil
 }
 
-// validKey matches the keys that can be a part of a file name.
+// a part of a file name
 var validKey = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 
 func (c *Cache) path(key string) (string, error) {
@@ -90,9 +89,8 @@ func cacheDigest(key string, contents []byte) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// Put stores contents under a key and replaces earlier contents. After Put has returned nil, the contents survive a
-// power loss. If the process ends before that, the next process finds the earlier contents or the complete new
-// contents.
+// Put replaces the contents under a key. After it returned nil, they survive a power loss. If the process ends before
+// that, the next one finds the earlier contents or all of the new.
 func (c *Cache) Put(key string, contents []byte) error {
 	if c == nil {
 		return nil
@@ -211,8 +209,7 @@ func (c *Cache) Keys() []string {
 	return keys
 }
 
-// readJSON decodes the contents under a key. readJSON logs contents that it cannot decode. readJSON reports whether it
-// has decoded any contents.
+// readJSON reports whether it decoded the contents under a key. It logs what it cannot decode.
 func (c *Cache) readJSON(key string, into any) bool {
 	raw, ok := c.Get(key)
 	if !ok {
@@ -225,7 +222,7 @@ func (c *Cache) readJSON(key string, into any) bool {
 	return true
 }
 
-// configs returns the configs that the server last served, by pool.
+// configs were served last, by pool.
 func (c *Cache) configs() map[string]*mcfgv1.MachineConfig {
 	configs := map[string]*mcfgv1.MachineConfig{}
 	for _, key := range c.Keys() {
@@ -237,7 +234,7 @@ func (c *Cache) configs() map[string]*mcfgv1.MachineConfig {
 	return configs
 }
 
-// tokens returns the tokens that the server last knew, by id.
+// tokens were known last, by id.
 func (c *Cache) tokens() map[string]*v1alpha1.ProvisioningToken {
 	known := map[string]*v1alpha1.ProvisioningToken{}
 	var all []v1alpha1.ProvisioningToken
@@ -249,7 +246,7 @@ func (c *Cache) tokens() map[string]*v1alpha1.ProvisioningToken {
 	return known
 }
 
-// nodePools returns the pools in which the server last found each node.
+// nodePools are by node, as found last.
 func (c *Cache) nodePools() map[string][]string {
 	known := map[string][]string{}
 	if !c.readJSON(nodesKey, &known) {
@@ -258,18 +255,18 @@ func (c *Cache) nodePools() map[string][]string {
 	return known
 }
 
-// caPollInterval is how often the server reads the CA of the API server's clients again.
+// for the CA of the API server's clients
 const caPollInterval = time.Minute
 
-// The ConfigMap and its key in which every API server publishes the CA of its clients.
+// Here every API server publishes the CA of its clients.
 const (
 	clientCAMap = "extension-apiserver-authentication"
 	clientCAKey = "client-ca-file"
 )
 
-// readKubeletCA reads the CA of the API server's clients and passes a changed CA to KubeletCA and NodeCA. New kubelets
-// trust this CA, and it signs the kubelets' certificates. readKubeletCA returns false if new kubelets need the CA and
-// readKubeletCA cannot read it. The server serves no config before it has this CA.
+// readKubeletCA passes a changed CA of the API server's clients to KubeletCA and NodeCA. New kubelets trust it, and it
+// signs the kubelets' certificates. It returns false if new kubelets need the CA and it cannot be read: then the server
+// serves no config.
 func (c *Cluster) readKubeletCA(ctx context.Context) bool {
 	if c.KubeletCA == nil && c.NodeCA == nil {
 		return true
@@ -292,7 +289,6 @@ func (c *Cluster) readKubeletCA(ctx context.Context) bool {
 	return true
 }
 
-// setCA passes the CA of the API server's clients to NodeCA and KubeletCA.
 func (c *Cluster) setCA(ca []byte) {
 	c.ca = ca
 	if c.NodeCA != nil {
@@ -303,7 +299,6 @@ func (c *Cluster) setCA(ca []byte) {
 	}
 }
 
-// followKubeletCA calls readKubeletCA regularly until the context ends.
 func (c *Cluster) followKubeletCA(ctx context.Context) {
 	if c.KubeletCA == nil && c.NodeCA == nil {
 		return

@@ -30,51 +30,44 @@ import (
 )
 
 const (
-	// firstSyncTimeout is how long the first read of the API server may take. After this time, the server logs the
-	// reason and serves from its cache.
+	// for the first read of the API server; then the server logs the reason and serves from its cache
 	firstSyncTimeout = 5 * time.Second
-	// requestTimeout is how long a machine's request waits for one call of the API server.
+	// of a machine, for one call of the API server
 	requestTimeout = 10 * time.Second
 )
 
 // Options are the options of a Cluster. Pools, Log and Now are required.
 type Options struct {
-	// Pools receives the config that each pool serves.
 	Pools *mcs.Pools
-	// Serve selects the config of new machines: v1alpha1.ServeHealthy or ServeNewest. A pool's own choice overrides
-	// Serve.
+	// Serve selects the config of new machines, v1alpha1.ServeHealthy or ServeNewest, unless a pool chooses.
 	Serve string
-	// Cache has the data that the server uses if the API server is unreachable at the start; nil caches nothing.
+	// Cache is for a start without the API server; nil caches nothing.
 	Cache *Cache
-	// Replica identifies this server.
+	// Replica is this server.
 	Replica Replica
-	// Report returns the status of this server without its pools; nil writes no Lease.
+	// Report is the status without pools; nil writes no Lease.
 	Report func() v1alpha1.ServerReport
-	// KubeletCA receives, as PEM, the CA of the API server's client certificate, which kubelets trust. The server calls
-	// KubeletCA before it serves any config, and after each change of this CA. If KubeletCA is nil, new kubelets do not
-	// get this CA.
+	// KubeletCA receives, as PEM, the CA of the API server's client certificate, which kubelets trust: before any
+	// config is served, and after each change. If it is nil, new kubelets do not get this CA.
 	KubeletCA func(pem []byte)
-	// NodeCA receives the same CA as KubeletCA after each change, because this CA signs the kubelets' certificates. The
-	// server serves configs even if NodeCA has not received a CA yet.
+	// NodeCA receives the same CA after each change, because it signs the kubelets' certificates. Configs are served
+	// also before that.
 	NodeCA func(pem []byte)
-	// Log is the log for changes and failures.
-	Log *slog.Logger
-	// Now is the clock.
-	Now func() time.Time
+	Log    *slog.Logger
+	Now    func() time.Time
 }
 
 // Replica identifies one of the servers of a cluster.
 type Replica struct {
-	// Name is unique among the replicas.
+	// unique among the replicas
 	Name string
-	// Pod and PodUID identify the pod in which the replica runs. Kubernetes deletes the replica's Lease with the pod.
-	// Pod and PodUID are empty outside a pod.
+	// of the replica; empty outside a pod. Kubernetes deletes its Lease with the pod.
 	Pod    string
 	PodUID types.UID
 }
 
-// Cluster reads the configs of pools and the tokens from an API server. Cluster counts the uses of tokens and creates
-// bootstrap tokens. All methods may be called concurrently after New has returned.
+// Cluster reads the configs of pools and the tokens from an API server, counts the uses of tokens and creates bootstrap
+// tokens. All methods may be called concurrently after New has returned.
 //
 // Reads: MachineConfigPool, ProvisioningToken (list, watch), MachineConfig, Node (get), ConfigMap
 // kube-system/extension-apiserver-authentication (get). Writes: ProvisioningToken.status, Secret in kube-system
@@ -218,10 +211,9 @@ func clientFor(config rest.Config, version schema.GroupVersion, path string,
 // Token returns a token by its id, or nil. Callers share the token and must not change it.
 func (c *Cluster) Token(id string) *v1alpha1.ProvisioningToken { return c.tokens.get(id) }
 
-// Use counts one use of a token. For a token with a limited number of uses, Use returns after the use is written, so
-// that only one of two requests gets the last use. The error is a *join.InvalidError if the token is no longer valid.
-// Any other error means that the server cannot count the use now. For an unlimited token, Use returns nil at once and
-// writes the use later.
+// Use counts one use of a token. With a limited number, it returns after the use is written, so that only one of two
+// requests gets the last. The error is a *join.InvalidError if the token is no longer valid; any other means that the
+// use cannot be counted now. For an unlimited token, it returns nil at once and the use is written later.
 func (c *Cluster) Use(ctx context.Context, id string, use v1alpha1.TokenUse) error {
 	known := c.Token(id)
 	if known == nil {
@@ -235,9 +227,9 @@ func (c *Cluster) Use(ctx context.Context, id string, use v1alpha1.TokenUse) err
 	return c.limited.count(ctx, known, use)
 }
 
-// Run reads the API server until the context ends. Run marks the pools as ready after it has read all pools and tokens
-// once. If the API server is unreachable, Run makes the pools of the cache ready before it has read the cluster. During
-// an outage of the API server, the pools do not change. The error is nil after the context ended.
+// Run reads the API server until the context ends, and then returns nil. It marks the pools as ready after it has read
+// all pools and tokens once, or before that with those of the cache if the API server is unreachable. During an outage,
+// the pools do not change.
 func (c *Cluster) Run(ctx context.Context) error {
 	var parts sync.WaitGroup
 	defer parts.Wait()
@@ -260,19 +252,18 @@ func newHeartbeat(c *Cluster) *heartbeat {
 	return &heartbeat{Cluster: c, name: leaseName(c.Replica.Name)}
 }
 
-// leaseName returns the name of a replica's Lease.
 func leaseName(replica string) string {
 	name := leasePrefix + invalidInNames.ReplaceAllString(strings.ToLower(replica), "-")
 	return strings.TrimRight(name[:min(len(name), 253)], "-.")
 }
 
-// waitForSync waits until all informers have received their first list. waitForSync logs the reason for the wait,
-// because informers do not log it. waitForSync returns false if the context ends first.
+// waitForSync waits for the first list of all informers, and logs why it waits, because they do not; false if the
+// context ends first.
 func (c *Cluster) waitForSync(ctx context.Context) bool {
 	for first := true; ; first = false {
 		limited, cancel := context.WithTimeout(ctx, firstSyncTimeout)
 		done := cache.WaitForCacheSync(limited.Done(), c.pools.informer.HasSynced, c.tokens.informer.HasSynced)
-		// Serving with a cached CA is better than serving pools from the cache.
+		// A cached CA is better than pools from the cache.
 		if done && !c.readKubeletCA(ctx) && c.ca == nil {
 			done = false
 			<-limited.Done() // Wait until the next attempt.
@@ -288,7 +279,7 @@ func (c *Cluster) waitForSync(ctx context.Context) bool {
 	}
 }
 
-// probe sends the requests whose answers waitForSync waits for, and returns the error.
+// probe sends the requests whose answers waitForSync waits for.
 func (c *Cluster) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, firstSyncTimeout)
 	defer cancel()
@@ -298,7 +289,7 @@ func (c *Cluster) probe(ctx context.Context) error {
 	return c.api.tokens.Get().Resource("provisioningtokens").Param("limit", "1").Do(ctx).Error()
 }
 
-// serveCached serves the cached configs, so that machines boot while the API server is unreachable.
+// serveCached lets machines boot while the API server is unreachable.
 func (c *Cluster) serveCached() {
 	if ca, ok := c.Cache.Get(kubeletCAKey); ok {
 		c.setCA(ca)
@@ -316,7 +307,7 @@ func (c *Cluster) serveCached() {
 	c.Log.Warn("the API server is unreachable: serving from the cache", "pools", len(configs))
 }
 
-// clients has one client for each API group. All of them use one connection to one API server.
+// clients share one connection to one API server.
 type clients struct {
 	configs rest.Interface // configs reads MachineConfigPools and MachineConfigs.
 	tokens  rest.Interface // tokens reads and writes ProvisioningTokens.
@@ -324,21 +315,19 @@ type clients struct {
 	leases  rest.Interface
 }
 
-// noRateLimit disables the client's own rate limit. The server already limits the requests of machines, and the API
-// server limits its clients (with the status 429, after which the client retries). When thousands of machines boot, a
-// third limit would only queue requests until they time out.
+// The server already limits the requests of machines, and the API server its clients (by the status 429, after which
+// the client retries). When thousands of machines boot, a third limit would only queue requests until they time out.
 const noRateLimit = -1
 
-// The limits of the configs of single nodes that the server keeps for times without the API server: on disk with a
-// cache, and in memory without one.
+// Of the configs of single nodes that are kept for times without the API server: on disk with a cache, or in memory.
 const (
 	maxOwnConfigs                = 2000
 	maxOwnOnDisk, maxOwnInMemory = 256 << 20, 64 << 20
-	// ownPrefix begins the keys of these configs in the cache.
+	// of these configs in the cache
 	ownPrefix = "own-"
 )
 
-// ownConfigs keeps the configs of single nodes that were needed last. It does not decide who may read them.
+// ownConfigs keeps the configs of single nodes that were needed last. Who may read them is decided elsewhere.
 type ownConfigs struct {
 	cache *Cache
 	log   *slog.Logger
@@ -348,7 +337,6 @@ type ownConfigs struct {
 	memory map[string][]byte // only without a cache
 }
 
-// put keeps a config.
 func (o *ownConfigs) put(name string, raw []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -361,7 +349,6 @@ func (o *ownConfigs) put(name string, raw []byte) {
 	o.remove(gone)
 }
 
-// get returns a config that is kept.
 func (o *ownConfigs) get(name string) ([]byte, bool) {
 	if o.cache != nil {
 		return o.cache.Get(ownPrefix + name)
@@ -372,7 +359,7 @@ func (o *ownConfigs) get(name string) ([]byte, bool) {
 	return raw, ok
 }
 
-// drop removes a config that the cluster no longer has.
+// drop is for a config that the cluster no longer has.
 func (o *ownConfigs) drop(name string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -381,7 +368,7 @@ func (o *ownConfigs) drop(name string) {
 	}
 }
 
-// remove removes configs from the memory or the disk.
+// remove works in memory or on disk.
 func (o *ownConfigs) remove(names []string) {
 	for _, name := range names {
 		delete(o.memory, name)

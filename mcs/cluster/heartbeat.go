@@ -15,14 +15,12 @@ import (
 )
 
 const (
-	// heartbeatInterval is how often a replica renews its Lease.
 	heartbeatInterval = 30 * time.Second
-	// minHeartbeatInterval is the shortest time between two reports of changes.
+	// between two reports of changes
 	minHeartbeatInterval = 5 * time.Second
-	// leaseDuration is how long a report is valid: a replica that has missed three reports counts as stopped.
+	// A replica that has missed three reports counts as stopped.
 	leaseDuration = 3*heartbeatInterval + minHeartbeatInterval
-	// cutOffAfter is how long the API server may fail to answer before this replica is not ready. This time is longer
-	// than the restart of a control-plane node.
+	// without an answer of the API server; longer than the restart of a control-plane node
 	cutOffAfter = 5 * time.Minute
 
 	leaseNamespace = "bunsen-system"
@@ -36,14 +34,14 @@ type heartbeat struct {
 	lease   *coordinationv1.Lease // lease is the Lease as this replica last wrote it; nil if unknown.
 	written string                // written is the report in the Lease without its counters.
 	at      time.Time             // at is the time of the last write.
-	// answered is when the API server last answered. At first, answered is the time at which the heartbeat started.
+	// the API server's last answer; at first the start
 	answered time.Time
 }
 
-// invalidInNames matches the characters that the name of an object must not contain.
+// in the name of an object
 var invalidInNames = regexp.MustCompile(`[^a-z0-9.-]+`)
 
-// run renews the Lease until the context ends, and then writes a Lease that expires within a second.
+// run renews the Lease until the context ends, and then lets it expire within a second.
 func (b *heartbeat) run(ctx context.Context) {
 	if b.Report == nil {
 		return
@@ -75,8 +73,7 @@ func (b *heartbeat) run(ctx context.Context) {
 	}
 }
 
-// markAnswer records the result of a request, and whether this replica is cut off from the API server. An answer that
-// reports an error also counts as an answer.
+// markAnswer records whether this replica is cut off from the API server. An answer that reports an error counts too.
 func (b *heartbeat) markAnswer(err error) {
 	var status apierrors.APIStatus
 	if now := b.Now(); err == nil || errors.As(err, &status) {
@@ -85,7 +82,7 @@ func (b *heartbeat) markAnswer(err error) {
 	b.Pools.SetCutOff(b.Now().Sub(b.answered) > cutOffAfter)
 }
 
-// report returns the current report, and its text without the counters.
+// report also returns its text without the counters.
 func (b *heartbeat) report() (v1alpha1.ServerReport, string) {
 	r := b.Report()
 	r.Pools = b.pools.status()
@@ -102,7 +99,6 @@ func (b *heartbeat) isDue() bool {
 	return text != b.written
 }
 
-// write writes a Lease with the current report. The parameter is the duration of the Lease.
 func (b *heartbeat) write(ctx context.Context, duration time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -133,7 +129,6 @@ func (b *heartbeat) write(ctx context.Context, duration time.Duration) error {
 	return nil
 }
 
-// next returns the Lease with the given report.
 func (b *heartbeat) next(report v1alpha1.ServerReport, duration time.Duration) *coordinationv1.Lease {
 	next := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: b.name, Namespace: leaseNamespace}}
 	if b.lease != nil {

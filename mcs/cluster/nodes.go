@@ -23,47 +23,46 @@ import (
 	"github.com/bunsen-os/bunsen/mcs"
 )
 
-// cacheNodesDelay is how long the server collects changes of nodes' pools before it caches them.
+// for collecting changes before they are cached
 const cacheNodesDelay = time.Second
 
-// maxConfigReads is how many rendered configs, each of a megabyte and more, the server reads at a time.
+// of rendered configs at a time, each of a megabyte and more
 const maxConfigReads = 8
 
-// asMetadata is the Accept header of a request for only an object's metadata.
+// in the header Accept
 const asMetadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
-// nodes decides which configs nodes may read, and reads these configs. nodes reads the Node for each request, so that a
-// node that left a pool can no longer read the pool's configs. While the API server is unreachable, nodes uses cached
-// configs and the pools of the last read.
+// nodes decides which configs nodes may read, and reads them. It reads the Node for each request, so that one that left
+// a pool can no longer read its configs. While the API server is unreachable, it uses cached configs and the pools of
+// the last read.
 type nodes struct {
 	api   clients
 	pools *pools
 	cache *Cache
 	log   *slog.Logger
 
-	// reads merges concurrent reads of one config. slots limits how many reads run, because each needs several times
-	// the config's size in memory.
+	// reads merges concurrent reads of one config. slots limits them, because each needs several times its size in
+	// memory.
 	reads singleflight.Group
 	slots chan struct{}
 
 	mu sync.Mutex
-	// known has the pools of each node as they were last read; nil until they are read from the cache.
+	// the pools of each node as last read; nil until they are read from the cache
 	known   map[string][]string
 	changed chan struct{}
-	// contents maps the names of rendered configs to their JSON. contents has only configs that a pool refers to.
+	// of rendered configs, as JSON, by name; only those that a pool refers to
 	contents map[string][]byte
-	// stored maps the names of rendered configs to the hashes of their files in the content store.
+	// the hashes of the files in the content store, by the name of the config
 	stored map[string][]string
-	// own has configs of single nodes, to which no pool refers itself.
+	// of single nodes, to which no pool refers itself
 	own *ownConfigs
 }
 
-// NodeConfig returns a rendered config as JSON, for a node in the config's pool. The error is an *mcs.NotForNodeError
-// if the node is in another pool, and mcs.ErrNoSuchConfig if the config does not exist. The error wraps
-// mcs.ErrAPIUnavailable or mcs.ErrNotSynced if neither the API server nor the cache has the config.
+// NodeConfig returns a rendered config as JSON, for a node in its pool. The error is an *mcs.NotForNodeError if the
+// node is in another pool, and mcs.ErrNoSuchConfig if there is none. It wraps mcs.ErrAPIUnavailable or mcs.ErrNotSynced
+// if neither the API server nor the cache has it.
 func (c *Cluster) NodeConfig(ctx context.Context, node, config string) ([]byte, error) {
-	// A client that disconnects does not cancel the read, because a canceled read would look like an unreachable API
-	// server.
+	// A client that disconnects does not cancel the read, which would look like an unreachable API server.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
 	pools, err := c.nodes.poolsOf(ctx, node)
@@ -88,7 +87,7 @@ func (c *Cluster) NodeConfig(ctx context.Context, node, config string) ([]byte, 
 	}
 	err = CheckVariants(node, config, list, read)
 	if errors.As(err, new(*mcs.NotForNodeError)) && !c.nodes.pools.informer.HasSynced() {
-		// A pool that is not known yet may give the node this config.
+		// A pool that is not known yet may give it to the node.
 		return nil, fmt.Errorf("%w: the nodes of config %s are not known", mcs.ErrNotSynced, config)
 	}
 	if err != nil {
@@ -100,8 +99,8 @@ func (c *Cluster) NodeConfig(ctx context.Context, node, config string) ([]byte, 
 	return raw, nil
 }
 
-// machineConfig returns the config of a single node for a new machine of this node, as JSON, and keeps it. The errors
-// are those of NodeConfig.
+// machineConfig returns the config of a single node for a new machine of it, as JSON, and keeps it. The errors are
+// those of NodeConfig.
 func (n *nodes) machineConfig(name string) ([]byte, error) {
 	raw, err := n.content(context.Background(), name)
 	if err == nil && !n.pools.isReferenced(name) {
@@ -112,20 +111,20 @@ func (n *nodes) machineConfig(name string) ([]byte, error) {
 
 // NodePools returns the pools of a node; none if no pool selects the node. The errors are those of NodeConfig.
 func (c *Cluster) NodePools(ctx context.Context, node string) ([]string, error) {
-	// As in NodeConfig, a client that disconnects does not cancel the read.
+	// As in NodeConfig.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
 	return c.nodes.poolsOf(ctx, node)
 }
 
-// poolsOf returns the pools of a node. If the node has no pool, the error is an *mcs.NotForNodeError without a config.
+// poolsOf returns an *mcs.NotForNodeError without a config if the node has no pool.
 func (n *nodes) poolsOf(ctx context.Context, node string) ([]string, error) {
 	pools, _, err := n.readNode(ctx, node)
 	return pools, err
 }
 
-// readNode returns the pools of a node, and the configs that the node reports. The reported configs are empty if the
-// answer is from the cache. The errors are those of poolsOf.
+// readNode returns the pools of a node, and the configs that it reports, none if the answer is from the cache. The
+// errors are those of poolsOf.
 func (n *nodes) readNode(ctx context.Context, node string) (pools, reported []string, err error) {
 	if !n.pools.informer.HasSynced() {
 		pools, err = n.cachedPools(node, mcs.ErrNotSynced)
@@ -159,8 +158,7 @@ func (n *nodes) readNode(ctx context.Context, node string) (pools, reported []st
 	return all, reported, nil
 }
 
-// cachedPools returns the pools of a node as they were last read. If they were never read, cachedPools returns err. Use
-// cachedPools only while the API server is unreachable.
+// cachedPools returns the pools of a node as last read, or else err. It is for an unreachable API server only.
 func (n *nodes) cachedPools(node string, err error) ([]string, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -171,7 +169,7 @@ func (n *nodes) cachedPools(node string, err error) ([]string, error) {
 	return nil, err
 }
 
-// setPools records the pools of a node. If pools is empty, setPools removes the node.
+// setPools removes the node if it has none.
 func (n *nodes) setPools(node string, pools []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -188,15 +186,14 @@ func (n *nodes) setPools(node string, pools []string) {
 	}
 }
 
-// loadLocked reads the pools of nodes from the cache, once. The caller holds mu.
+// loadLocked reads the cache, once. The caller holds mu.
 func (n *nodes) loadLocked() {
 	if n.known == nil {
 		n.known = n.cache.nodePools()
 	}
 }
 
-// content returns a rendered config as JSON. The name of a rendered config identifies its content, so content reads
-// each name once.
+// content returns a rendered config as JSON. Its name identifies its content, so each is read once.
 func (n *nodes) content(ctx context.Context, name string) ([]byte, error) {
 	n.mu.Lock()
 	known := n.contents[name]
@@ -209,7 +206,7 @@ func (n *nodes) content(ctx context.Context, name string) ([]byte, error) {
 	return text, err
 }
 
-// read reads a rendered config. If a pool refers to the config, read tries the cache first.
+// read tries the cache first for a config that a pool refers to.
 func (n *nodes) read(ctx context.Context, name string) ([]byte, error) {
 	select {
 	case n.slots <- struct{}{}:
@@ -247,7 +244,7 @@ func (n *nodes) read(ctx context.Context, name string) ([]byte, error) {
 	return raw, nil
 }
 
-// cacheConfig caches a config that a pool refers to, and removes cached configs that no pool refers to any more.
+// cacheConfig also removes cached configs that no pool refers to any more.
 func (n *nodes) cacheConfig(name string, raw []byte) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -265,7 +262,7 @@ func (n *nodes) cacheConfig(name string, raw []byte) {
 	}
 }
 
-// runCache caches the pools of nodes soon after they change, until the context ends.
+// runCache caches the pools of nodes soon after they change.
 func (n *nodes) runCache(ctx context.Context) {
 	for waitForChanges(ctx, n.changed, cacheNodesDelay) {
 		n.mu.Lock()
@@ -280,7 +277,6 @@ func (n *nodes) runCache(ctx context.Context) {
 	}
 }
 
-// list returns the pools of the cluster.
 func (p *pools) list() []*mcfgv1.MachineConfigPool {
 	var all []*mcfgv1.MachineConfigPool
 	for _, object := range p.informer.GetStore().List() {
@@ -291,20 +287,20 @@ func (p *pools) list() []*mcfgv1.MachineConfigPool {
 	return all
 }
 
-// isReferenced reports whether a config is some pool's target, current or last healthy config.
+// isReferenced reports whether a config is some pool's target, current or last healthy one.
 func (p *pools) isReferenced(config string) bool {
 	return slices.ContainsFunc(p.list(), func(pool *mcfgv1.MachineConfigPool) bool {
 		return slices.Contains(mcs.ConfigsOf(pool), config)
 	})
 }
 
-// maxStored is how many configs the server remembers the files of the content store of.
+// the configs whose files in the content store are remembered
 const maxStored = 1024
 
-// NodeContent returns nil if a node may read the file of the content store with a hash: a config that the node may run
-// names it. The error is an *mcs.NotForNodeError otherwise, and like that of NodeConfig if it is not known.
+// NodeContent returns nil if a config that the node may run names the file of the content store with a hash. Otherwise
+// it is an *mcs.NotForNodeError, or like that of NodeConfig if it is not known.
 func (c *Cluster) NodeContent(ctx context.Context, node, hash string) error {
-	// As in NodeConfig, a client that disconnects does not cancel the read.
+	// As in NodeConfig.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
 	pools, reported, err := c.nodes.readNode(ctx, node)
@@ -340,8 +336,8 @@ func (c *Cluster) NodeContent(ctx context.Context, node, hash string) error {
 	}
 }
 
-// storedIn returns the hashes of the files of a rendered config that are in the content store. The name of a config
-// identifies its content, so storedIn reads each name once.
+// storedIn returns the hashes of a config's files that are in the content store. Its name identifies its content, so
+// each is read once.
 func (n *nodes) storedIn(ctx context.Context, name string) ([]string, error) {
 	n.mu.Lock()
 	hashes, known := n.stored[name]

@@ -21,15 +21,14 @@ import (
 	"github.com/bunsen-os/bunsen/mcs"
 )
 
-// The shortest and the longest time until the server retries a pool whose rendered config it could not read.
+// Until a retry for a rendered config that could not be read.
 const (
 	firstRetry = 200 * time.Millisecond
 	lastRetry  = 30 * time.Second
 )
 
-// pools watches the MachineConfigPools and updates the config that each pool serves. A cluster has hundreds of rendered
-// configs of a megabyte each, so pools reads only configs that a pool serves. pools reads each config only once,
-// because the name of a rendered config identifies its content.
+// pools updates the config that each MachineConfigPool serves. A cluster has hundreds of rendered configs of a megabyte
+// each, so it reads only those that a pool serves, and each once, because the name identifies the content.
 type pools struct {
 	served       *mcs.Pools
 	serveDefault string
@@ -43,17 +42,15 @@ type pools struct {
 	states map[string]poolState
 }
 
-// poolState is the state that was last set for a pool: the name of its config, or why it has none.
+// poolState is the config of a pool, or why it has none.
 type poolState struct {
 	config string
-	// why is the reason why the pool has no config. If config and why are both set, why names the part of the pool that
-	// could not be read.
+	// why the pool has no config, or beside one, which part of the pool could not be read
 	why    string
 	cached bool
 }
 
-// watch calls the function changed with the name of every object of an informer that changes. watch also logs when the
-// informer cannot read.
+// watch calls changed with the name of every object that changes, and logs when the informer cannot read.
 func watch(informer cache.SharedIndexInformer, kind string, log *slog.Logger, changed func(string)) error {
 	notify := func(object any) {
 		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
@@ -79,7 +76,7 @@ func watch(informer cache.SharedIndexInformer, kind string, log *slog.Logger, ch
 	return nil
 }
 
-// dropManagedFields removes the managed fields of an object, which the server never reads.
+// dropManagedFields drops what the server never reads.
 func dropManagedFields(object any) (any, error) {
 	if accessor, err := meta.Accessor(object); err == nil {
 		accessor.SetManagedFields(nil)
@@ -87,7 +84,7 @@ func dropManagedFields(object any) (any, error) {
 	return object, nil
 }
 
-// run reconciles every pool, marks the pools as synced, and reconciles changed pools until the context ends.
+// run marks the pools as synced after all are reconciled once.
 func (p *pools) run(ctx context.Context) {
 	stop := context.AfterFunc(ctx, p.queue.ShutDown)
 	defer stop()
@@ -114,7 +111,6 @@ func (p *pools) run(ctx context.Context) {
 	}
 }
 
-// reconcile updates the config that one pool serves, and schedules a retry after a failure.
 func (p *pools) reconcile(ctx context.Context, pool string) {
 	if err := p.update(ctx, pool); err != nil && ctx.Err() == nil {
 		p.log.Warn("updating what the pool serves failed, will retry; it keeps its config", "pool", pool, "error", err)
@@ -124,7 +120,7 @@ func (p *pools) reconcile(ctx context.Context, pool string) {
 	p.queue.Forget(pool)
 }
 
-// update sets the config that a pool serves. After an error, the pool keeps its present config.
+// update keeps the present config after an error.
 func (p *pools) update(ctx context.Context, name string) (err error) {
 	defer fault.Recover(&err)
 	object, exists, err := p.informer.GetStore().GetByKey(name)
@@ -185,7 +181,7 @@ func (p *pools) read(ctx context.Context, name string) (*mcfgv1.MachineConfig, e
 	return rendered, nil
 }
 
-// configUnavailable is the error that clients get if a config cannot be read.
+// configUnavailable is for clients.
 func configUnavailable(config string, err error) string {
 	if apierrors.IsNotFound(err) {
 		return "its config " + config + " is not on the cluster"
@@ -193,9 +189,8 @@ func configUnavailable(config string, err error) string {
 	return "its config " + config + " cannot be read now"
 }
 
-// setUnavailable sets the reason why a pool serves nothing. A config that failed must not boot new machines. So if the
-// server serves the failed config for the pool, it serves nothing after this call, even if its next config is not
-// available.
+// setUnavailable sets why a pool serves nothing. A config that failed must not boot new machines: if the pool serves
+// it, it serves nothing after this call, even if its next config is not available.
 func (p *pools) setUnavailable(pool, failed, reason string) {
 	config, err := p.served.Config(pool)
 	if err == nil && (failed == "" || config.Name() != failed) {
@@ -209,8 +204,8 @@ func (p *pools) setUnavailable(pool, failed, reason string) {
 	}
 }
 
-// serve serves a config and caches it. serve does not retry a config that cannot be served, because configs do not
-// change. serve returns false if it could not cache the config.
+// serve serves a config and caches it; false if it could not be cached. One that cannot be served is not retried,
+// because configs do not change.
 func (p *pools) serve(pool string, rendered *mcfgv1.MachineConfig) bool {
 	if err := p.served.Set(pool, rendered); err != nil {
 		p.log.Warn("the config cannot be served; the pool keeps its previous one", "pool", pool, "config",
@@ -229,7 +224,6 @@ func (p *pools) serve(pool string, rendered *mcfgv1.MachineConfig) bool {
 	return err == nil
 }
 
-// setCached serves cached configs.
 func (p *pools) setCached(configs map[string]*mcfgv1.MachineConfig) {
 	for pool, rendered := range configs {
 		if err := p.served.Set(pool, rendered); err != nil {
@@ -240,7 +234,6 @@ func (p *pools) setCached(configs map[string]*mcfgv1.MachineConfig) {
 	}
 }
 
-// forget removes the state and the cached config of a pool.
 func (p *pools) forget(pool string) {
 	p.mu.Lock()
 	delete(p.states, pool)
@@ -262,7 +255,7 @@ func (p *pools) setState(pool string, now poolState) {
 	p.states[pool] = now
 }
 
-// status returns the config that each pool serves, and which part of the pool could not be read.
+// status also says which part of a pool could not be read.
 func (p *pools) status() map[string]v1alpha1.ServedPool {
 	all := p.served.Status()
 	p.mu.Lock()

@@ -9,18 +9,16 @@ import (
 )
 
 const (
-	// maxRequests is how many requests for bootstrap tokens the server sends to the API server at a time. More requests
-	// would not be faster, and when thousands of machines boot, all of them would time out. A request that times out in
-	// the queue costs nothing.
+	// of requests for bootstrap tokens at a time. More would not be faster, and when thousands of machines boot, all
+	// would time out. One that times out in the queue costs nothing.
 	maxRequests = 32
-	// maxHolderRequests is how many running requests for bootstrap tokens one holder may have. maxSourceRequests is how
-	// many one source of a holder may have. So a single holder or source never uses all of maxRequests.
+	// of one holder, and of one source of it, so that neither ever uses all of maxRequests
 	maxHolderRequests = maxRequests / 2
 	maxSourceRequests = maxRequests / 4
 )
 
-// requestQueue decides which request for a bootstrap token runs next. The zero value is ready to use. Only one
-// goroutine at a time may call a method of a requestQueue.
+// requestQueue decides which request for a bootstrap token runs next. The zero value is ready to use, for one goroutine
+// at a time.
 type requestQueue struct {
 	running     int
 	byHolder    map[string]int
@@ -28,13 +26,12 @@ type requestQueue struct {
 	waiting     []*queuedRequest // waiting has the waiting requests, the oldest first.
 }
 
-// queuedRequest is a request that waits or runs.
+// queuedRequest waits or runs.
 type queuedRequest struct {
 	by      Requester
 	started chan struct{} // started is closed when the request runs.
 }
 
-// add adds a request, which may start at once.
 func (q *requestQueue) add(r Requester) *queuedRequest {
 	if q.byHolder == nil {
 		q.byHolder, q.byRequester = map[string]int{}, map[Requester]int{}
@@ -45,7 +42,7 @@ func (q *requestQueue) add(r Requester) *queuedRequest {
 	return added
 }
 
-// remove ends a request, whether it has started or not.
+// remove ends a request, whether it runs or not.
 func (q *requestQueue) remove(ended *queuedRequest) {
 	if i := slices.Index(q.waiting, ended); i >= 0 {
 		q.waiting = slices.Delete(q.waiting, i, i+1)
@@ -55,9 +52,8 @@ func (q *requestQueue) remove(ended *queuedRequest) {
 	q.startNext()
 }
 
-// startNext starts requests while fewer than maxRequests run. startNext prefers the holder with the fewest running
-// requests. Of this holder's sources, startNext prefers the source with the fewest running requests, and then the
-// oldest request.
+// startNext starts requests while fewer than maxRequests run: of the holder with the fewest running ones, of its source
+// with the fewest, and then the oldest.
 func (q *requestQueue) startNext() {
 	for q.running < maxRequests {
 		next := -1

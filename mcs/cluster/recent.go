@@ -2,12 +2,12 @@ package cluster
 
 import "slices"
 
-// RecentVariants decides which configs of single nodes a server keeps: those that were needed last. The zero value is
-// ready for use, and keeps nothing without limits.
+// RecentVariants decides which configs of single nodes a server keeps: those that were needed last; none without
+// limits.
 type RecentVariants struct {
-	// Most is how many configs are kept, and MostBytes is how many bytes they have together.
+	// in number and in bytes together
 	Most, MostBytes int
-	// names are the kept configs, the one that was needed last at the end.
+	// the one that was needed last at the end
 	names []string
 	sizes map[string]int
 	bytes int

@@ -10,8 +10,8 @@ import (
 // TokenTTL is how long a machine has from its first config to its first certificate.
 const TokenTTL = time.Hour
 
-// tokensPerHour is how many bootstrap tokens of one replica may be valid at a time. etcd stores each bootstrap token
-// for an hour, and the holder of one unlimited provisioning token must not fill etcd.
+// of one replica, valid at a time: etcd stores each for an hour, and the holder of one unlimited provisioning token
+// must not fill it
 const tokensPerHour = 20_000
 
 // Requester identifies the client that requests a bootstrap token.
@@ -43,10 +43,9 @@ func RequesterOf(machine mcs.JoiningMachine) Requester {
 	return r
 }
 
-// tokenShares divides the bootstrap tokens of an hour among requesters. A holder or a source may have as many tokens as
-// are left for all others: one greedy requester gets half of the tokens, two get a third each, and so on. Within its
-// holder's share, a source may have as many tokens as are left for other sources. tokenShares has at most tokensPerHour
-// entries. The zero value is ready to use. Only one goroutine at a time may call a method of a tokenShares.
+// tokenShares divides the bootstrap tokens of an hour among requesters. A holder may have as many as are left for all
+// others: one greedy requester gets half, two get a third each, and so on. So may a source within its holder's share.
+// It has at most tokensPerHour entries. The zero value is ready to use, for one goroutine at a time.
 type tokenShares struct {
 	reserved    int // reserved counts the tokens that were created within the last hour, or are being created.
 	byHolder    map[string]int
@@ -55,14 +54,12 @@ type tokenShares struct {
 	issued      []issuedToken // issued has the created tokens, the oldest first.
 }
 
-// issuedToken is a bootstrap token that was created.
 type issuedToken struct {
 	at time.Time
 	by Requester
 }
 
-// reserve reserves one bootstrap token of a requester's share, or returns a *mcs.ShareError. Call confirm or release
-// after reserve.
+// reserve takes one token of a requester's share, or returns a *mcs.ShareError. Call confirm or release then.
 func (s *tokenShares) reserve(r Requester, now time.Time) error {
 	s.expire(now)
 	left := tokensPerHour - s.reserved
@@ -80,15 +77,15 @@ func (s *tokenShares) reserve(r Requester, now time.Time) error {
 	return nil
 }
 
-// confirm records that the bootstrap token of a reservation was created.
+// confirm ends a reservation whose token was created.
 func (s *tokenShares) confirm(r Requester, now time.Time) {
 	s.issued = append(s.issued, issuedToken{now, r})
 }
 
-// release ends a reservation without a token.
+// release ends a reservation whose token was not created.
 func (s *tokenShares) release(r Requester) { s.add(r, -1) }
 
-// expire removes tokens that were created an hour ago or earlier, because they have expired.
+// expire removes tokens of an hour ago, which have expired.
 func (s *tokenShares) expire(now time.Time) {
 	for len(s.issued) > 0 && now.Sub(s.issued[0].at) >= TokenTTL {
 		s.add(s.issued[0].by, -1)
@@ -106,7 +103,7 @@ func (s *tokenShares) add(r Requester, n int) {
 	addCount(s.byRequester, r, n)
 }
 
-// addCount adds to a counter and deletes it when it is 0.
+// addCount deletes a counter that is 0.
 func addCount[K comparable](counters map[K]int, key K, n int) {
 	if counters[key] += n; counters[key] == 0 {
 		delete(counters, key)

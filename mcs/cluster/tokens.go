@@ -20,15 +20,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// cacheTokensDelay is how long the server collects changes of tokens before it caches them.
+// for collecting changes before they are cached
 const cacheTokensDelay = time.Second
 
-// The errors of a write to a token.
+// Of a write to a token.
 var (
-	// errConflict: another writer changed the token.
 	errConflict = errors.New("the token was changed by another writer")
-	// errGone: the token was deleted.
-	errGone = errors.New("the token was deleted")
+	errGone     = errors.New("the token was deleted")
 )
 
 // tokens are the ProvisioningTokens of the cluster.
@@ -37,12 +35,12 @@ type tokens struct {
 	informer cache.SharedIndexInformer
 	cache    *Cache
 	changed  chan struct{}
-	// cached has the tokens of the cache, which are used until the informer has synced.
+	// of the cache, until the informer has synced
 	cached atomic.Pointer[map[string]*v1alpha1.ProvisioningToken]
 	log    *slog.Logger
 }
 
-// markChanged schedules caching of the tokens.
+// markChanged lets the tokens be cached.
 func (t *tokens) markChanged() {
 	select {
 	case t.changed <- struct{}{}:
@@ -50,7 +48,7 @@ func (t *tokens) markChanged() {
 	}
 }
 
-// get returns a token by its id, or nil.
+// get is nil if there is none.
 func (t *tokens) get(id string) *v1alpha1.ProvisioningToken {
 	if !t.informer.HasSynced() {
 		if kept := t.cached.Load(); kept != nil {
@@ -65,7 +63,7 @@ func (t *tokens) get(id string) *v1alpha1.ProvisioningToken {
 	return nil
 }
 
-// read reads a token from the API server. The error is errGone if the token was deleted.
+// read returns errGone if the token was deleted.
 func (t *tokens) read(ctx context.Context, id string) (*v1alpha1.ProvisioningToken, error) {
 	out := &v1alpha1.ProvisioningToken{}
 	err := t.client.Get().Resource("provisioningtokens").Name(id).Do(ctx).Into(out)
@@ -78,9 +76,9 @@ func (t *tokens) read(ctx context.Context, id string) (*v1alpha1.ProvisioningTok
 	return out, nil
 }
 
-// write writes the status over the given version of a token and returns the new version. The error is errConflict if
-// the token now has another version, and errGone if the token was deleted. After an error that fault.IsUnknown reports,
-// the status may have been written.
+// write replaces the status of the known version of a token and returns the new one. The error is errConflict if it now
+// has another version, and errGone if it was deleted. After an error that fault.IsUnknown reports, the status may have
+// been written.
 func (t *tokens) write(ctx context.Context, known *v1alpha1.ProvisioningToken,
 	status v1alpha1.ProvisioningTokenStatus,
 ) (*v1alpha1.ProvisioningToken, error) {
@@ -99,8 +97,7 @@ func (t *tokens) write(ctx context.Context, known *v1alpha1.ProvisioningToken,
 	return out, nil
 }
 
-// waitForChanges waits for a change and then, for the time delay, for further changes. waitForChanges returns false if
-// the context ends before a change.
+// waitForChanges waits for a change and then, for a delay, for more; false if the context ends before a change.
 func waitForChanges(ctx context.Context, changed <-chan struct{}, delay time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -116,7 +113,7 @@ func waitForChanges(ctx context.Context, changed <-chan struct{}, delay time.Dur
 	return true
 }
 
-// runCache caches the tokens soon after they change, until the context ends.
+// runCache caches the tokens soon after they change.
 func (t *tokens) runCache(ctx context.Context) {
 	for waitForChanges(ctx, t.changed, cacheTokensDelay) {
 		if !t.informer.HasSynced() {
@@ -142,8 +139,8 @@ func (t *tokens) save() error {
 	return t.cache.Put(tokensKey, raw)
 }
 
-// limitedUses counts the uses of tokens with a limited number of uses. A use counts after the server has written it
-// over the version of the token that it checked. So only one of several replicas gets the last use.
+// limitedUses counts the uses of tokens with a limited number. A use counts after it was written over the version that
+// was checked, so only one of several replicas gets the last.
 type limitedUses struct {
 	store func(context.Context, *v1alpha1.ProvisioningToken, v1alpha1.ProvisioningTokenStatus) (
 		*v1alpha1.ProvisioningToken, error)
@@ -152,18 +149,18 @@ type limitedUses struct {
 	batches mcs.BatchWriter[*v1alpha1.ProvisioningToken, v1alpha1.TokenUse]
 }
 
-// count counts one use. The error is a *join.InvalidError if no use is left. Any other error is the reason why the
-// server cannot write the use. A client whose use is counted gets its config, even if its request ends meanwhile.
+// count returns a *join.InvalidError if no use is left, and otherwise why the use cannot be written. A client whose use
+// is counted gets its config, even if its request ends meanwhile.
 func (l *limitedUses) count(ctx context.Context, known *v1alpha1.ProvisioningToken, use v1alpha1.TokenUse) error {
 	return l.batches.Do(ctx, known.Name, known, use)
 }
 
-// maxLostWrites is how many writes in a row may be without an answer.
+// in a row without an answer
 const maxLostWrites = 3
 
-// write writes a batch of uses at once. write returns the written token and a result for each use, or one error for all
-// uses. A write without an answer may have counted the uses, so write reads the token before it counts them again:
-// otherwise, a machine could lose the only use of its token to its own first request.
+// write writes a batch of uses at once, and returns the written token and a result for each, or one error for all. A
+// write without an answer may have counted them, so the token is read before they count again: otherwise, a machine
+// could lose the only use of its token to its own first request.
 func (l *limitedUses) write(ctx context.Context, known *v1alpha1.ProvisioningToken,
 	uses []v1alpha1.TokenUse,
 ) (*v1alpha1.ProvisioningToken, []error, error) {
@@ -203,7 +200,7 @@ func (l *limitedUses) write(ctx context.Context, known *v1alpha1.ProvisioningTok
 	}
 }
 
-// isCounted reports whether a status has any of the uses of one write. The API server stores all of them or none.
+// isCounted reports whether a status has any of the uses of one write: the API server stores all or none.
 func isCounted(status v1alpha1.ProvisioningTokenStatus, uses []v1alpha1.TokenUse) bool {
 	return slices.ContainsFunc(status.Recent, func(known v1alpha1.TokenUse) bool {
 		return known.ID != "" && slices.ContainsFunc(uses, func(u v1alpha1.TokenUse) bool { return u.ID == known.ID })

@@ -14,14 +14,13 @@ import (
 )
 
 const (
-	// writeUsesInterval is how often the server writes the uses of unlimited tokens.
 	writeUsesInterval = 2 * time.Second
-	// shutdownTimeout is how long a stopping server tries to write the remaining uses.
+	// for a stopping server to write the remaining uses
 	shutdownTimeout = 2 * time.Second
 )
 
-// unlimitedUses writes the uses of tokens with an unlimited number of uses, as information for users. No request waits
-// for a write, and uses accumulate while the API server is unreachable.
+// unlimitedUses writes the uses of unlimited tokens, as information for users. No request waits for that, and uses
+// accumulate while the API server is unreachable.
 type unlimitedUses struct {
 	tokens *tokens
 	log    *slog.Logger
@@ -30,16 +29,16 @@ type unlimitedUses struct {
 	pending map[string]*pendingUses // pending has the unwritten uses by the id of a known token.
 }
 
-// pendingUses are the uses of one token that are not written yet.
+// pendingUses of one token are not written yet.
 type pendingUses struct {
 	count  int
 	recent []v1alpha1.TokenUse // recent has the last uses.
 }
 
-// errLost reports that a write got no answer, and that the token does not have it.
+// A write got no answer, and the token does not have it.
 var errLost = errors.New("the API server did not answer, and did not count the uses")
 
-// add adds uses of a token. The parameter recent has the last of these uses.
+// add adds uses of a token, of which recent has the last.
 func (t *unlimitedUses) add(id string, count int, recent ...v1alpha1.TokenUse) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -55,7 +54,7 @@ func (t *unlimitedUses) add(id string, count int, recent ...v1alpha1.TokenUse) {
 	}
 }
 
-// run writes uses regularly until the context ends, and then writes the remaining uses.
+// run writes the remaining uses when the context ends.
 func (t *unlimitedUses) run(ctx context.Context) {
 	tick := time.NewTicker(writeUsesInterval)
 	defer tick.Stop()
@@ -72,7 +71,7 @@ func (t *unlimitedUses) run(ctx context.Context) {
 	}
 }
 
-// flush writes all pending uses. Uses that cannot be written stay pending.
+// flush keeps what cannot be written.
 func (t *unlimitedUses) flush(ctx context.Context) {
 	t.mu.Lock()
 	all := t.pending

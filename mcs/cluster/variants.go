@@ -14,9 +14,9 @@ import (
 	"github.com/bunsen-os/bunsen/mcs"
 )
 
-// CheckVariants returns nil unless a rendered config is that of other nodes alone. The config itself names its nodes.
-// It is also for the nodes to which a config of its pool gives it, and for all nodes if it is the config of its pool.
-// The function read returns a rendered config as JSON. The error is a *NotForNodeError, or that of read.
+// CheckVariants refuses a rendered config of other nodes alone, by a *NotForNodeError: it names its nodes. It is also
+// for the nodes to which a config of its pool gives it, and for all nodes if it is the config of its pool. The function
+// read returns a rendered config as JSON, or the error.
 func CheckVariants(node, config string, pools []*mcfgv1.MachineConfigPool,
 	read func(name string) ([]byte, error),
 ) error {
@@ -79,7 +79,7 @@ func IsOwn(config string, pools []*mcfgv1.MachineConfigPool, read func(name stri
 	return false
 }
 
-// namesNode reports whether a rendered config in JSON is that of single nodes, and whether it names the node.
+// namesNode reports whether a config is that of single nodes, and names the node.
 func namesNode(raw []byte, node string) (ofNodes, own bool) {
 	annotations := annotationsIn(raw, v1alpha1.VariantOfAnnotation)
 	nodes := strings.Split(annotations[v1alpha1.VariantNodesAnnotation], ",")
@@ -88,16 +88,16 @@ func namesNode(raw []byte, node string) (ofNodes, own bool) {
 
 // VariantNode is what the server knows about a node.
 type VariantNode struct {
-	// Name of the node. Pools are the pools that it is in.
+	// the node, and the pools that it is in
 	Name  string
 	Pools []string
-	// Reported are the configs that it reports, which may be wrong.
+	// what it reports, which may be wrong
 	Reported []string
 }
 
 // VariantConfigs returns the names of the configs that a node may run: those of its pools, its own variants of them,
-// and of the configs in its report those that it may read. The function read returns a rendered config as JSON. The
-// error is that of read.
+// and of those in its report the ones that it may read. The function read returns a rendered config as JSON, or the
+// error.
 func VariantConfigs(node VariantNode, pools []*mcfgv1.MachineConfigPool,
 	read func(name string) ([]byte, error),
 ) ([]string, error) {
@@ -141,15 +141,14 @@ func VariantConfigs(node VariantNode, pools []*mcfgv1.MachineConfigPool,
 	return names, nil
 }
 
-// nodeConfigsIn returns the configs of single nodes that a rendered config in JSON names. An invalid annotation counts
-// as absent.
+// nodeConfigsIn returns the configs of single nodes that a config in JSON names; none for an invalid annotation.
 func nodeConfigsIn(raw []byte) v1alpha1.NodeConfigs {
 	of, _ := v1alpha1.ParseNodeConfigs(annotationsIn(raw,
 		v1alpha1.NodeConfigsAnnotation)[v1alpha1.NodeConfigsAnnotation])
 	return of
 }
 
-// annotationsIn returns the annotations of a rendered config in JSON, if it can have one with the key.
+// annotationsIn parses a config only if it can have an annotation with the key.
 func annotationsIn(raw []byte, key string) map[string]string {
 	var rendered metav1.PartialObjectMetadata
 	if !bytes.Contains(raw, []byte(key)) || json.Unmarshal(raw, &rendered) != nil {

@@ -16,23 +16,22 @@ import (
 
 // Identity is what the server knows about itself.
 type Identity struct {
-	// Keys sign grants: the first one signs, and all of them verify. All replicas have the same first key.
+	// Keys verify grants, and the first one, which all replicas share, signs them.
 	Keys [][]byte
-	// CA are the certificates that machines have to trust, as PEM; nil if they are not known, because machines trust
-	// them already.
+	// CA is what machines have to trust, as PEM; nil if unknown, because they trust it already.
 	CA []byte
-	// Covers reports whether the server's certificate is for a host.
+	// Covers: the server's certificate is for a host.
 	Covers func(host string) bool
-	// URLs are the addresses of this server, for a machine that requested another host than those of the certificate.
+	// URLs of this server, for a machine that requested a host without the certificate.
 	URLs []string
 }
 
-// errNoAddress says that the server does not know its own address.
+// The server does not know its own address.
 var errNoAddress = errors.New("the config has files that new machines read from the server, and the server's " +
 	"certificate does not have the host that the machine requested. Add it to --hostnames")
 
-// Access returns how a machine of a pool reads files from a server, which it reached at a host with an
-// optional port. The address of the access changes only with the host, and its grants once an hour.
+// Access returns how a machine of a pool reads files from a server, which it reached at a host with an optional port.
+// Its address changes only with the host, and its grants once an hour.
 func Access(is Identity, host, pool string, now time.Time) (mcs.ContentAccess, error) {
 	if len(is.Keys) == 0 {
 		return mcs.ContentAccess{}, fmt.Errorf("granting files: %w", mcs.ErrNotSynced)
@@ -48,14 +47,14 @@ func Access(is Identity, host, pool string, now time.Time) (mcs.ContentAccess, e
 	}, nil
 }
 
-// sign returns the grant that allows a machine of a pool to read the file with a name.
+// sign returns the grant for a machine of a pool and a file.
 func sign(key []byte, name, pool string, expires time.Time) string {
 	end := strconv.FormatInt(expires.Unix(), 10)
 	return end + "." + base64.RawURLEncoding.EncodeToString(mac(key, name, pool, end)) + "." + pool
 }
 
-// address returns the URL at which a machine reaches the server. The machine chooses the host of its request, so the
-// host counts only if the certificate is for it.
+// address is where a machine reaches the server. It chooses the host of its request, which counts only if the
+// certificate is for it.
 func address(is Identity, host string) (string, error) {
 	u, err := url.Parse("https://" + host)
 	if err == nil && u.Host == host && u.Hostname() != "" && is.Covers != nil && is.Covers(u.Hostname()) {
@@ -68,39 +67,37 @@ func address(is Identity, host string) (string, error) {
 }
 
 const (
-	// grantStep is how often the server creates new grants. All machines that boot within a step get the same grants,
-	// so they share one response body.
+	// between new grants: machines that boot within it get the same ones, and share one response body
 	grantStep = time.Hour
-	// grantLife is how long a grant is valid at least. A machine may need hours from its config to its last file, and
-	// Ignition gives up on a file whose grant has expired.
+	// at least: a machine may need hours from its config to its last file, and Ignition gives up on a file whose grant
+	// has expired
 	grantLife = 24 * time.Hour
 )
 
 // Reasons why a grant is not valid. The texts contain no part of a grant.
 var (
-	// ErrNoGrant says that a request has no grant, or a text that is no grant.
+	// ErrNoGrant: there is none, or the text is none.
 	ErrNoGrant = errors.New("the request needs a grant for the file, which the config of a new machine has")
-	// ErrExpired says that a grant was valid.
+	// ErrExpired: it was valid.
 	ErrExpired = errors.New("the grant for the file has expired: boot the machine again, so that it reads its " +
 		"config again")
-	// ErrUnknownKey says that no key of this server has signed the grant for this file. Another replica may know the
-	// key.
+	// ErrUnknownKey: no key of this server has signed the grant for this file. Another replica may know it.
 	ErrUnknownKey = errors.New("this server does not know the key of the grant for the file")
 )
 
-// expiry returns when the grants of a time end.
+// expiry is the end of grants that are made now.
 func expiry(now time.Time) time.Time { return now.Truncate(grantStep).Add(grantLife + grantStep) }
 
-// mac authenticates the parts of a grant. No part contains a line end: the name and the end are checked by their form,
-// and pools are names.
+// mac authenticates the parts of a grant. None contains a line end: the name and the end are checked by their form, and
+// pools are names.
 func mac(key []byte, name, pool, end string) []byte {
 	h := hmac.New(sha256.New, key)
 	h.Write([]byte("content\n" + name + "\n" + end + "\n" + pool))
 	return h.Sum(nil)
 }
 
-// Check returns the pool of a grant for the file with a name. The error is ErrNoGrant, ErrExpired or ErrUnknownKey. Any
-// of the keys may have signed the grant.
+// Check returns the pool of a grant for a file. The error is ErrNoGrant, ErrExpired or ErrUnknownKey. Any of the keys
+// may have signed it.
 func Check(keys [][]byte, grant, name string, now time.Time) (pool string, err error) {
 	const parts, longest = 3, 512
 	list := strings.SplitN(grant, ".", parts)

@@ -15,8 +15,8 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 )
 
-// verify reports whether an earlier process left a file with a hash, and returns its size. It removes a file with
-// another hash.
+// verify reports whether an earlier process left a file with a hash, and returns its size. One with another hash is
+// removed.
 func verify(path, hash string) (int64, bool) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -32,13 +32,13 @@ func verify(path, hash string) (int64, bool) {
 	return 0, false
 }
 
-// sum is a hash that has a name.
+// sum is a hash with a name.
 type sum struct {
 	hash.Hash
 	function string
 }
 
-// newSum returns the sum that verifies a hash in the form sha256-HEX or sha512-HEX.
+// newSum is for a hash in the form sha256-HEX or sha512-HEX.
 func newSum(is string) sum {
 	if strings.HasPrefix(is, "sha256-") {
 		return sum{sha256.New(), "sha256-"}
@@ -49,8 +49,7 @@ func newSum(is string) sum {
 // String returns the hash of the bytes.
 func (s sum) String() string { return s.function + hex.EncodeToString(s.Sum(nil)) }
 
-// write writes a file of a size. The function fill writes its bytes, and returns an error unless it verified them. Only
-// then does the file get its name.
+// write gives a file its name only after fill has written and verified its bytes, and returned nil.
 func (c *Copies) write(file string, size int64, fill func(io.Writer) error) (err error) {
 	if err := c.makeRoom(size); err != nil {
 		return err
@@ -79,11 +78,11 @@ func (c *Copies) write(file string, size int64, fill func(io.Writer) error) (err
 	return nil
 }
 
-// largestReserve limits the part of the disk that stays free.
+// of the disk stays free, at most
 const largestReserve = 1 << 30
 
-// makeRoom removes the copies that were used the longest time ago, until there is room for another file. It reserves
-// the room.
+// makeRoom removes the copies that were used the longest time ago, until there is room for another file, and reserves
+// it.
 func (c *Copies) makeRoom(size int64) error {
 	if size > c.Max {
 		return fmt.Errorf("the file has %d MiB, and the server's copies of files have at most %d MiB: set a larger "+
@@ -107,15 +106,14 @@ func (c *Copies) makeRoom(size int64) error {
 	return nil
 }
 
-// release ends a reservation of makeRoom.
 func (c *Copies) release(size int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.reserved -= size
 }
 
-// removeOldest removes copies until all copies, those that are being written and a file of a size are within the limit.
-// Requests that read a removed copy continue. The caller holds mu.
+// removeOldest removes copies until all, with those that are being written and a file of a size, are within the limit.
+// Requests that read a removed one continue. The caller holds mu.
 func (c *Copies) removeOldest(size int64) error {
 	files, err := os.ReadDir(c.Dir)
 	if err != nil {
@@ -145,8 +143,7 @@ func (c *Copies) removeOldest(size int64) error {
 	return nil
 }
 
-// oldestOf returns the copy that was used the longest time ago. A copy that no request of this process used is the
-// oldest.
+// oldestOf returns the copy that was used the longest time ago, or by no request of this process.
 func oldestOf(sizes map[string]int64, known map[string]*entry) (oldest string) {
 	for file := range sizes {
 		a, b := known[keyOf(file)], known[keyOf(oldest)]

@@ -24,19 +24,17 @@ type Stored func(ctx context.Context, hash string) (File, error)
 
 // File is a file of the content store before it was verified.
 type File struct {
-	// Size of the file in bytes.
+	// in bytes
 	Size int64
-	// Body has the contents of the file. The receiver closes it.
 	Body io.ReadCloser
-	// Mismatch is the error for contents with another hash or another size.
+	// for contents with another hash or size
 	Mismatch error
 }
 
-// errNoRegistry says why a server of a cluster has no file of the content store.
+// why a server of a cluster has no file of the content store
 var errNoRegistry = errors.New("the server has no --content-registry: set it to the controller's value")
 
-// InRegistry returns the files of the content store that the controller keeps in a repository of a registry. Without a
-// repository, there are none.
+// InRegistry returns the files that the controller keeps in a repository of a registry; none without one.
 func InRegistry(repository machineconfig.Artifact, registries Registries) Stored {
 	return func(ctx context.Context, hash string) (File, error) {
 		if repository.Registry == "" {
@@ -61,7 +59,7 @@ func InRegistry(repository machineconfig.Artifact, registries Registries) Stored
 	}
 }
 
-// copyStored makes sure that the directory has a verified copy of a file of the content store, and returns its size.
+// copyStored leaves a verified copy of a file of the content store in the directory, and returns its size.
 func (c *Copies) copyStored(ctx context.Context, name string) (int64, error) {
 	if size, ok := verify(c.path(name), name); ok {
 		return size, nil
@@ -86,34 +84,29 @@ func (c *Copies) copyStored(ctx context.Context, name string) (int64, error) {
 }
 
 const (
-	// readTimeout limits the time in which one file is read.
+	// for one file
 	readTimeout = 10 * time.Minute
-	// answerTimeout is how long a request waits for a file that is being read. Ignition waits 10 s for headers.
+	// for a file that is being read: Ignition waits 10 s for headers
 	answerTimeout = 8 * time.Second
-	// retryAfter is how long the reason of a failure answers further requests, so that a file that is missing does
-	// not cause endless reads.
+	// for the reason of a failure to answer further requests, so that a missing file does not cause endless reads
 	retryAfter = 5 * time.Second
-	// maxReads is how many files are read at a time from the content store, and from each registry, so that a slow
-	// registry delays only its own files. maxRegistryReads is how many files are read from all registries.
+	// at a time from the content store and from each registry, so that a slow one delays only its own files; and from
+	// all registries
 	maxReads, maxRegistryReads = 2, 8
 )
 
-// tempPrefix begins the name of a file that is being written.
+// of a file that is being written
 const tempPrefix = ".new-"
 
 // Options of Copies. All are required.
 type Options struct {
-	// Stored has the files of the content store.
-	Stored Stored
-	// Registries reads files of OCI registries.
+	Stored     Stored
 	Registries Registries
-	// Dir is a directory of this server alone.
+	// of this server alone
 	Dir string
-	// Max is the largest size of all copies in bytes.
+	// of all copies, in bytes
 	Max int64
-	// Log gets each failure.
 	Log *slog.Logger
-	// Now is the clock.
 	Now func() time.Time
 }
 
@@ -128,34 +121,32 @@ type Registries interface {
 // Copies are copies of files of the content store and of registries. Its methods may be called concurrently.
 type Copies struct {
 	Options
-	// registryReads limits the reads from all registries.
+	// from all registries
 	registryReads chan struct{}
 
 	mu sync.Mutex
-	// reads limits the reads from the content store, whose name is empty, and from each registry.
+	// from the content store, whose name is empty, and from each registry
 	reads map[string]chan struct{}
-	// known are the verified copies, by key. pending are the running reads, and failed the last failures.
+	// the verified copies, by key; running reads, and last failures
 	known   map[string]*entry
 	pending map[string]*read
 	failed  map[string]failure
-	// reserved is the size of the copies that are being written.
+	// for copies that are being written
 	reserved int64
 }
 
-// entry is a verified copy. The field file is its name in the directory.
 type entry struct {
 	file string
 	size int64
 	used time.Time
 }
 
-// read is a running read of a file. err is set before done is closed.
+// err is set before done is closed.
 type read struct {
 	done chan struct{}
 	err  error
 }
 
-// failure is why a file could not be read.
 type failure struct {
 	at  time.Time
 	err error
@@ -184,21 +175,18 @@ func NewCopies(o Options) (*Copies, error) {
 	}, nil
 }
 
-// errReading says that the file is being read.
 var errReading = errors.New("the server reads the file now: retry later")
 
-// wanted is a requested file.
 type wanted struct {
-	// name is the hash of a file of the content store, or the address of a file in a registry.
+	// the hash in the content store, or the address in a registry
 	name string
-	// artifact is the file in a registry; zero for a file of the content store.
+	// zero for the content store
 	artifact machineconfig.Artifact
 }
 
-// isArtifact reports whether the file is in a registry.
 func (w wanted) isArtifact() bool { return w.artifact.Digest != "" }
 
-// key identifies the file. The name of its copy begins with the key.
+// key begins the name of the copy.
 func (w wanted) key() string {
 	if !w.isArtifact() {
 		return w.name
@@ -206,10 +194,10 @@ func (w wanted) key() string {
 	return fmt.Sprintf("%s%x", artifactPrefix, sha256.Sum256([]byte(w.name)))
 }
 
-// artifactPrefix begins the names of copies of files in registries.
+// of copies from registries
 const artifactPrefix = "oci-"
 
-// keyOf returns the key of the copy with a name; empty if the name is not one of a copy.
+// keyOf is empty if the name is not one of a copy.
 func keyOf(file string) string {
 	key, _, _ := strings.Cut(file, ".")
 	if machineconfig.IsStoredHash(key) || strings.HasPrefix(key, artifactPrefix) {
@@ -218,9 +206,9 @@ func keyOf(file string) string {
 	return ""
 }
 
-// Open returns a file and its size: the file of the content store with a hash, or the file in a registry with an
-// address like oci://REGISTRY/NAME@sha256:HEX. The caller closes it. The error wraps mcs.ErrContentUnavailable if the
-// file cannot be served now.
+// Open returns a file and its size: that of the content store with a hash, or the one in a registry with an address
+// like oci://REGISTRY/NAME@sha256:HEX. The caller closes it. The error wraps mcs.ErrContentUnavailable if the file
+// cannot be served now.
 func (c *Copies) Open(ctx context.Context, name string) (*os.File, int64, error) {
 	w := wanted{name: name}
 	if !machineconfig.IsStoredHash(name) {
@@ -252,7 +240,7 @@ func (c *Copies) Open(ctx context.Context, name string) (*os.File, int64, error)
 	return nil, 0, fmt.Errorf("%w: %w", mcs.ErrContentUnavailable, err)
 }
 
-// openKnown opens a verified copy; nil if there is none.
+// openKnown is nil without a verified copy.
 func (c *Copies) openKnown(key string) (*os.File, int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -272,7 +260,7 @@ func (c *Copies) openKnown(key string) (*os.File, int64) {
 	return nil, 0
 }
 
-// begin starts a read, or returns the running read or the last failure.
+// begin starts a read, or returns the running one or the last failure.
 func (c *Copies) begin(ctx context.Context, w wanted) *read {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -296,7 +284,7 @@ func (c *Copies) begin(ctx context.Context, w wanted) *read {
 	return r
 }
 
-// run reads a file when slots allow it, and ends its read.
+// run waits for slots.
 func (c *Copies) run(ctx context.Context, w wanted, r *read, slots chan struct{}) {
 	slots <- struct{}{}
 	if w.isArtifact() {
@@ -323,7 +311,7 @@ func (c *Copies) run(ctx context.Context, w wanted, r *read, slots chan struct{}
 	close(r.done)
 }
 
-// copyInTime makes sure that the directory has a verified copy of a file.
+// copyInTime leaves a verified copy in the directory.
 func (c *Copies) copyInTime(ctx context.Context, w wanted) (is entry, err error) {
 	defer fault.Recover(&err) // The answers of one registry must not end the server.
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
@@ -339,14 +327,14 @@ func (c *Copies) copyInTime(ctx context.Context, w wanted) (is entry, err error)
 	return entry{file, size, c.Now()}, err
 }
 
-// maxFailures limits how many failures are remembered. Only files that configs name are read.
+// Only files that configs name are read.
 const maxFailures = 1024
 
-// unusedLife is how long a copy stays that no config names. The grants of an earlier config are valid as long.
+// for a copy that no config names: the grants of an earlier config are valid as long
 const unusedLife = 25 * time.Hour
 
-// RemoveUnused removes the copies of files of the content store that no request used for a day, if the function isNamed
-// returns false for their hash. Requests that read a removed copy continue.
+// RemoveUnused removes the copies of files of the content store that no request used for a day, and whose hash is not
+// named. Requests that read a removed one continue.
 func (c *Copies) RemoveUnused(isNamed func(hash string) bool) error {
 	files, err := os.ReadDir(c.Dir)
 	if err != nil {
@@ -364,7 +352,7 @@ func (c *Copies) RemoveUnused(isNamed func(hash string) bool) error {
 	return errors.Join(bad...)
 }
 
-// removeBefore removes a copy that was last used too long ago. The parameter used is when a process wrote it.
+// removeBefore removes a copy that was last used too long ago. A process wrote it at used.
 func (c *Copies) removeBefore(name string, used time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -383,12 +371,12 @@ func (c *Copies) removeBefore(name string, used time.Time) error {
 
 func (c *Copies) path(file string) string { return filepath.Join(c.Dir, file) }
 
-// maxArtifact is the largest file of a registry in bytes. The daemon has the same limit.
+// in bytes; the daemon has the same limit
 const maxArtifact = 1 << 30
 
-// copyArtifact makes sure that the directory has a verified copy of a file in a registry, and returns the name and the
-// size of the copy. The digest of the artifact names a manifest, and the manifest names the digest of the file, which
-// verifies the bytes. The name of the copy has this digest, so that the copy of an earlier process needs no registry.
+// copyArtifact leaves a verified copy of a file in a registry in the directory. The digest of the artifact names a
+// manifest, and that the digest of the file, which verifies the bytes and is in the name of the copy, so that the copy
+// of an earlier process needs no registry.
 func (c *Copies) copyArtifact(ctx context.Context, w wanted) (file string, size int64, err error) {
 	if file, size, ok := c.earlier(w.key()); ok {
 		return file, size, nil
@@ -413,7 +401,7 @@ func (c *Copies) copyArtifact(ctx context.Context, w wanted) (file string, size 
 	return file, layer.Size, err
 }
 
-// copyBody copies a file of a registry, and verifies its size and its hash.
+// copyBody verifies the size and the hash.
 func copyBody(to io.Writer, body io.Reader, size int64, hash string) error {
 	sum := newSum(hash)
 	got, err := io.Copy(io.MultiWriter(to, sum), io.LimitReader(body, size+1))
@@ -430,7 +418,7 @@ func copyBody(to io.Writer, body io.Reader, size int64, hash string) error {
 	return nil
 }
 
-// earlier returns the verified copy with a key that an earlier process left.
+// earlier returns the verified copy that an earlier process left.
 func (c *Copies) earlier(key string) (file string, size int64, ok bool) {
 	files, err := os.ReadDir(c.Dir)
 	if err != nil {

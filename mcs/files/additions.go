@@ -14,11 +14,10 @@ import (
 	"github.com/bunsen-os/bunsen/mcs"
 )
 
-// additionsInterval is how often the server reads the files that it adds to configs.
 const additionsInterval = time.Minute
 
-// The paths at which the kubelet, its cloud provider and the container runtime of a machine read their CAs.
-// RegistryCAPath contains the name of the registry.
+// The CAs of the kubelet, its cloud provider and the container runtime of a machine. RegistryCAPath contains the name
+// of the registry.
 const (
 	KubeletCAPath  = "/etc/kubernetes/kubelet-ca.crt"
 	CloudCAPath    = "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem"
@@ -27,23 +26,20 @@ const (
 
 // Addition is a file that the server adds to the configs of machines, with the content of a file on the server's host.
 type Addition struct {
-	// Path is the path on the machine. From is the path of the file on the server's host.
+	// on the machine, and on the server's host
 	Path, From string
 }
 
-// Additions reads the files that the server adds to each config, from files on the server's host and from the cluster's
-// kubelet CA. Additions follows their changes. The exported fields must not change after the first call of a method.
-// All methods may be called concurrently.
+// Additions follows the files that the server adds to each config, from its host and from the cluster's kubelet CA. The
+// exported fields must not change after the first call of a method. All methods may be called concurrently.
 type Additions struct {
-	// Files are the files that the server adds to each config. Each file has PEM certificates.
+	// Files have PEM certificates.
 	Files []Addition
-	// JoinServer is the URL of the API server that machines join, or empty. The CA of this API server is the content of
-	// JoinCAFile, or else JoinCA.
+	// JoinServer is the URL of the API server that machines join, or empty. Its CA is in JoinCAFile, or else JoinCA.
 	JoinServer, JoinCAFile string
 	JoinCA                 []byte
-	// Set receives the additions after each change.
+	// after each change
 	Set func(mcs.Extra) error
-	// Log is the log for changes and failures.
 	Log *slog.Logger
 
 	mu        sync.Mutex
@@ -51,7 +47,7 @@ type Additions struct {
 	last      *mcs.Extra
 }
 
-// read reads the files of the additions. The caller holds mu.
+// read needs mu.
 func (a *Additions) read() (mcs.Extra, error) {
 	const mode = 0o644
 	var extra mcs.Extra
@@ -115,8 +111,7 @@ func (a *Additions) refreshAndLog() {
 	}
 }
 
-// readCertificates reads a file of PEM certificates. readCertificates rejects an incomplete file, which is still being
-// written.
+// readCertificates rejects an incomplete file, which is still being written.
 func readCertificates(file string) ([]byte, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

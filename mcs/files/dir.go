@@ -24,13 +24,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// pollInterval is how often the server reads files again. The interval is short because the files are few and local.
+// short, because the files are few and local
 const pollInterval = 3 * time.Second
 
-// renderedName matches the name of a rendered config: the pool, and a hash of the content.
+// the pool, and a hash of the content
 var renderedName = regexp.MustCompile(`^rendered-(.+)-[0-9a-f]{32}$`)
 
-// configType is the type of the objects in a Dir.
 var configType = metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: "MachineConfig"}
 
 // CheckName returns an error if the name of a rendered config does not match its content.
@@ -38,9 +37,9 @@ type CheckName func(pool string, rendered *mcfgv1.MachineConfig) error
 
 // Dir serves the rendered configs in a directory.
 //
-// The files of the directory contain MachineConfig objects as `bunsen build` prints them, as YAML or JSON, one or many
-// in a file. A config is for the pool in its name, rendered-<pool>-<hash>. A config with another name must be alone in
-// its file, whose name is the pool. The directory content has the large files of the configs, named by their hashes.
+// Its files have MachineConfigs as `bunsen build` prints them, as YAML or JSON, one or many in a file. A config is for
+// the pool in its name, rendered-<pool>-<hash>. One with another name must be alone in its file, whose name is the
+// pool. The directory content has the large files of the configs, named by their hashes.
 type Dir struct {
 	path  string
 	check CheckName
@@ -50,8 +49,7 @@ type Dir struct {
 	digest string // digest is the digest of the files as they were last read.
 }
 
-// OpenDir prepares to serve a directory. OpenDir returns an error if there is no such directory. Run reads the files of
-// the directory.
+// OpenDir fails if there is no such directory. Run reads its files.
 func OpenDir(path string, check CheckName, pools *mcs.Pools, log *slog.Logger) (*Dir, error) {
 	info, err := os.Stat(path)
 	if err == nil && !info.IsDir() {
@@ -63,8 +61,7 @@ func OpenDir(path string, check CheckName, pools *mcs.Pools, log *slog.Logger) (
 	return &Dir{path: path, check: check, pools: pools, log: log}, nil
 }
 
-// Run serves the configs in the directory until the context ends, and follows changes of the directory. Run logs the
-// errors of the files once after each change.
+// Run serves the configs until the context ends, and follows changes. It logs the errors of the files once after each.
 func (d *Dir) Run(ctx context.Context) {
 	every(ctx, pollInterval, func() {
 		if err := d.reload(); err != nil {
@@ -74,7 +71,7 @@ func (d *Dir) Run(ctx context.Context) {
 	})
 }
 
-// every calls the function do at once and then after each interval, until the context ends.
+// every begins at once.
 func every(ctx context.Context, interval time.Duration, do func()) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -87,7 +84,7 @@ func every(ctx context.Context, interval time.Duration, do func()) {
 	}
 }
 
-// reload serves the configs in the directory if its files have changed since the last call.
+// reload does nothing if no file has changed.
 func (d *Dir) reload() error {
 	all, digest, err := readFiles(d.path)
 	if err != nil {
@@ -108,11 +105,11 @@ func (d *Dir) reload() error {
 	return SetConfigs(d.pools, configs, d.log)
 }
 
-// read returns the configs in files, by pool, or all errors at once.
+// read returns the configs by pool, or all errors at once.
 func (d *Dir) read(all []file) (map[string]*mcfgv1.MachineConfig, error) {
 	docs, bad := documents(all)
 	for _, c := range all {
-		// Another program is still writing the file, so its pool must not be removed.
+		// Another program is still writing it: the pool must not be removed.
 		if len(bytes.TrimSpace(c.data)) == 0 {
 			bad = append(bad, fmt.Errorf("%s: the file is empty: wait until it is copied, or remove it", c.name))
 		}
@@ -149,7 +146,7 @@ func (d *Dir) read(all []file) (map[string]*mcfgv1.MachineConfig, error) {
 	return configs, errors.Join(bad...)
 }
 
-// poolOf returns the pool of a config and checks that the content matches the name.
+// poolOf checks that the content matches the name.
 func (d *Dir) poolOf(doc document, mc *mcfgv1.MachineConfig, alone bool) (string, error) {
 	if mc.Name == "" {
 		return "", errors.New("the MachineConfig has no name: set metadata.name, which identifies the config of a " +
@@ -169,9 +166,9 @@ func (d *Dir) poolOf(doc document, mc *mcfgv1.MachineConfig, alone bool) (string
 	return strings.TrimSuffix(base, filepath.Ext(base)), nil
 }
 
-// SetConfigs serves exactly the given configs, by pool, and removes all other pools. After that, the pools count as
-// synced. The error joins the problems of the configs that cannot be served. The pools of these configs continue to
-// serve the previous config. No other code may change the pools.
+// SetConfigs serves exactly the given configs, by pool, and removes all other pools. Then the pools count as synced.
+// The error joins the problems of configs that cannot be served; their pools keep the previous one. No other code may
+// change the pools.
 func SetConfigs(pools *mcs.Pools, configs map[string]*mcfgv1.MachineConfig, log *slog.Logger) error {
 	before := pools.Status()
 	var bad []error
@@ -194,11 +191,10 @@ func SetConfigs(pools *mcs.Pools, configs map[string]*mcfgv1.MachineConfig, log 
 	return errors.Join(bad...)
 }
 
-// contentDir is the directory of a Dir that has the large files of its configs. The name of each file is its hash,
-// sha512-HEX, as `bunsen build --content` writes them.
+// the large files of the configs, each named by its hash, sha512-HEX, as `bunsen build --content` writes them
 const contentDir = "content"
 
-// LargeFile opens the large file with a hash, and returns its size. The caller closes the file, whose contents are not
+// LargeFile opens the large file with a hash, and returns its size. The caller closes it. The contents are not
 // verified.
 func (d *Dir) LargeFile(hash string) (*os.File, int64, error) {
 	if !machineconfig.IsStoredHash(hash) {
@@ -219,7 +215,7 @@ func (d *Dir) LargeFile(hash string) (*os.File, int64, error) {
 	return f, info.Size(), nil
 }
 
-// missingFiles returns an error for each large file that a config names and the directory does not have.
+// missingFiles has an error for each large file that a config names and the directory does not have.
 func (d *Dir) missingFiles(pool string, mc *mcfgv1.MachineConfig) (bad []error) {
 	for _, hash := range mcs.StoredHashes(mc) {
 		f, _, err := d.LargeFile(hash)
@@ -232,7 +228,7 @@ func (d *Dir) missingFiles(pool string, mc *mcfgv1.MachineConfig) (bad []error) 
 	return bad
 }
 
-// largeFiles returns a text that changes with the names, sizes and times of the large files.
+// largeFiles changes with the names, sizes and times of the large files.
 func (d *Dir) largeFiles() string {
 	entries, err := os.ReadDir(filepath.Join(d.path, contentDir))
 	if errors.Is(err, fs.ErrNotExist) {

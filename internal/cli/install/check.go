@@ -25,12 +25,10 @@ import (
 // Check is one run of the verb check.
 type Check struct {
 	kube.Target
-	Out cli.Output
-	// Version is the version of this program.
+	Out     cli.Output
 	Version string
 }
 
-// report is the result of a check.
 type report struct {
 	Problems []Problem   `json:"problems"`
 	Parts    []PartState `json:"parts"`
@@ -140,7 +138,6 @@ func podForm(parts []PartState) []Problem {
 	}}
 }
 
-// outside says how a part without pods runs, by its own reports; empty if none is new.
 func outside(part string, read fleet.Cluster, now time.Time) string {
 	if part == Daemon {
 		services, processes, pods := 0, 0, 0
@@ -213,7 +210,6 @@ func (r report) text() string {
 	return b.String()
 }
 
-// versionsOf returns the reported versions of one part of Bunsen.
 func (r report) versionsOf(part string) string {
 	var versions []string
 	for _, v := range r.Versions {
@@ -227,7 +223,6 @@ func (r report) versionsOf(part string) string {
 // Removal is one run of the verb uninstall.
 type Removal struct {
 	kube.Target
-	// Poll is the pause between two reads of the nodes.
 	Poll time.Duration
 
 	everything, dryRun, force bool
@@ -311,7 +306,6 @@ func (r *Removal) remove(ctx context.Context, c cluster, out io.Writer) error {
 	return err
 }
 
-// remains returns a text that says which objects an uninstallation leaves on the cluster.
 func remains(everything bool) string {
 	text := "What remains:\n  Nodes keep their files, units and users, and the annotations " +
 		"machineconfiguration.openshift.io/*.\n" +
@@ -325,8 +319,8 @@ func remains(everything bool) string {
 		"  A new installation continues with them. `bunsen uninstall --everything` deletes them, too.\n"
 }
 
-// Updating returns the names of the nodes whose daemons are in an update or are about to start an update. A node that
-// failed its update is not in the result, because it waits for a user.
+// Updating returns the names of the nodes whose daemons are in an update or about to start one. A node that failed its
+// update is not among them: it waits for a user.
 func Updating(nodes []metav1.PartialObjectMetadata) []string {
 	var names []string
 	for i := range nodes {

@@ -27,14 +27,12 @@ import (
 // fieldOwner is the field manager of the installed objects.
 const fieldOwner = "bunsen-install"
 
-// cluster is the API of a cluster, for installations.
 type cluster struct {
 	client    client.Client
 	discovery discovery.ServerVersionInterface
 }
 
-// connect creates a client with types for the kinds of Kubernetes and of Bunsen. Objects of other kinds are
-// unstructured.
+// connect creates a client with types for the kinds of Kubernetes and of Bunsen; other objects are unstructured.
 func connect(t *kube.Target) (cluster, error) {
 	rc, err := t.Config()
 	if err != nil {
@@ -57,7 +55,6 @@ func connect(t *kube.Target) (cluster, error) {
 	return cluster{c, d}, nil
 }
 
-// readiness reads the facts that an installation depends on.
 func (c cluster) readiness(ctx context.Context) (Readiness, error) {
 	var r Readiness
 	version, err := c.discovery.ServerVersion()
@@ -96,8 +93,7 @@ func (c cluster) readiness(ctx context.Context) (Readiness, error) {
 	return r, nil
 }
 
-// hasConsoleCertificate reports whether the Secret with the certificate of the console exists. It does not read the
-// content of the Secret.
+// hasConsoleCertificate does not read the content of the Secret.
 func (c cluster) hasConsoleCertificate(ctx context.Context) (bool, error) {
 	secret := metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}}
 	err := c.client.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: ConsoleCertificate}, &secret)
@@ -107,7 +103,6 @@ func (c cluster) hasConsoleCertificate(ctx context.Context) (bool, error) {
 	return err == nil, nil
 }
 
-// nodes reads the names, labels and annotations of all nodes.
 func (c cluster) nodes(ctx context.Context) ([]metav1.PartialObjectMetadata, error) {
 	var list metav1.PartialObjectMetadataList
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
@@ -117,8 +112,7 @@ func (c cluster) nodes(ctx context.Context) ([]metav1.PartialObjectMetadata, err
 	return list.Items, nil
 }
 
-// status reads the state of the whole cluster. The status is empty if the cluster has none, for example because an
-// earlier version of Bunsen runs.
+// status is empty if the cluster has none, for example because an earlier version of Bunsen runs.
 func (c cluster) status(ctx context.Context) (v1alpha1.ClusterStatus, error) {
 	var object v1alpha1.BunsenStatus
 	err := c.client.Get(ctx, client.ObjectKey{Name: v1alpha1.BunsenStatusName}, &object)
@@ -128,7 +122,7 @@ func (c cluster) status(ctx context.Context) (v1alpha1.ClusterStatus, error) {
 	return object.Status, nil
 }
 
-// apply writes a whole object. apply removes fields that an earlier version applied.
+// apply writes a whole object, and removes fields that an earlier version applied.
 func (c cluster) apply(ctx context.Context, o *unstructured.Unstructured, dryRun bool) error {
 	options := []client.ApplyOption{client.FieldOwner(fieldOwner), client.ForceOwnership}
 	if dryRun {
@@ -140,7 +134,7 @@ func (c cluster) apply(ctx context.Context, o *unstructured.Unstructured, dryRun
 	return nil
 }
 
-// remove deletes an object, and reports whether it existed.
+// remove reports whether the object existed.
 func (c cluster) remove(ctx context.Context, o *unstructured.Unstructured, dryRun bool) (bool, error) {
 	options := []client.DeleteOption{client.PropagationPolicy(metav1.DeletePropagationBackground)}
 	if dryRun {
@@ -171,7 +165,6 @@ func (c cluster) settings(ctx context.Context) ([]*unstructured.Unstructured, er
 	return all, nil
 }
 
-// isOwn reports whether an object exists and was applied by an installation with bunsen.
 func (c cluster) isOwn(ctx context.Context, o *unstructured.Unstructured) (bool, error) {
 	found := o.DeepCopy()
 	err := c.client.Get(ctx, client.ObjectKeyFromObject(o), found)
@@ -186,7 +179,6 @@ func (c cluster) isOwn(ctx context.Context, o *unstructured.Unstructured) (bool,
 	}), nil
 }
 
-// isEstablished reports whether the API server serves a kind.
 func (c cluster) isEstablished(ctx context.Context, name string) (bool, error) {
 	var kind unstructured.Unstructured
 	kind.SetGroupVersionKind(schema.GroupVersionKind{
@@ -209,7 +201,6 @@ func (c cluster) isEstablished(ctx context.Context, name string) (bool, error) {
 	return false, nil
 }
 
-// observe reads the parts and their pods.
 func (c cluster) observe(ctx context.Context) (Observed, error) {
 	var deployments appsv1.DeploymentList
 	var daemons appsv1.DaemonSetList
@@ -222,7 +213,6 @@ func (c cluster) observe(ctx context.Context) (Observed, error) {
 	return Observed{Deployments: deployments.Items, DaemonSets: daemons.Items, Pods: pods.Items}, nil
 }
 
-// reports reads what the programs report of themselves.
 func (c cluster) reports(ctx context.Context) (read fleet.Cluster, err error) {
 	return read, (&kube.Heartbeats{Client: c.client}).Fill(ctx, &read)
 }
@@ -230,7 +220,6 @@ func (c cluster) reports(ctx context.Context) (read fleet.Cluster, err error) {
 // maxSilent is how many silent daemons the check names.
 const maxSilent = 3
 
-// nameOf returns an object's name for messages.
 func nameOf(o *unstructured.Unstructured) string {
 	if o.GetNamespace() == "" {
 		return o.GetKind() + " " + o.GetName()

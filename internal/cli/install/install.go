@@ -24,7 +24,6 @@ import (
 // Installation is one run of the verb install or upgrade.
 type Installation struct {
 	kube.Target
-	// Poll is the pause between two reads of the cluster.
 	Poll time.Duration
 
 	options       Options
@@ -98,7 +97,6 @@ func (i *Installation) setImages() error {
 	return nil
 }
 
-// printObjects writes the objects, for kubectl and for a repository.
 func (i *Installation) printObjects(out io.Writer) error {
 	all, err := Manifest(config.Files, i.options)
 	if err != nil {
@@ -119,7 +117,6 @@ func (i *Installation) printObjects(out io.Writer) error {
 	return nil
 }
 
-// install checks the cluster, applies the objects and waits for the parts.
 func (i *Installation) install(ctx context.Context, c cluster, out, progress io.Writer) error {
 	started := time.Now()
 	ready, err := c.readiness(ctx)
@@ -157,7 +154,6 @@ func (i *Installation) install(ctx context.Context, c cluster, out, progress io.
 	return err
 }
 
-// nextSteps is a text that says what a user should do after an installation.
 const nextSteps = `Next:
   bunsen check                      whether every part works
   kubectl apply -f gitsource.yaml   follow a repository: docs/sources.md has the object
@@ -190,8 +186,8 @@ func (i *Installation) applyAll(ctx context.Context, c cluster, all []*unstructu
 	return nil
 }
 
-// prune deletes objects of an earlier installation with bunsen that the new installation does not have: a part that is
-// now left out, or earlier settings. prune does not delete objects that a user applied in another way.
+// prune deletes objects of an earlier installation with bunsen that the new one does not have: a part that is now left
+// out, or earlier settings. Objects that a user applied in another way stay.
 func prune(ctx context.Context, c cluster, wanted []*unstructured.Unstructured, progress io.Writer) error {
 	all, err := Everything(config.Files)
 	if err != nil {
@@ -261,10 +257,9 @@ func lineOf(states []PartState) string {
 	return strings.Join(words, ", ")
 }
 
-// errTimeout is the error if a wait takes too long.
 var errTimeout = errors.New("it takes too long")
 
-// until calls a function repeatedly, with a pause between two calls, until it returns true.
+// until calls done again and again until it returns true.
 func until(ctx context.Context, pause, limit time.Duration, done func() (bool, error)) error {
 	end := time.NewTimer(limit)
 	defer end.Stop()
@@ -284,7 +279,6 @@ func until(ctx context.Context, pause, limit time.Duration, done func() (bool, e
 	}
 }
 
-// writeProblems prints problems with their fixes.
 func writeProblems(w io.Writer, problems []Problem) {
 	for _, p := range problems {
 		kind := "warning"

@@ -31,7 +31,7 @@ const (
 	ConsoleCertificate = "bunsen-console-tls"
 )
 
-// placeholderRegistry is the registry of the images in config/. This registry does not exist.
+// This registry does not exist.
 const placeholderRegistry = "image.invalid/"
 
 // Parts are the programs that run on a cluster, except for the console.
@@ -39,19 +39,15 @@ var Parts = []string{Controller, Server, Daemon}
 
 // Options are the choices of a user for an installation.
 type Options struct {
-	// Images has the reference of the image of each part.
+	// Images has the reference of each part's image.
 	Images map[string]string
-	// Console are the hosts that browsers open for the console, with the port unless it is 443. If Console is empty,
-	// the console is not installed.
+	// Console are the hosts that browsers open for the console, with the port unless it is 443; none: no console.
 	Console []string
-	// Hostnames are names and addresses at which new machines reach the server, in addition to those of the server's
-	// nodes.
+	// Hostnames are further names and addresses at which new machines reach the server.
 	Hostnames []string
-	// JoinServer is the URL of the API server for new machines. If JoinServer is empty, new machines join in another
-	// way.
+	// JoinServer is the URL of the API server for new machines; empty if they join in another way.
 	JoinServer string
-	// Without names the parts that are not installed.
-	Without []string
+	Without    []string
 	// ControlPlaneNodes is the number of nodes on which the server's replicas can run.
 	ControlPlaneNodes int
 }
@@ -84,7 +80,6 @@ func (o Options) Check() error {
 	return errors.Join(append(problems, o.checkNames()...)...)
 }
 
-// checkNames returns the errors in names of hosts.
 func (o Options) checkNames() (problems []error) {
 	for _, name := range o.Hostnames {
 		if name == "" || strings.ContainsAny(name, ", \t\n/") {
@@ -101,7 +96,6 @@ func (o Options) checkNames() (problems []error) {
 	return problems
 }
 
-// images returns the names of the images that the installation uses.
 func (o Options) images() []string {
 	names := slices.DeleteFunc(slices.Clone(Parts), func(part string) bool { return slices.Contains(o.Without, part) })
 	if len(o.Console) > 0 {
@@ -155,7 +149,6 @@ func Manifest(config fs.FS, o Options) ([]*unstructured.Unstructured, error) {
 	return all, nil
 }
 
-// overlayOf returns the kustomization that sets the options.
 func overlayOf(o Options) types.Kustomization {
 	k := types.Kustomization{TypeMeta: types.TypeMeta{
 		APIVersion: types.KustomizationVersion,
@@ -201,7 +194,6 @@ func overlayOf(o Options) types.Kustomization {
 	return k
 }
 
-// imageOf returns the kustomization's entry that replaces the unset image of a part.
 func imageOf(part, reference string) types.Image {
 	image := types.Image{Name: placeholderRegistry + part}
 	if name, digest, ok := strings.Cut(reference, "@"); ok {
@@ -254,8 +246,8 @@ func Phases(all []*unstructured.Unstructured) (first, rest []*unstructured.Unstr
 }
 
 // RemovalPhases returns the objects that an uninstallation deletes, in their order: programs first, and permissions
-// last. If everything is true, the result also has namespaces and CRDs; their deletion also deletes the pools, the
-// configs, the tokens and the server's CA.
+// last. Everything includes namespaces and CRDs, whose deletion also deletes the pools, the configs, the tokens and the
+// server's CA.
 func RemovalPhases(all []*unstructured.Unstructured, everything bool) []*unstructured.Unstructured {
 	acting := func(o *unstructured.Unstructured) bool {
 		return slices.Contains([]string{"DaemonSet", "Deployment", "PodDisruptionBudget"}, o.GetKind())

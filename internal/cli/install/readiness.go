@@ -18,8 +18,7 @@ type Readiness struct {
 	Admin bool
 	// MachineConfigOperator reports whether OpenShift's machine-config-operator runs on the cluster.
 	MachineConfigOperator bool
-	// ConsoleCertificate reports whether the Secret ConsoleCertificate exists.
-	ConsoleCertificate bool
+	ConsoleCertificate    bool
 	// Nodes is how many nodes there are, and ControlPlane how many of them have the label of the control plane.
 	Nodes, ControlPlane int
 }
@@ -32,11 +31,9 @@ const (
 
 // Problem is a problem that prevents an installation, or that a user should know.
 type Problem struct {
-	// Fatal is true if the problem prevents the installation.
-	Fatal bool `json:"fatal"`
-	// What says what is wrong, and Fix how to fix it.
-	What string `json:"what"`
-	Fix  string `json:"fix"`
+	Fatal bool   `json:"fatal"`
+	What  string `json:"what"`
+	Fix   string `json:"fix"`
 }
 
 // Check returns the problems of an installation with these options on the cluster.
@@ -75,7 +72,7 @@ func (r Readiness) Check(o Options) []Problem {
 	return all
 }
 
-// isOld reports whether the version of Kubernetes is known and below the oldest supported version.
+// isOld is false for an unknown version.
 func (r Readiness) isOld() bool {
 	major, err := strconv.Atoi(r.Major)
 	if err != nil {

@@ -14,15 +14,13 @@ import (
 // PartState is the progress of one part of an installation.
 type PartState struct {
 	Part string `json:"part"`
-	// Ready is the number of ready pods of the current version. Wanted is how many there should be.
-	Ready  int32 `json:"ready"`
-	Wanted int32 `json:"wanted"`
-	// Missing is true if the cluster does not have the part.
-	Missing bool `json:"missing,omitempty"`
+	// Ready is the number of ready pods of the current version, out of Wanted.
+	Ready   int32 `json:"ready"`
+	Wanted  int32 `json:"wanted"`
+	Missing bool  `json:"missing,omitempty"`
 	// Outside says how a part without pods runs: as which processes or services. It is empty if none reports.
 	Outside string `json:"outside,omitempty"`
-	// Problems are the problems of the part's pods, each once: why a container does not start, or why a pod has no
-	// node.
+	// Problems are why containers do not start, or why pods have no node, each once.
 	Problems []string `json:"problems,omitempty"`
 }
 
@@ -109,7 +107,7 @@ func problemsOf(part string, pods []corev1.Pod) []string {
 }
 
 // lastExit returns how a container ended, with the last line of its log, which says more than the kubelet's own
-// message. lastExit returns "" if the container never ended.
+// message; "" if it never ended.
 func lastExit(c corev1.ContainerStatus) string {
 	t := c.LastTerminationState.Terminated
 	if t == nil {

@@ -83,7 +83,7 @@ func (a *Adoption) readPath(ctx context.Context, c client.Client, d *adopt.Drift
 	return note, err
 }
 
-// export reads the content of the node, from a file or from the node itself.
+// export reads the content from a file or from the node itself.
 func (a *Adoption) export(ctx context.Context, c client.Client, d *adopt.Drift) (x v1alpha1.DriftExport, err error) {
 	text, from := []byte(nil), a.From
 	command := []string{"drift", "export", d.Item.Name}
@@ -109,7 +109,6 @@ func (a *Adoption) export(ctx context.Context, c client.Client, d *adopt.Drift) 
 	return x, nil
 }
 
-// unitsOf returns the units of a rendered config.
 func unitsOf(ctx context.Context, c client.Client, name string) (units []string, err error) {
 	var mc mcfgv1.MachineConfig
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, &mc); err != nil {
@@ -125,8 +124,7 @@ func unitsOf(ctx context.Context, c client.Client, name string) (units []string,
 	return units, nil
 }
 
-// Write writes the files below the repository, without replacing an existing file. If there is only one file and no
-// repository, Write prints the file.
+// Write writes the files below the repository, and replaces none. A single file without a repository is printed.
 func (a *Adoption) Write(w io.Writer, r adopt.Repository) error {
 	names := slices.Sorted(maps.Keys(r.Files))
 	if a.Dir == "" {

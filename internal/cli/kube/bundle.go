@@ -29,7 +29,6 @@ import (
 // Collection is one run of the verb support-bundle.
 type Collection struct {
 	Target
-	// Version is the version of this program.
 	Version string
 
 	output, namespace string
@@ -43,7 +42,6 @@ func (k *Collection) Flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&k.namespace, "namespace", "bunsen-system", "`namespace` of Bunsen's pods")
 }
 
-// collector reads one cluster.
 type collector struct {
 	*Bundle
 	client    client.Client
@@ -91,7 +89,7 @@ func (k *Collection) Run(cmd *cobra.Command) error {
 	return err
 }
 
-// collect reads all parts. If a part cannot be read, collect adds it to the list of missing parts.
+// collect reads all parts, and lists those that cannot be read.
 func (c collector) collect(ctx context.Context) {
 	c.say("reading the status")
 	c.answers(ctx)
@@ -105,7 +103,6 @@ func (c collector) collect(ctx context.Context) {
 	c.logs(ctx)
 }
 
-// kinds are the kinds that a bundle has.
 func kinds(namespace string) []kind {
 	const config = "machineconfiguration.openshift.io"
 	all := []kind{
@@ -142,7 +139,7 @@ func kinds(namespace string) []kind {
 
 func (c collector) say(what string) { fmt.Fprintln(c.progress, what) }
 
-// write writes the bundle to a file that only the user can read, or to standard output.
+// write creates a file that only the user can read, or writes to standard output.
 func (k *Collection) write(b *Bundle, out io.Writer) (err error) {
 	if k.output == "-" {
 		return b.Write(out)
@@ -156,25 +153,23 @@ func (k *Collection) write(b *Bundle, out io.Writer) (err error) {
 }
 
 const (
-	// MaxBundleFile is the size of the largest file of a bundle. Of a longer file, the bundle has only the last part.
+	// MaxBundleFile is the size of the largest file of a bundle; of a longer one, it has the last part.
 	MaxBundleFile = 4 << 20
-	// maxTotal is the size of all files of a bundle together, before compression.
+	// of all files together, before compression
 	maxTotal = 200 << 20
 )
 
 // Bundle has the files of a support bundle.
 type Bundle struct {
-	// Name is the directory of all files in the archive.
 	Name string
-	// At is the time of all files.
-	At time.Time
+	At   time.Time
 
 	files   map[string][]byte
 	leftOut []string
 	total   int
 }
 
-// Add adds a masked file. Add shortens a file that is too long, and leaves the file out if the bundle is full.
+// Add adds a masked file: it shortens one that is too long, and leaves it out if the bundle is full.
 func (b *Bundle) Add(name string, content []byte) {
 	if len(content) > MaxBundleFile {
 		b.LeaveOut(name, fmt.Sprintf("only its last %d of %d bytes are here", MaxBundleFile, len(content)))
@@ -241,14 +236,13 @@ func (b *Bundle) write(archive *tar.Writer, name string, content []byte) error {
 }
 
 const (
-	// maxDaemons is for how many pods of the daemon a bundle has logs.
+	// the pods of the daemon whose logs a bundle has
 	maxDaemons = 50
-	// logTimeout is how long reading one log may take.
+	// for reading one log
 	logTimeout = 5 * time.Minute
-	// logLines is how many lines of a log are read.
-	logLines = 20000
-	// maxLog is how many bytes of a log are read. maskedLog is how many of its last bytes are masked: twice as many as
-	// the bundle has, so that the part in the bundle does not begin inside of a secret of several lines.
+	logLines   = 20000
+	// The bytes of a log that are read, and its last ones that are masked: twice as many as the bundle has, so that the
+	// part in the bundle does not begin inside of a secret of several lines.
 	maxLog    = 64 << 20
 	maskedLog = 2 * MaxBundleFile
 )

@@ -44,8 +44,8 @@ type Applier struct {
 	DryRun bool
 }
 
-// Apply applies the changes in their order, and prints each with the equivalent command line. If a change fails, Apply
-// continues with the next change, which is about another node.
+// Apply applies the changes in their order, and prints each with the equivalent command line. A failure does not stop
+// it: the next change is about another node.
 func (a Applier) Apply(ctx context.Context, order HoldOrder) error {
 	var errs []error
 	for _, change := range order.Changes {
@@ -157,7 +157,7 @@ func (t *Target) Name() string {
 	return ""
 }
 
-// noKubeconfig is the error for a missing kubeconfig. noKubeconfig names the places where bunsen searched.
+// noKubeconfig names the places where bunsen searched.
 func noKubeconfig(rules *clientcmd.ClientConfigLoadingRules) error {
 	if set := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); set != "" && rules.ExplicitPath == "" {
 		return fmt.Errorf("KUBECONFIG is %s, and there is no kubeconfig: correct it, or name a file with --kubeconfig",
@@ -166,7 +166,6 @@ func noKubeconfig(rules *clientcmd.ClientConfigLoadingRules) error {
 	return errors.New("there is no kubeconfig: name one with --kubeconfig, or set KUBECONFIG")
 }
 
-// groupsOf lists the API groups that could not be discovered on the API server.
 func groupsOf(err *apiutil.ErrResourceDiscoveryFailed) string {
 	var groups []string
 	for gv := range *err {
@@ -178,16 +177,15 @@ func groupsOf(err *apiutil.ErrResourceDiscoveryFailed) string {
 
 // The roles in config/rbac/users.yaml that allow users to read objects.
 const (
-	// viewerRole allows users to read everything except MachineConfigs, which contain secrets.
-	viewerRole = "bunsen-viewer"
-	// ConfigViewerRole allows users to read MachineConfigs.
+	// everything except MachineConfigs, which contain secrets
+	viewerRole       = "bunsen-viewer"
 	ConfigViewerRole = "bunsen-config-viewer"
 )
 
 // ReadError explains why a read failed that viewerRole would allow.
 func ReadError(what string, err error) error { return ReadErrorFor(viewerRole, what, err) }
 
-// ReadErrorFor explains why a read failed. If permission is missing, the error names the role that grants it.
+// ReadErrorFor explains why a read failed. Without permission, it names the role that grants it.
 func ReadErrorFor(role, what string, err error) error {
 	explained := RequestError("reading "+what, err)
 	if apierrors.IsForbidden(err) {
@@ -279,7 +277,7 @@ func ReadObjects(ctx context.Context, c client.Reader) (fleet.Cluster, error) {
 		what string
 		list client.ObjectList
 	}{{"GitSources", &sources}, {"MachineConfigPools", &pools}, {"Nodes", &nodes}, {"RolloutPolicies", &policies}} {
-		// The objects need no copy, because no caller changes them.
+		// No caller changes the objects.
 		if err := c.List(ctx, l.list, client.UnsafeDisableDeepCopy); err != nil {
 			return out, ReadError(l.what, err)
 		}
@@ -288,8 +286,8 @@ func ReadObjects(ctx context.Context, c client.Reader) (fleet.Cluster, error) {
 	return out, nil
 }
 
-// readConfigs adds the rendered configs with their commits. A user without permission to read MachineConfigs gets a
-// note on standard error, and the commits are not shown.
+// readConfigs adds the rendered configs with their commits. A user who may not read MachineConfigs gets a note on
+// standard error instead.
 func readConfigs(ctx context.Context, c client.Reader, cluster *fleet.Cluster) error {
 	configs := &metav1.PartialObjectMetadataList{TypeMeta: ConfigsMeta}
 	err := c.List(ctx, configs, client.UnsafeDisableDeepCopy)
@@ -306,8 +304,8 @@ func readConfigs(ctx context.Context, c client.Reader, cluster *fleet.Cluster) e
 	return nil
 }
 
-// NamedConfigs returns the rendered configs that pools and nodes name, without further data. These configs exist,
-// although this user has no permission to read them.
+// NamedConfigs returns the rendered configs that pools and nodes name, without further data, for a user who may not
+// read them.
 func NamedConfigs(cluster fleet.Cluster) []fleet.RenderedRow {
 	pools := map[string]string{} // pools maps the name of a config, rendered-POOL-HASH, to its pool.
 	add := func(name string) {

@@ -15,18 +15,17 @@ import (
 	"github.com/bunsen-os/bunsen/internal/terminal"
 )
 
-// Display shows a live status. On a terminal, Display redraws the screen; otherwise Display prints a line for each
-// change.
+// Display shows a live status: it redraws the screen of a terminal, or prints a line for each change.
 type Display struct {
 	w io.Writer
-	// size returns the size of the terminal; nil if there is no terminal.
+	// nil if there is no terminal
 	size   func() terminal.Size
 	colour bool
 
 	drawn     time.Time
 	drawnSize terminal.Size
 	last      string
-	// shown is the status that was shown last. said is the message about a problem that has occurred since then.
+	// the last status, and the message about a problem that has occurred since
 	shown   *inspect.Status
 	message string
 	open    bool
@@ -63,7 +62,6 @@ func (d *Display) isDue(now time.Time) bool {
 	return d.size != nil && (now.Sub(d.drawn) >= time.Second || d.size() != d.drawnSize)
 }
 
-// show shows a status, and removes the message about a problem.
 func (d *Display) show(s inspect.Status, now time.Time) error {
 	if d.size == nil {
 		lines := s.Changes(d.shown)
@@ -77,7 +75,7 @@ func (d *Display) show(s inspect.Status, now time.Time) error {
 	return d.draw(now)
 }
 
-// showMessage shows a problem. A terminal also keeps the last status on the screen.
+// showMessage shows a problem. On a terminal, the last status stays on the screen.
 func (d *Display) showMessage(text string) error {
 	now := time.Now()
 	if d.size == nil {
@@ -91,7 +89,6 @@ func (d *Display) showMessage(text string) error {
 	return d.draw(now)
 }
 
-// lines prints changes, each with its time.
 func (d *Display) lines(lines []string, now time.Time) error {
 	var b strings.Builder
 	for _, l := range lines {
@@ -116,7 +113,6 @@ func (d *Display) draw(now time.Time) error {
 	return d.write(begin + text + endFrame)
 }
 
-// frame returns the lines that fit on the terminal.
 func (d *Display) frame(now time.Time) []string {
 	size := d.drawnSize
 	var screen []terminal.Line
@@ -137,7 +133,7 @@ func (d *Display) frame(now time.Time) []string {
 	return lines
 }
 
-// close restores the terminal, and leaves the last status on the screen.
+// close restores the terminal, with the last status on the screen.
 func (d *Display) close() {
 	if !d.open {
 		return

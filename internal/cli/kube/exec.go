@@ -21,17 +21,15 @@ import (
 )
 
 const (
-	// daemonLabel is the label of the daemon's pods. daemonName is the name of their container.
+	// the label of the daemon's pods, and the name of their container
 	daemonLabel, daemonName = "app.kubernetes.io/name", "machine-config-daemon"
-	// daemonPath is the path of the binary in the container.
-	daemonPath = "/usr/local/bin/machine-config-daemon"
-	// longestAnswer limits the answer of a node. The limit is the size of the largest file of a config, as JSON, with
-	// some reserve.
+	daemonPath              = "/usr/local/bin/machine-config-daemon"
+	// the size of the largest file of a config, as JSON, with some reserve
 	longestAnswer = 64 << 20
 )
 
-// runOnNode runs a command of the daemon in its pod on a node, and returns what it prints. If the command cannot be
-// run, the result manual is a text that says who can run it where, with the command line.
+// runOnNode runs a command of the daemon in its pod on a node, and returns what it prints. If that is not possible,
+// manual says who can run it where, with the command line.
 func runOnNode(ctx context.Context, t *Target, c client.Client, node string,
 	command ...string,
 ) (out []byte, manual string, err error) {
@@ -85,7 +83,7 @@ func runInPod(ctx context.Context, t *Target, pod *corev1.Pod, argv []string) ([
 	return stdout.Bytes(), nil
 }
 
-// boundedBuffer stores written bytes up to a limit, because an attacker may control a node.
+// boundedBuffer has a limit, because an attacker may control a node.
 type boundedBuffer struct {
 	bytes.Buffer
 	limit int
@@ -116,8 +114,7 @@ func daemonPod(ctx context.Context, c client.Client, node string) (pod *corev1.P
 	return nil, "", fmt.Errorf("no pod of the daemon runs on %s", node)
 }
 
-// rootIn returns the path at which the daemon's container in a pod mounts the node's root; "" if the container does not
-// mount it.
+// rootIn returns the path at which the daemon's container in a pod mounts the node's root; "" if it does not.
 func rootIn(pod *corev1.Pod) string {
 	for _, c := range pod.Spec.Containers {
 		for _, m := range c.VolumeMounts {

@@ -27,32 +27,30 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Heartbeats are the heartbeats of the controllers, the servers and the daemons. Heartbeats change all the time, so
-// bunsen reads them from time to time and does not watch them. Heartbeats also has the published revisions of secrets,
-// because users may read only one ConfigMap, which the cache of a watch cannot do.
+// Heartbeats are those of the controllers, the servers and the daemons. They change all the time, so bunsen reads them
+// from time to time and does not watch them. The published revisions of secrets are with them, because users may read
+// only one ConfigMap, which the cache of a watch cannot do.
 type Heartbeats struct {
 	Client client.Reader
 	// Background reads the heartbeats of daemons without a wait: Fill adds those of the last read.
 	Background bool
-	// leases are the Leases of controllers and servers, with the reason why a read failed and the time of the read.
+	// of controllers and servers, with the reason why a read failed and the time of the read
 	leases []coordinationv1.Lease
 	note   string
 	called time.Time
-	// secrets are the published revisions of secrets, and notifications what the notifier sends, as of the time called.
+	// the published revisions of secrets, and what the notifier sends, as of the time called
 	secrets       fleet.Secrets
 	notifications []v1alpha1.Notification
-	// daemons are the last reports by node. daemonsNote says why the last read failed. asked is the time of the last
-	// read.
+	// the last reports by node, why the last read failed, and its time
 	daemons     map[string]v1alpha1.DaemonReport
 	daemonsNote string
 	asked       time.Time
-	// denied are the machines whose certificate requests the controller denied, as of the time asked.
+	// the machines whose certificate requests the controller denied, as of the time asked
 	denied []fleet.DeniedMachine
-	// pending gets the result of a read of daemons; nil if there is no such read.
+	// the result of a read of daemons; nil if none runs
 	pending chan daemonsRead
 }
 
-// daemonsRead is the result of a read of daemons.
 type daemonsRead struct {
 	daemons map[string]v1alpha1.DaemonReport
 	note    string
@@ -65,14 +63,13 @@ type daemonsRead struct {
 const CheckInterval = 5 * time.Second
 
 const (
-	// leasesAgain is the maximum age of the data about controllers and servers on a live screen.
+	// the maximum age on a live screen
 	leasesAgain = 10 * time.Second
-	// daemonsAgain is the maximum age of the data about daemons. The age of daemons' heartbeats is longer, because
-	// there may be thousands of daemons.
+	// longer, because there may be thousands of daemons
 	daemonsAgain = 30 * time.Second
 )
 
-// notRead is the note on daemons before the first read has ended.
+// until the first read has ended
 const notRead = "not read yet"
 
 // Due reports whether it is time to read the leases again, or whether a read in the background has ended.
@@ -80,8 +77,8 @@ func (h *Heartbeats) Due(now time.Time) bool {
 	return now.Sub(h.called) >= leasesAgain || len(h.pending) > 0
 }
 
-// Fill reads the heartbeats if it is time, and adds them to the cluster. A user without permission to read heartbeats
-// still gets all other data.
+// Fill reads the heartbeats if it is time, and adds them to the cluster. Without permission, a user still gets all
+// other data.
 func (h *Heartbeats) Fill(ctx context.Context, cluster *fleet.Cluster) error {
 	now := time.Now()
 	if now.Sub(h.called) >= leasesAgain {
@@ -107,7 +104,6 @@ func (h *Heartbeats) Fill(ctx context.Context, cluster *fleet.Cluster) error {
 	return nil
 }
 
-// fillDaemons reads the heartbeats of daemons if this is due.
 func (h *Heartbeats) fillDaemons(ctx context.Context, now time.Time) error {
 	if h.pending == nil && now.Sub(h.asked) >= daemonsAgain {
 		if h.asked.IsZero() && h.Background {
@@ -151,7 +147,6 @@ func (h *Heartbeats) readLeases(ctx context.Context) error {
 	return nil
 }
 
-// readNotifications reads the Notifications; none if the user may not, or if the cluster does not know their kind.
 func (h *Heartbeats) readNotifications(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, CheckInterval)
 	defer cancel()
@@ -164,11 +159,9 @@ func (h *Heartbeats) readNotifications(ctx context.Context) error {
 	return nil
 }
 
-// daemonsMeta requests only the metadata of MachineConfigNodes.
 var daemonsMeta = metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: "MachineConfigNodeList"}
 
-// ReadDaemons reads the heartbeats of all daemons from the API server's cache. If the read fails, the note has the
-// reason.
+// ReadDaemons reads the heartbeats of all daemons from the API server's cache. The note says why a read failed.
 func ReadDaemons(ctx context.Context, c client.Reader) (daemons map[string]v1alpha1.DaemonReport, note string,
 	err error,
 ) {
@@ -187,8 +180,8 @@ func ReadDaemons(ctx context.Context, c client.Reader) (daemons map[string]v1alp
 	return fleet.DaemonReports(list.Items), "", nil
 }
 
-// readDenied reads the machines that the controller denied, from the API server's cache. readDenied returns none if the
-// user has no permission to read certificate requests, or if the cluster does not know their kind.
+// readDenied reads the machines that the controller denied, from the API server's cache; none if the user may not read
+// certificate requests, or if the cluster does not know their kind.
 func readDenied(ctx context.Context, c client.Reader) ([]fleet.DeniedMachine, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*CheckInterval)
 	defer cancel()
@@ -205,7 +198,7 @@ func readDenied(ctx context.Context, c client.Reader) ([]fleet.DeniedMachine, er
 	return fleet.DeniedMachines(list.Items), nil
 }
 
-// ReadDaemon reads the heartbeat of one node's daemon. If the node has no heartbeat, ReadDaemon returns the zero value.
+// ReadDaemon reads the heartbeat of one node's daemon; the zero value if there is none.
 func ReadDaemon(ctx context.Context, c client.Reader, node string) (map[string]v1alpha1.DaemonReport, error) {
 	of := metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{
 		APIVersion: daemonsMeta.APIVersion,
@@ -258,7 +251,7 @@ func ReadDrift(ctx context.Context, c client.Client, args []string) (inspect.Dri
 // ShownDrift is the output of the verb drift show.
 type ShownDrift struct {
 	inspect.DriftRow `json:",inline"`
-	// Diff is the redacted difference from the node. Note says where to find the difference if there is no Diff.
+	// Diff is redacted. Without one, Note says where to find it.
 	Diff string `json:"diff,omitempty"`
 	Note string `json:"note,omitempty"`
 }

@@ -17,7 +17,7 @@ import (
 // shortestHash is how many digits of a commit's hash a user writes at least.
 const shortestHash = 7
 
-// candidate is a revision at which a pool can be held: a source applied it, and its rendered config is on the cluster.
+// candidate is a revision that a source applied, and whose rendered config is on the cluster.
 type candidate struct {
 	source, config string
 	commit         v1alpha1.CommitInfo
@@ -30,10 +30,9 @@ func (c candidate) String() string {
 }
 
 // Hold makes the rendered config that a revision gave a pool the pool's config, until a user releases the pool or until
-// the end in why. It replaces the hold of a pool that is held: the nodes go to the new revision directly, and never to
-// the newest commit on the way. The parameter at is the hash of the commit, with at least 7 digits, also in the form
-// `main@sha1:<hash>`. Hold refuses a revision whose config is not on the cluster. The error lists the revisions whose
-// configs are on the cluster.
+// the end in why. It replaces an earlier hold: the nodes go to the new revision directly, and never to the newest
+// commit on the way. The parameter at is the hash of the commit, with at least 7 digits, also in the form
+// `main@sha1:<hash>`. A revision whose config is not on the cluster is refused with a list of those that are.
 func Hold(c fleet.Cluster, pool, at string, why HoldReason) (HoldOrder, error) {
 	i := slices.IndexFunc(c.Pools, func(p mcfgv1.MachineConfigPool) bool { return p.Name == pool })
 	if i < 0 {
@@ -97,7 +96,6 @@ func Release(c fleet.Cluster, pool, who string) (HoldOrder, error) {
 	}}}, nil
 }
 
-// findRevision returns the only candidate that a user's text names.
 func findRevision(c fleet.Cluster, p *mcfgv1.MachineConfigPool, at string) (candidate, error) {
 	hash := at
 	if i := strings.LastIndex(at, "@sha1:"); i >= 0 {
@@ -128,8 +126,8 @@ func findRevision(c fleet.Cluster, p *mcfgv1.MachineConfigPool, at string) (cand
 	return found[0], nil
 }
 
-// candidates returns the revisions at which a pool can be held: those in the histories of the GitSources, newest first
-// in each, and then those of the pool's recorded rollouts, which a GitSource that was created again does not know.
+// candidates returns the revisions in the histories of the GitSources, newest first in each, and then those of the
+// pool's recorded rollouts, which a GitSource that was created again does not know.
 func candidates(c fleet.Cluster, p *mcfgv1.MachineConfigPool) (out []candidate) {
 	add := func(from, config string, commit v1alpha1.CommitInfo) {
 		i := slices.IndexFunc(c.Rendered, func(r fleet.RenderedRow) bool {
@@ -160,7 +158,6 @@ func candidates(c fleet.Cluster, p *mcfgv1.MachineConfigPool) (out []candidate) 
 	return out
 }
 
-// listed names the revisions that a user can choose.
 func listed(pool string, all []candidate) string {
 	if len(all) == 0 {
 		return "there is none for pool " + pool + " on the cluster"
@@ -175,7 +172,7 @@ func listed(pool string, all []candidate) string {
 	return "on the cluster are:\n" + strings.Join(lines, "\n")
 }
 
-// CheckRevision rejects an empty revision. A command calls it before it reads the cluster.
+// CheckRevision rejects an empty revision before a command reads the cluster.
 func CheckRevision(at string) error {
 	if at == "" {
 		return errors.New("hold needs the hash of a commit, such as one of `bunsen history`: --at REVISION")

@@ -18,18 +18,16 @@ import (
 )
 
 const (
-	// pageSize is how many objects one request reads.
 	pageSize = 500
-	// maxObjects is how many objects of one kind a bundle has.
+	// of one kind
 	maxObjects = 5000
-	// maxWhy is for how many waiting nodes a bundle has the reason.
+	// the waiting nodes for which a bundle has the reason
 	maxWhy = 100
 )
 
-// kind is a kind of objects to collect. An empty namespace means all namespaces.
+// An empty namespace means all.
 type kind struct{ group, version, kind, namespace string }
 
-// objects adds the objects of a kind to the bundle.
 func (c collector) objects(ctx context.Context, k kind) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: k.group, Version: k.version, Kind: k.kind + "List"})
@@ -62,15 +60,13 @@ func (c collector) objects(ctx context.Context, k kind) {
 	}
 }
 
-// isOwnKind reports whether a CRD is one that Bunsen installs.
 func isOwnKind(crd string) bool {
 	return strings.HasSuffix(crd, ".bunsen.dev") || strings.Contains(crd, "machineconfig")
 }
 
-// fileName returns an object's name as a file name; names of certificate requests and roles can contain colons.
+// fileName makes a file name: names of certificate requests and roles can contain colons.
 func fileName(name string) string { return strings.NewReplacer("/", "_", ":", "_").Replace(name) }
 
-// answers adds the output of the commands status and why to the bundle.
 func (c collector) answers(ctx context.Context) {
 	cluster, err := ReadAll(ctx, c.client)
 	if err != nil {
@@ -98,7 +94,6 @@ func (c collector) answers(ctx context.Context) {
 	}
 }
 
-// why adds the output of the command why for one object.
 func (c collector) why(kind, name string, cluster fleet.Cluster,
 	ask func(fleet.Cluster, string, time.Time) (inspect.Why, error),
 ) {
@@ -111,5 +106,4 @@ func (c collector) why(kind, name string, cluster fleet.Cluster,
 	c.text(file, answer.Text(c.At))
 }
 
-// text adds a text to the bundle, with its secrets masked.
 func (c collector) text(name, text string) { c.Add(name, []byte(MaskedText(safetext.Lines(text)))) }

@@ -26,15 +26,12 @@ var ignitionNames = map[string]bool{
 
 var (
 	// dataURL is contents in a text. Where they end is not known, so the rest of the line goes.
-	dataURL = regexp.MustCompile(`(?i)\bdata:\S.*`)
-	// userinfo is the log-in in an address.
+	dataURL  = regexp.MustCompile(`(?i)\bdata:\S.*`)
 	userinfo = regexp.MustCompile(`://[^\s/]*@`)
 )
 
-// leftOut stands in place of a data URL.
 const leftOut = "data:(left out)"
 
-// machineConfig is the kind whose spec has an Ignition config.
 const machineConfig = "MachineConfig"
 
 // MaskedText returns a text, such as a log, without the contents in its data URLs and without the log-ins of its
@@ -43,8 +40,8 @@ func MaskedText(text string) string {
 	return userinfo.ReplaceAllString(dataURL.ReplaceAllString(text, leftOut), "://(left out)@")
 }
 
-// MaskedObject returns an object as YAML with sizes in place of contents. Object leaves out managed fields and the copy
-// that kubectl makes of an applied object.
+// MaskedObject returns an object as YAML with sizes in place of contents, without managed fields and the copy that
+// kubectl makes of an applied object.
 func MaskedObject(o *unstructured.Unstructured) ([]byte, error) {
 	stripped := o.DeepCopy()
 	stripped.SetManagedFields(nil)
@@ -63,7 +60,6 @@ func MaskedObject(o *unstructured.Unstructured) ([]byte, error) {
 	return text, nil
 }
 
-// withoutContents returns an object with sizes in place of contents.
 func withoutContents(object map[string]any) map[string]any {
 	out := make(map[string]any, len(object))
 	for key, value := range object {
@@ -76,8 +72,8 @@ func withoutContents(object map[string]any) map[string]any {
 	return out
 }
 
-// withoutContentsIn returns a value with sizes in place of contents. A text that is JSON, such as the value of an
-// annotation, is a value with fields too.
+// withoutContentsIn puts sizes in place of contents. A text that is JSON, such as the value of an annotation, is a
+// value with fields too.
 func withoutContentsIn(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -100,7 +96,7 @@ func withoutContentsIn(value any) any {
 	return value
 }
 
-// withoutText is Text for a value that may have several lines: contents end where the value ends.
+// withoutText is MaskedText for a value that may have several lines: contents end where the value ends.
 func withoutText(value string) string {
 	if at := dataURL.FindStringIndex(value); at != nil {
 		value = value[:at[0]] + leftOut
@@ -108,8 +104,7 @@ func withoutText(value string) string {
 	return MaskedText(value)
 }
 
-// sizes returns a value with the size of each text that is not a name. The parameter isName is true for the value of a
-// field whose texts are names.
+// sizes returns a value with the size of each text that is not a name. isName: the field has names.
 func sizes(value any, isName bool) any {
 	switch v := value.(type) {
 	case map[string]any:

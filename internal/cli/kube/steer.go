@@ -16,21 +16,19 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// HoldOrder is a user's request as changes to objects, with notes about the changes.
+// HoldOrder is a user's request as changes to objects.
 type HoldOrder struct {
-	// Changes are the changes to objects, in the order in which to apply them. If there are no changes, Notes say why.
+	// Changes are in the order in which to apply them. If there are none, Notes say why.
 	Changes []PoolChange
 	Notes   []string
 }
 
 // PoolChange is one merge patch.
 type PoolChange struct {
-	// Resource is the resource as kubectl writes it: mcp, node or gitsource. Name is the object's name.
+	// Resource is as kubectl writes it: mcp, node or gitsource. Name is the object's name.
 	Resource, Name string
-	// Patch is a JSON merge patch.
-	Patch []byte
-	// Did is a text about the effect of the change.
-	Did string
+	Patch          []byte
+	Did            string
 }
 
 // The values of Change.Resource.
@@ -49,12 +47,11 @@ func (c PoolChange) Kubectl() string {
 // OfPool reports whether the change is to a pool.
 func (c PoolChange) OfPool() bool { return c.Resource == resourcePool }
 
-// OfSource reports whether the change is to a GitSource. A Change that is neither to a pool nor to a GitSource is to a
+// OfSource reports whether the change is to a GitSource. If it is neither to a pool nor to a GitSource, it is to a
 // node.
 func (c PoolChange) OfSource() bool { return c.Resource == resourceSource }
 
-// patch returns a merge patch of annotations and of spec.paused. The patch removes an annotation whose value is nil. If
-// paused is nil, the patch does not change spec.paused.
+// patch removes an annotation whose value is nil. It does not change spec.paused if that is nil.
 func patch(annotations map[string]*string, paused *bool) []byte {
 	object := map[string]any{"metadata": map[string]any{"annotations": annotations}}
 	if paused != nil {
@@ -67,17 +64,15 @@ func patch(annotations map[string]*string, paused *bool) []byte {
 	return raw
 }
 
-// HoldReason says who stops a pool, a node or a source, why, and until when. With a zero Until, the stop lasts until a
-// user ends it.
+// HoldReason says who stops a pool, a node or a source, why, and until when; zero until a user ends it.
 type HoldReason struct {
 	Who, Because string
 	Until        time.Time
 }
 
-// text returns the annotation's value.
 func (r HoldReason) text() string { return r.Who + ": " + strings.Join(strings.Fields(r.Because), " ") }
 
-// end returns the annotation's value with the end; empty if only a user ends the stop.
+// end is empty if only a user ends the stop.
 func (r HoldReason) end() string {
 	if r.Until.IsZero() {
 		return ""
@@ -85,7 +80,7 @@ func (r HoldReason) end() string {
 	return r.Until.UTC().Format(time.RFC3339)
 }
 
-// ends returns a text that says when the stop ends. The parameter command ends it at once.
+// ends says for users when the stop ends; the command ends it at once.
 func (r HoldReason) ends(command string) string {
 	if r.Until.IsZero() {
 		return "until you run `" + command + "`"
@@ -93,7 +88,7 @@ func (r HoldReason) ends(command string) string {
 	return "until " + fleet.Moment(r.Until, nil, r.Until) + ", or until you run `" + command + "`"
 }
 
-// sameAnnotations reports whether an object has all wanted annotations. An empty value wants no annotation.
+// sameAnnotations reports whether an object has all wanted annotations. An empty value wants none.
 func sameAnnotations(have, want map[string]string) bool {
 	for key, value := range want {
 		if have[key] != value {
@@ -103,8 +98,8 @@ func sameAnnotations(have, want map[string]string) bool {
 	return true
 }
 
-// annotationPatch returns the annotations of a merge patch. An empty value removes an annotation that the object has:
-// it may be from an earlier stop, or from one that a user ended with kubectl.
+// annotationPatch removes an annotation whose wanted value is empty: it may be from an earlier stop, or from one that a
+// user ended with kubectl.
 func annotationPatch(have, want map[string]string) map[string]*string {
 	out := map[string]*string{}
 	for key, value := range want {
@@ -117,7 +112,7 @@ func annotationPatch(have, want map[string]string) map[string]*string {
 	return out
 }
 
-// Pause stops the assignment of configs in a pool. It replaces the reason and the end of a pool that is paused.
+// Pause stops the assignment of configs in a pool, and replaces the reason and the end of an earlier pause.
 func Pause(c fleet.Cluster, pool string, why HoldReason) (HoldOrder, error) {
 	at := slices.IndexFunc(c.Pools, func(p mcfgv1.MachineConfigPool) bool { return p.Name == pool })
 	if at < 0 {
@@ -145,7 +140,7 @@ func Pause(c fleet.Cluster, pool string, why HoldReason) (HoldOrder, error) {
 }
 
 // Resume continues the rollout of a pool. If openFor is set, the pool also opens for that time outside of its
-// maintenance windows. The value 0 ends such an opening.
+// maintenance windows; 0 ends such an opening.
 func Resume(c fleet.Cluster, pool string, openFor *time.Duration, now time.Time) (HoldOrder, error) {
 	f := fleet.New(c, now)
 	v, err := f.FindPool(pool)
@@ -188,8 +183,7 @@ func Resume(c fleet.Cluster, pool string, openFor *time.Duration, now time.Time)
 	return o, nil
 }
 
-// opening adds to a patch's annotations how long a pool is open outside of its windows, and returns a text about it. If
-// nothing changes, opening returns "".
+// opening adds to a patch how long a pool is open outside of its windows, and says so for users; "" if nothing changes.
 func opening(p *mcfgv1.MachineConfigPool, openFor *time.Duration, annotations map[string]*string,
 	now time.Time,
 ) string {
@@ -210,7 +204,6 @@ func opening(p *mcfgv1.MachineConfigPool, openFor *time.Duration, annotations ma
 	return " may update outside its maintenance windows until " + fleet.Moment(until, nil, now) + was
 }
 
-// windowNotes returns notes about windows for a user who resumes a pool.
 func windowNotes(f *fleet.Fleet, v *fleet.Pool, openFor *time.Duration) []string {
 	pool, now := v.Object.Name, f.Now
 	until, opened := fleet.OpenedUntil(v.Object.Annotations, now)
@@ -231,8 +224,8 @@ func windowNotes(f *fleet.Fleet, v *fleet.Pool, openFor *time.Duration) []string
 	}
 }
 
-// RetryPool tries the pool's config again. RetryPool removes the rollout's verdict, and the nodes that failed the
-// config try it once more. The parameter who is the name of the user, for the history.
+// RetryPool tries the pool's config again: it removes the rollout's verdict, and the nodes that failed try once more.
+// The parameter who is the name of the user, for the history.
 func RetryPool(c fleet.Cluster, pool, who string, now time.Time) (HoldOrder, error) {
 	f := fleet.New(c, now)
 	v, err := f.FindPool(pool)
@@ -294,7 +287,7 @@ func retryNode(n *poolstate.Node, at time.Time) PoolChange {
 	return retry(resourceNode, n.Name, did, at, "")
 }
 
-// retry requests another try of an object. If who is not empty, the request has the name of the user.
+// retry requests another try of an object, in the name of who unless that is empty.
 func retry(resource, name, did string, at time.Time, who string) PoolChange {
 	text := at.UTC().Format(time.RFC3339)
 	annotations := map[string]*string{v1alpha1.RetryAnnotation: &text}
@@ -304,14 +297,13 @@ func retry(resource, name, did string, at time.Time, who string) PoolChange {
 	return PoolChange{Resource: resource, Name: name, Did: did, Patch: patch(annotations, nil)}
 }
 
-// requestedBy returns the value of SteeredByAnnotation.
 func requestedBy(what, who string) *string {
 	text := what + " " + strings.Join(strings.Fields(who), " ")
 	return &text
 }
 
-// owners names the managers that apply spec.paused and would change it back. owners does not name a GitSource, because
-// a GitSource applies pools without spec.paused.
+// owners names the managers that apply spec.paused and would change it back. A GitSource is not among them: it applies
+// pools without spec.paused.
 func owners(p *mcfgv1.MachineConfigPool) []string {
 	var out []string
 	for _, m := range p.ManagedFields {
@@ -333,9 +325,8 @@ func ownsPaused(fields *metav1.FieldsV1) bool {
 	return json.Unmarshal(fields.GetRawBytes(), &owned) == nil && owned.Spec.Paused != nil
 }
 
-// Suspend makes the controller stop following the repository of a GitSource. New commits then have no effect, and the
-// controller does not restore objects that users change. It replaces the reason and the end of a suspension that is in
-// force.
+// Suspend makes the controller stop following a repository: new commits have no effect, and objects that users change
+// stay so. It replaces the reason and the end of a suspension that is in force.
 func Suspend(c fleet.Cluster, source string, why HoldReason, now time.Time) (HoldOrder, error) {
 	src, err := findSource(c, source)
 	if err != nil {
@@ -381,7 +372,7 @@ func ResumeSource(c fleet.Cluster, source string, now time.Time) (HoldOrder, err
 		map[string]any{"suspend": false, "suspendUntil": nil})}}, nil
 }
 
-// suspension returns a change that suspends or resumes a GitSource. The patch removes an annotation whose value is nil.
+// suspension removes an annotation whose value is nil.
 func suspension(source, did string, annotation any, spec map[string]any) PoolChange {
 	raw, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"annotations": map[string]any{v1alpha1.SuspendedByAnnotation: annotation}},

@@ -12,21 +12,19 @@ import (
 )
 
 // StepTimes finds out when nodes reached their present step of an update, if only their MachineConfigNodes record this
-// time. StepTimes reads each MachineConfigNode once for each step, and only a few at a time, because thousands of nodes
-// may be at work.
+// time. It reads each once for each step, and only a few at a time, because thousands of nodes may be at work.
 type StepTimes struct {
 	c     client.Reader
 	asked map[stepKey]time.Time
 	known map[stepKey]*time.Time
 }
 
-// stepKey is one step of one update of one node.
 type stepKey struct{ node, config, step string }
 
 const (
-	// mostAsked limits how many MachineConfigNodes one call reads. No screen shows more nodes.
+	// per call; no screen shows more nodes
 	mostAsked = 24
-	// askAgain is the pause before StepTimes reads a MachineConfigNode without the time again.
+	// the pause before a MachineConfigNode without the time is read again
 	askAgain = 5 * time.Second
 )
 
@@ -35,7 +33,7 @@ func NewStepTimes(c client.Reader) *StepTimes {
 	return &StepTimes{c: c, asked: map[stepKey]time.Time{}, known: map[stepKey]*time.Time{}}
 }
 
-// fillRows adds the missing times to the rows. A time that is not found stays empty.
+// fillRows leaves a time empty that is not found.
 func (w *StepTimes) fillRows(ctx context.Context, rows []*fleet.NodeRow) {
 	now, n := time.Now(), 0
 	for _, r := range rows {
@@ -77,8 +75,7 @@ func (w *StepTimes) FillWhy(ctx context.Context, y *inspect.Why) {
 	w.fillRows(ctx, rows)
 }
 
-// Follow keeps a display current until the context ends. During an outage of the API server, the display says so and
-// Follow retries.
+// Follow keeps a display current until the context ends. It shows an outage of the API server, and retries.
 func Follow(ctx context.Context, t *Target, c client.Client, d *Display) error {
 	rc, err := t.Config()
 	if err != nil {
@@ -89,7 +86,6 @@ func Follow(ctx context.Context, t *Target, c client.Client, d *Display) error {
 	return FollowObjects(ctx, rc, c, screen{d, NewStepTimes(c)})
 }
 
-// screen shows each state of a cluster on a display.
 type screen struct {
 	display *Display
 	times   *StepTimes

@@ -17,11 +17,10 @@ import (
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 )
 
-// completionTimeout limits how long a shell waits for a completion.
 const completionTimeout = 3 * time.Second
 
-// Complete returns a completion function. It offers the values that the function ask finds on the cluster, for at most
-// the given number of arguments. It offers nothing if the cluster does not answer.
+// Complete returns a completion function for at most the given number of arguments. It offers what ask finds, and
+// nothing if the cluster does not answer.
 func Complete(most int, ask func(context.Context, client.Client, []string) ([]string, error)) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		const quiet = cobra.ShellCompDirectiveNoFileComp
@@ -79,7 +78,7 @@ const (
 // String returns the form that commands and users write.
 func (t Subject) String() string { return t.Kind + "/" + t.Name }
 
-// spellings are the names of each kind. The first name is Bunsen's, the other names are kubectl's.
+// Bunsen's name of each kind, then kubectl's
 var spellings = map[string][]string{
 	KindNode:   {"node", "nodes", "no"},
 	KindSource: {"gitsource", "gitsources", "source", "sources"},
@@ -112,7 +111,7 @@ func OneSubject(kinds ...string) cobra.PositionalArgs {
 	}
 }
 
-// FindSubject reads KIND/NAME. FindSubject also reads NAME, if only one object of the given kinds has this name.
+// FindSubject reads KIND/NAME, or NAME if only one object of the given kinds has it.
 func FindSubject(c fleet.Cluster, arg string, kinds ...string) (Subject, error) {
 	if kind, name, spoken := strings.Cut(arg, "/"); spoken {
 		for k, words := range spellings {

@@ -27,11 +27,11 @@ import (
 type Traced struct {
 	Trace  history.Trace
 	config *mcfgv1.MachineConfig
-	// Input is the trace of a MachineConfig that is not rendered; it is nil for a rendered config.
+	// nil for a rendered config
 	Input *history.ConfigTrace
-	// source is the GitSource of the commit; nil if it no longer exists.
+	// nil if it no longer exists
 	source *v1alpha1.GitSource
-	// live has the MachineConfigs on the cluster by name.
+	// the MachineConfigs on the cluster by name
 	live map[string]*mcfgv1.MachineConfig
 }
 
@@ -67,8 +67,8 @@ func Trace(ctx context.Context, c client.Reader, what string) (Traced, error) {
 	return out, err
 }
 
-// configName returns the name of the MachineConfig that a user asks about, and the Node if the user asks about one. A
-// name without a kind is that of a MachineConfig, or else of a node, or else of a pool.
+// configName returns the name of the MachineConfig that a user asks about, and the Node if she asks about one. A name
+// without a kind is that of a MachineConfig, or else of a node, or else of a pool.
 func configName(ctx context.Context, c client.Reader, what string, live map[string]*mcfgv1.MachineConfig) (string,
 	*corev1.Node, error,
 ) {
@@ -121,7 +121,7 @@ func configName(ctx context.Context, c client.Reader, what string, live map[stri
 	return config, node, nil
 }
 
-// fullName completes a shortened name of a rendered config, as tables show it, if only one config matches.
+// fullName completes the name of a rendered config that a table shortened, if only one matches.
 func fullName(live map[string]*mcfgv1.MachineConfig, name string) string {
 	if live[name] != nil || !strings.HasPrefix(name, "rendered-") {
 		return name
@@ -138,7 +138,6 @@ func fullName(live map[string]*mcfgv1.MachineConfig, name string) string {
 	return matches[0]
 }
 
-// ofRendered adds the trace of a rendered config, and its source.
 func (t Traced) ofRendered(ctx context.Context, c client.Reader, sources []v1alpha1.GitSource) (Traced, error) {
 	pool := &mcfgv1.MachineConfigPool{}
 	if err := c.Get(ctx, client.ObjectKey{Name: v1alpha1.RenderedPool(t.config.Name)}, pool); client.IgnoreNotFound(
@@ -162,7 +161,6 @@ func (t Traced) ofRendered(ctx context.Context, c client.Reader, sources []v1alp
 	return t, nil
 }
 
-// ofInput adds the trace of a MachineConfig that is not rendered.
 func (t Traced) ofInput(ctx context.Context, c client.Reader, sources []v1alpha1.GitSource) (Traced, error) {
 	var pools mcfgv1.MachineConfigPoolList
 	if err := c.List(ctx, &pools); err != nil {
@@ -208,7 +206,6 @@ func (t *Traced) Items(ctx context.Context, repo string) error {
 	return nil
 }
 
-// commit transpiles the commit that the config names.
 func (t Traced) commit(ctx context.Context, repo string) (transpile.Result, source.Revision, error) {
 	var res transpile.Result
 	if t.source == nil {

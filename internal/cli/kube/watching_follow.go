@@ -41,30 +41,29 @@ type Receiver interface {
 // watches are the watches on a cluster: the API server sends all objects once, and then each change.
 type watches struct {
 	cache cache.Cache
-	// configs is true if the user may read MachineConfigs.
+	// The user may read MachineConfigs. Without them, the state has no commits.
 	configs bool
-	// changed receives a value after a change.
 	changed chan struct{}
-	// refused receives the error of a watch that the cluster does not allow.
+	// gets the error of a watch that the cluster does not allow
 	refused chan error
 }
 
 const (
-	// pause is the time between two attempts to reach a cluster that does not answer.
+	// between two attempts to reach a cluster that does not answer
 	pause = time.Second
-	// mostOften is the minimum time between two calls of Show.
+	// the minimum time between two calls of Show
 	mostOften = 250 * time.Millisecond
 )
 
-// Silence discards the logs of the libraries that watch a cluster, for the whole process. Receivers still get the
-// errors of these libraries.
+// Silence discards the logs of the libraries that watch a cluster, for the whole process. Receivers still get their
+// errors.
 func Silence() {
 	klog.SetLogger(logr.Discard())
 	log.SetLogger(logr.Discard())
 }
 
-// FollowObjects keeps a receiver current until the context ends. During an outage of the API server, the receiver gets
-// the problem and Follow retries. Follow returns only errors of the receiver.
+// FollowObjects keeps a receiver current until the context ends. It reports an outage of the API server to the receiver
+// and retries. It returns only errors of the receiver.
 func FollowObjects(ctx context.Context, rc *rest.Config, c client.Client, to Receiver) error {
 	for ctx.Err() == nil {
 		err := checkAlive(ctx, c)
@@ -92,7 +91,7 @@ func FollowObjects(ctx context.Context, rc *rest.Config, c client.Client, to Rec
 	return nil
 }
 
-// receiverError is an error of the receiver, which a new attempt to watch the cluster does not fix.
+// receiverError is an error that a new watch does not fix.
 type receiverError struct{ err error }
 
 func (e *receiverError) Error() string { return e.err.Error() }
@@ -116,7 +115,7 @@ func checkAlive(ctx context.Context, c client.Client) error {
 	return nil
 }
 
-// watchCluster shows the cluster as it changes, until the API server stops answering.
+// watchCluster ends when the API server stops answering.
 func watchCluster(ctx context.Context, rc *rest.Config, c client.Client, to Receiver) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -235,7 +234,7 @@ func newWatches(ctx context.Context, rc *rest.Config, c client.Client) (*watches
 	return f, nil
 }
 
-// failed records the error of a watch that the cluster does not allow. After other errors, the library retries, and
+// failed records the error of a watch that the cluster does not allow. After others, the library retries, and
 // checkAlive reports them.
 func (f *watches) failed(_ context.Context, _ *toolscache.Reflector, err error) {
 	if !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) {
@@ -247,8 +246,6 @@ func (f *watches) failed(_ context.Context, _ *toolscache.Reflector, err error) 
 	}
 }
 
-// read reads the objects that a status shows. If the user has no permission to read MachineConfigs, the state has no
-// commits.
 func (f *watches) read(ctx context.Context) (fleet.Cluster, error) {
 	if f.configs {
 		out, err := ReadWatched(ctx, f.cache)
@@ -268,7 +265,7 @@ func sortObjects(c *fleet.Cluster) {
 	slices.SortFunc(c.Policies, func(a, b v1alpha1.RolloutPolicy) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// dropUnused removes the fields that no status shows. The dropped fields are most of the data of thousands of nodes.
+// dropUnused removes the fields that no status shows: most of the data of thousands of nodes.
 func dropUnused(o any) (any, error) {
 	if m, ok := o.(client.Object); ok {
 		m.SetManagedFields(nil)

@@ -50,8 +50,8 @@ func (d *Daemon) AddFlags(cmd *cobra.Command) {
 	cli.CompleteFlag(cmd, "daemon-path", cobra.FixedCompletions(join.BinaryPaths(), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// choose returns how machines get the daemon; nil if the pointer config does not install it. The parameter offered has,
-// for each running server, the architectures of its binaries; nil if bunsen has not read a cluster.
+// choose returns how machines get the daemon; nil if the pointer config does not install it. The parameter offered has
+// the architectures of each running server's binaries; nil if bunsen has not read a cluster.
 func (d *Daemon) choose(offered [][]string) (*join.Daemon, error) {
 	out := &join.Daemon{Arch: d.arch, Path: d.path, URL: d.url, SHA512: d.sha512}
 	switch d.from {
@@ -99,7 +99,6 @@ func forArch(arch string) string {
 	return " for " + arch
 }
 
-// commonArchs returns the architectures that every server has.
 func commonArchs(offered [][]string) (out []string) {
 	for i, archs := range offered {
 		if i == 0 {
@@ -110,7 +109,7 @@ func commonArchs(offered [][]string) (out []string) {
 	return out
 }
 
-// If the flag is auto, printNote reports how the machine gets the daemon.
+// printNote says how the machine gets the daemon if the flag is auto.
 func (d *Daemon) printNote(w io.Writer, chosen *join.Daemon, asked bool) {
 	switch {
 	case chosen != nil && chosen.URL == "":

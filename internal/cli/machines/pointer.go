@@ -32,7 +32,7 @@ type Pointer struct {
 	NoToken, NoCA, Zipped      bool
 	Daemon                     Daemon
 
-	// offered has the architectures of each running server's daemon; nil if bunsen has not read a cluster.
+	// the architectures of each running server's daemon; nil if bunsen has not read a cluster
 	offered [][]string
 }
 
@@ -73,8 +73,7 @@ func (p *Pointer) Run(cmd *cobra.Command) error {
 	if out.Daemon, err = p.Daemon.choose(p.offered); err != nil {
 		return cli.Invalid(err)
 	}
-	// write is called twice: first with a dummy token, so that no token is created if the pointer config cannot be
-	// written.
+	// First with a dummy token, so that no token is created if the pointer config cannot be written.
 	text, err := p.write(out)
 	if err != nil {
 		return cli.Invalid(err)
@@ -101,7 +100,7 @@ func (p *Pointer) Run(cmd *cobra.Command) error {
 	return err
 }
 
-// readInputs reads the inputs that the flags name, and reads all other inputs from the cluster.
+// readInputs reads what the flags name, and all else from the cluster.
 func (p *Pointer) readInputs(cmd *cobra.Command) (join.Pointer, error) {
 	out := join.Pointer{
 		Pool: p.grant.Pool, Server: p.Server, Token: p.Token, Version: mcs.Version(p.Version),
@@ -139,7 +138,6 @@ func (p *Pointer) readInputs(cmd *cobra.Command) (join.Pointer, error) {
 	return p.readCluster(cmd.Context(), c, out)
 }
 
-// readCluster reads the data that the cluster has about its servers.
 func (p *Pointer) readCluster(ctx context.Context, c client.Client, out join.Pointer) (join.Pointer, error) {
 	published, err := readServers(ctx, c)
 	if err != nil {
@@ -177,7 +175,7 @@ func readServers(ctx context.Context, c client.Client) (publishedServers, error)
 		return out, kube.RequestError("reading "+publishedIn, err)
 	}
 	var leases coordinationv1.LeaseList
-	// The error is ignored: a user without permission to read Leases has to give the URL.
+	// A user who may not read Leases has to give the URL.
 	if c.List(ctx, &leases, client.InNamespace(v1alpha1.ServerNamespace),
 		client.MatchingLabels{v1alpha1.ServerLabel: v1alpha1.ServerComponent}) != nil {
 		return out, nil
@@ -201,10 +199,9 @@ func (p *Pointer) write(out join.Pointer) ([]byte, error) {
 	return out.Ignition()
 }
 
-// userDataLimit is the limit of AWS for user data, which is the smallest of all clouds.
+// AWS has the smallest limit of all clouds.
 const userDataLimit = 16 << 10
 
-// printNotes prints notes for the reader of a pointer config.
 func (p *Pointer) printNotes(w io.Writer, out join.Pointer, size int) {
 	if out.TokenInURL() {
 		cli.Say(w, "note: Ignition %s sends no headers, so the URL contains the token, and the machine writes the "+

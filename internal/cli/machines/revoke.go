@@ -32,7 +32,6 @@ func (e *Revocation) Flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&e.dryRun, "dry-run", false, "let the server check what would be changed, and change nothing")
 }
 
-// didText returns the text about a change. In a dry run, the text says so.
 func (e *Revocation) didText(text string) string {
 	if e.dryRun {
 		return text + " (dry run: nothing is changed)"

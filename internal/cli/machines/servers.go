@@ -17,15 +17,15 @@ const (
 	urlSource   = "the key " + v1alpha1.ServerURLKey + " of " + publishedIn
 )
 
-// publishedServers is the data that a cluster has about its machine-config-servers.
+// publishedServers is what a cluster says about its machine-config-servers.
 type publishedServers struct {
-	// published is the data of the published object; nil if there is none.
+	// nil if there is none
 	published map[string]string
-	// alive are the reports of the replicas that run.
+	// the reports of the replicas that run
 	alive []v1alpha1.ServerReport
 }
 
-// daemons returns, for each running server, the architectures for which it has the daemon. The result is never nil.
+// daemons returns the architectures of each running server's daemon, never nil.
 func (s publishedServers) daemons() [][]string {
 	out := [][]string{}
 	for _, r := range s.alive {
@@ -34,7 +34,6 @@ func (s publishedServers) daemons() [][]string {
 	return out
 }
 
-// authority returns the CA's certificates.
 func (s publishedServers) authority() ([]byte, error) {
 	if text := s.published[v1alpha1.ServerCAKey]; text != "" {
 		return []byte(text), nil
@@ -45,9 +44,9 @@ func (s publishedServers) authority() ([]byte, error) {
 		v1alpha1.ServerCAKey)
 }
 
-// url returns the URL at which new machines reach the server. A URL that a user configured comes first. If no user
-// configured an address, there must be exactly one address of a server whose certificate the CA signed, or of any
-// server if there is no CA. The parameter caSource names the origin of the CA.
+// url returns the URL at which new machines reach the server: the one that a user configured, or else the only one of a
+// server whose certificate the CA signed, or of any server without a CA. caSource names the origin of the CA in
+// messages.
 func (s publishedServers) url(ca []byte, caSource string) (string, error) {
 	if text := strings.TrimSpace(s.published[v1alpha1.ServerURLKey]); text != "" {
 		if err := join.CheckServer(text); err != nil {
@@ -75,9 +74,8 @@ func (s publishedServers) url(ca []byte, caSource string) (string, error) {
 		strings.Join(urls, ", "), fix)
 }
 
-// reported returns the URLs of the running servers. The result urls has the servers whose certificate the CA signed.
-// The result others has the servers that machines with that CA reject. If there is no CA, or if a server does not
-// report the issuer of its certificate, its URL is in urls.
+// reported returns the URLs of the running servers: those whose certificate the CA signed, or that do not report its
+// issuer, and the others, which machines with that CA reject. Without a CA, all are in urls.
 func (s publishedServers) reported(ca []byte) (urls, others []string, err error) {
 	believed, err := join.Fingerprints(ca)
 	if err != nil {
@@ -102,8 +100,7 @@ func (s publishedServers) reported(ca []byte) (urls, others []string, err error)
 	return urls, others, nil
 }
 
-// checkServer returns an error if a URL is that of a server whose certificate machines with the CA reject. checkServer
-// does not check other URLs.
+// checkServer refuses the URL of a server whose certificate machines with the CA reject. It does not check other URLs.
 func (s publishedServers) checkServer(server string, ca []byte, caSource string) error {
 	urls, others, err := s.reported(ca)
 	if server = strings.TrimSuffix(server, "/"); err != nil || slices.Contains(urls, server) ||

@@ -56,7 +56,6 @@ func (t *Creation) Run(cmd *cobra.Command) error {
 	return t.print(out, made, kept)
 }
 
-// createOffline creates a token that no cluster has yet.
 func (t *Creation) createOffline(out, notes io.Writer) error {
 	made, kept, err := t.newToken()
 	if err != nil {
@@ -81,7 +80,6 @@ func (t *Creation) createOffline(out, notes io.Writer) error {
 	return t.print(out, made, kept)
 }
 
-// madeToken is the output form of a new token.
 type madeToken struct {
 	ID      string    `json:"id"`
 	Token   string    `json:"token"`
@@ -91,7 +89,7 @@ type madeToken struct {
 	Expires time.Time `json:"expires"`
 }
 
-// print writes the token to standard output. bunsen writes the token nowhere else.
+// print writes the token to standard output, and nothing else ever does.
 func (t *Creation) print(w io.Writer, made join.Token, kept *v1alpha1.ProvisioningToken) error {
 	return t.Form.Print(w, made.String()+"\n", madeToken{
 		made.ID, made.String(), kept.Spec.Pool, kept.Spec.Node,
@@ -133,7 +131,7 @@ func (g *Grant) Flags(cmd *cobra.Command) {
 	cli.CompleteFlag(cmd, "pool", kube.CompletePools)
 }
 
-// check returns the errors of the options. bunsen calls check before it sends a request or creates a token.
+// check returns the errors of the options, before a request is sent or a token created.
 func (g *Grant) check() error {
 	g.grant.TTL = time.Duration(g.ttl.Span)
 	if g.grant.Pool == "" {
@@ -152,8 +150,7 @@ func (g *Grant) check() error {
 	return nil
 }
 
-// PoolOnly refuses arguments. The error suggests that the argument is the name of the pool. If the argument is a token,
-// the error does not repeat it.
+// PoolOnly refuses arguments, and suggests that one is the name of the pool. It does not repeat a token.
 func (g *Grant) PoolOnly(_ *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:
@@ -167,7 +164,6 @@ func (g *Grant) PoolOnly(_ *cobra.Command, args []string) error {
 	return fmt.Errorf("unexpected argument %q", args[0])
 }
 
-// newToken returns a new token and the object that the cluster stores for it.
 func (g *Grant) newToken() (join.Token, *v1alpha1.ProvisioningToken, error) {
 	t, err := join.NewToken(rand.Reader)
 	if err != nil {
@@ -176,7 +172,7 @@ func (g *Grant) newToken() (join.Token, *v1alpha1.ProvisioningToken, error) {
 	return t, g.grant.Object(t, time.Now()), nil
 }
 
-// create creates a token on the cluster, for a pool that the cluster has.
+// create requires that the cluster has the pool.
 func (g *Grant) create(ctx context.Context, c client.Client) (join.Token, *v1alpha1.ProvisioningToken, error) {
 	pools, err := kube.ListNames(ctx, c, kube.KindPool)
 	if err != nil {
@@ -219,7 +215,7 @@ func CheckPool(pools []string, pool string) error {
 	return cli.Invalid(fmt.Errorf("the cluster has no pool %q: %s", pool, there))
 }
 
-// PermissionHint adds a text to a permission error: which role allows users to manage tokens.
+// PermissionHint adds to a permission error which role allows users to manage tokens.
 func PermissionHint(err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err
@@ -227,8 +223,7 @@ func PermissionHint(err error) error {
 	return fmt.Errorf("%w; ClusterRole bunsen-provisioner and the Role of that name in bunsen-system grant it", err)
 }
 
-// NoFile adds the flag --tokens-file of the command token create as a hidden flag. If a user sets the flag, the error
-// says what to do instead.
+// NoFile adds the flag --tokens-file of the verb token create as a hidden one, which says what to do instead.
 func NoFile(cmd *cobra.Command, instead string) {
 	const name = "tokens-file"
 	cmd.Flags().String(name, "", "is for token create")
@@ -259,8 +254,8 @@ func Describe(kept *v1alpha1.ProvisioningToken, now time.Time) string {
 		end.UTC().Format("2006-01-02 15:04 UTC"), lasting(end, now))
 }
 
-// lasting returns the time until an end in words such as 24h. For a new token of one day, lasting returns 24h and not
-// 23h. For a new token of one hour, lasting returns 1h and not 60m.
+// lasting says how long a token is valid: 24h and not 23h for a new token of one day, 1h and not 60m for one of an
+// hour.
 func lasting(end, now time.Time) string {
 	const lost = 2 * time.Second // The creation takes some time, and the end is a whole second.
 	left := end.Add(lost).Sub(now)
@@ -306,7 +301,6 @@ var CompleteTokens = kube.Complete(math.MaxInt, func(ctx context.Context, c clie
 	return out, err
 })
 
-// tokenRow describes a token in a table.
 type tokenRow struct {
 	ID       string              `json:"id"`
 	Pool     string              `json:"pool"`
@@ -320,8 +314,7 @@ type tokenRow struct {
 	Created  time.Time           `json:"created"`
 }
 
-// TokenRows returns the rows of a table of tokens. TokenRows never returns nil, so that JSON has an empty list if there
-// are no tokens.
+// TokenRows returns the rows of a table of tokens; never nil, so that JSON has an empty list.
 func TokenRows(all []v1alpha1.ProvisioningToken, now time.Time) []tokenRow {
 	rows := []tokenRow{}
 	for i := range all {

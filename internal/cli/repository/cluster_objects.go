@@ -31,7 +31,6 @@ var (
 	writtenByOther = [][]string{{"status"}, {"spec", "configuration"}, {"spec", "paused"}}
 )
 
-// readPolicies adds the policies and PinnedImageSets of the cluster.
 func (r *clusterState) readPolicies(ctx context.Context, c client.Reader) error {
 	for _, kind := range []schema.GroupVersionKind{rolloutPolicy, driftPolicy, imageSet} {
 		list := &unstructured.UnstructuredList{}
@@ -46,9 +45,9 @@ func (r *clusterState) readPolicies(ctx context.Context, c client.Reader) error 
 	return nil
 }
 
-// objects returns the cluster's objects that the compared repository created or that head also has, in the form that a
-// repository has. If the digest is that of head's object, objects returns head's object, because defaults that the API
-// server adds are no difference.
+// objects returns the cluster's objects that the compared repository created or that head also has, as a repository has
+// them. If the digest is that of head's object, it returns that one, because defaults that the API server adds are no
+// difference.
 func (r clusterState) objects(head []transpile.ClusterObject) (out []transpile.ClusterObject, err error) {
 	of := map[string]transpile.ClusterObject{}
 	for _, o := range head {
@@ -95,7 +94,6 @@ func (r clusterState) objects(head []transpile.ClusterObject) (out []transpile.C
 	return out, nil
 }
 
-// userEntries removes the entries that Bunsen and kubectl write.
 func userEntries(entries map[string]string) map[string]string {
 	out := maps.Clone(entries)
 	maps.DeleteFunc(out, func(key, _ string) bool {
@@ -105,7 +103,6 @@ func userEntries(entries map[string]string) map[string]string {
 	return out
 }
 
-// marks reads the secret paths from the objects of the cluster.
 func (r clusterState) marks() (review.Marks, error) {
 	out := review.Marks{}
 	for i := range r.pools {

@@ -29,31 +29,29 @@ import (
 )
 
 // WithCluster returns a comparison of revisions in a repository with what the nodes of a cluster should run now. The
-// parameter source is the GitSource that follows the repository. For a comparison with a cluster, Compare must get an
-// empty base.
+// GitSource source follows the repository. Compare must then get an empty base.
 func WithCluster(at Repository, target kube.Target, source string) Comparison {
 	return Comparison{At: at, Running: true, cluster: target, source: source}
 }
 
-// clusterState is the part of a cluster that a comparison reads.
 type clusterState struct {
 	pools   []mcfgv1.MachineConfigPool
 	configs []mcfgv1.MachineConfig
-	// nodes are the names of the nodes of each pool.
+	// of each pool
 	nodes map[string][]string
-	// source is the GitSource that follows the compared repository; nil if there is none.
+	// the one that follows the compared repository; nil if there is none
 	source *v1alpha1.GitSource
-	// disruption is the MachineConfiguration, nil if there is none.
+	// nil if there is none
 	disruption *operatorv1.MachineConfiguration
-	// policies are the RolloutPolicies and DriftPolicies.
+	// RolloutPolicies and DriftPolicies
 	policies []*unstructured.Unstructured
-	// alone are the nodes of each pool whose pods no other node of the cluster can run.
+	// the nodes of each pool whose pods no other node of the cluster can run
 	alone map[string][]string
 }
 
-// fromCluster uses the running configs as the base. fromCluster adds to head the cluster's objects that the repository
-// does not have: MachineConfigs created through the API, other pools, the disruption policy. The controller merges
-// these objects, too. fromCluster also reads facts that the flags do not give.
+// fromCluster uses the running configs as the base, and reads facts that the flags do not give. It adds to head what
+// the controller also merges and the repository does not have: MachineConfigs created through the API, other pools, the
+// disruption policy.
 func (c Comparison) fromCluster(ctx context.Context, memory *review.Renderings, head *side,
 	facts review.Facts,
 ) (side, review.Facts, error) {
@@ -104,7 +102,6 @@ func (c Comparison) fromCluster(ctx context.Context, memory *review.Renderings, 
 	return base, facts, c.addFromCluster(memory, head, base, r)
 }
 
-// readCluster reads the cluster once.
 func (c Comparison) readCluster(ctx context.Context) (clusterState, error) {
 	conn, err := c.cluster.Connect()
 	if err != nil {
@@ -139,7 +136,6 @@ func (c Comparison) readCluster(ctx context.Context) (clusterState, error) {
 	return out, out.readPolicies(ctx, conn)
 }
 
-// readNodes reads which nodes each pool has, and which of them have pods that no other node can run.
 func (r *clusterState) readNodes(ctx context.Context, conn client.Reader) error {
 	var list corev1.NodeList
 	if err := conn.List(ctx, &list); err != nil {
@@ -164,8 +160,8 @@ func (r *clusterState) readNodes(ctx context.Context, conn client.Reader) error 
 	return nil
 }
 
-// sourceOf returns the GitSource that follows the compared repository. If no GitSource matches, sourceOf returns nil,
-// and all objects of the cluster stay.
+// sourceOf returns the GitSource that follows the compared repository; nil if none matches, and then all objects of the
+// cluster stay.
 func (c Comparison) sourceOf(sources []v1alpha1.GitSource) (*v1alpha1.GitSource, error) {
 	var names []string
 	for i := range sources {
@@ -189,8 +185,7 @@ func (c Comparison) sourceOf(sources []v1alpha1.GitSource) (*v1alpha1.GitSource,
 // notFollowed is the value of --source for a repository that no GitSource follows.
 const notFollowed = "-"
 
-// isFromSource reports whether the compared repository created an object, so that the source deletes the object when a
-// user removes it from the repository.
+// isFromSource reports whether the compared repository created an object, so that it goes when a user removes it there.
 func (r clusterState) isFromSource(o client.Object) bool {
 	return r.source != nil && o.GetLabels()[v1alpha1.SourceLabel] == r.source.Name &&
 		(r.source.Spec.Prune == nil || *r.source.Spec.Prune)
@@ -217,7 +212,6 @@ func (r clusterState) commit() *review.Commit {
 	return &review.Commit{Hash: hash}
 }
 
-// runningPool returns the config that a pool's nodes should run.
 func runningPool(p *mcfgv1.MachineConfigPool, live map[string]*mcfgv1.MachineConfig) (review.Pool, error) {
 	name := p.Spec.Configuration.Name
 	if name == "" {

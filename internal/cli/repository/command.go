@@ -94,7 +94,6 @@ Exit codes: 0 the documents have the right hashes, 1 a hash or digest differs or
 	return cmd
 }
 
-// hashText returns the results for people.
 func hashText(results []HashResult, check bool) string {
 	var b strings.Builder
 	for _, r := range results {
@@ -138,7 +137,6 @@ func differs(results []HashResult, check bool) error {
 	return nil
 }
 
-// progressBar shows the progress of a download on one line of a terminal.
 type progressBar struct {
 	to   io.Writer
 	last time.Time
@@ -157,7 +155,6 @@ func (p *progressBar) show(address string, have, total int64) {
 	fmt.Fprintf(p.to, "\r\x1b[K%s", text)
 }
 
-// clear removes the line.
 func (p *progressBar) clear() {
 	if p.used {
 		fmt.Fprint(p.to, "\r\x1b[K")

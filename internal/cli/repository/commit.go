@@ -14,10 +14,9 @@ import (
 	"github.com/bunsen-os/bunsen/source/git"
 )
 
-// maxListed is how many paths a message lists.
 const maxListed = 20
 
-// commit reads the files of the commit into a directory that exists and is empty.
+// commit needs an existing, empty directory.
 func (p Push) commit(ctx context.Context, into string) (source.Tree, error) {
 	at := git.LocalRevision{
 		Repository: p.Repo, Revision: p.Revision,
@@ -51,7 +50,7 @@ func (p Push) commit(ctx context.Context, into string) (source.Tree, error) {
 	return tree, p.checkRefused(tree.Refused)
 }
 
-// checkRefused returns an error that lists the entries that no tree can have.
+// checkRefused lists the entries that no tree can have.
 func (p Push) checkRefused(refused []source.Refusal) error {
 	if len(refused) == 0 || p.AllowPartial {
 		return nil
@@ -64,8 +63,8 @@ func (p Push) checkRefused(refused []source.Refusal) error {
 		"--path, or set --allow-partial to leave them out\n%s", list(lines))
 }
 
-// checkClean returns an error that lists the files below the path that differ from HEAD. A bare repository has no work
-// tree, so there are none.
+// checkClean lists the files below the path that differ from HEAD. A bare repository has no work tree, so there are
+// none.
 func checkClean(repo *gogit.Repository, path string) error {
 	work, err := repo.Worktree()
 	if errors.Is(err, gogit.ErrIsBareRepository) {
@@ -102,7 +101,7 @@ func originOf(repo *gogit.Repository) string {
 	return source.Redact(origin.Config().URLs[0])
 }
 
-// list returns a text with the first lines, indented, and the number of remaining lines.
+// list returns the first lines, indented, and the number of the others.
 func list(lines []string) string {
 	text := "  " + strings.Join(lines[:min(len(lines), maxListed)], "\n  ")
 	if more := len(lines) - maxListed; more > 0 {
@@ -122,7 +121,7 @@ func CompleteRevisions(ctx context.Context, repo string) []string {
 		return nil
 	}
 	var out []string
-	// The error is ignored: completion offers the refs that could be read.
+	// Completion offers the refs that could be read.
 	_ = refs.ForEach(func(r *plumbing.Reference) error {
 		if r.Name().IsBranch() || r.Name().IsTag() {
 			out = append(out, r.Name().Short())

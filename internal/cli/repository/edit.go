@@ -17,9 +17,9 @@ import (
 	"github.com/bunsen-os/bunsen/internal/sops/document"
 )
 
-// Edit opens the decrypted file in the user's editor, and encrypts what the editor saved. The decrypted text is in a
-// private directory, in memory if the machine has one, until the editor ends. Signals remove it too. Edit creates a
-// file that does not exist, for the recipients of its creation rule.
+// Edit opens the decrypted file in the user's editor, and encrypts what the editor saved. Until then, the text is in a
+// private directory, in memory if the machine has one; signals remove it too. A file that does not exist is created,
+// for the recipients of its creation rule.
 func (o SecretOptions) Edit(ctx context.Context, file string) error {
 	if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
 		return o.create(ctx, file)
@@ -83,7 +83,6 @@ func (o SecretOptions) create(ctx context.Context, file string) error {
 	return replaceFile(file, out)
 }
 
-// edited returns a text after the user changed it in the editor. Signals end the editor.
 func edited(ctx context.Context, name string, text []byte) (out []byte, err error) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	defer stop()

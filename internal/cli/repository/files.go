@@ -20,18 +20,15 @@ import (
 
 // SecretOptions are the flags that verbs share.
 type SecretOptions struct {
-	// Recipients replace those of the creation rules.
-	Recipients []string
-	// Add and Remove change the recipients.
+	// replace those of the creation rules
+	Recipients  []string
 	Add, Remove []string
-	// Keys are files with age keys.
-	Keys []string
-	Now  time.Time
+	Keys        []string
+	Now         time.Time
 }
 
 func (o SecretOptions) writer() sops.Writer { return sops.Writer{Random: rand.Reader, Now: o.Now} }
 
-// read reads a file, and refuses one that is too large.
 func read(file string) ([]byte, error) {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -43,7 +40,7 @@ func read(file string) ([]byte, error) {
 	return os.ReadFile(file)
 }
 
-// replaceFile writes a file whole or not at all, with its mode.
+// replaceFile writes a file whole or not at all, and keeps its mode.
 func replaceFile(file string, body []byte) error {
 	mode := os.FileMode(0o644)
 	if info, err := os.Stat(file); err == nil {
@@ -64,7 +61,7 @@ func readRules(file string) ([]byte, error) {
 	return read(file)
 }
 
-// rule returns the creation rule for a file, from the nearest .sops.yaml above it.
+// rule is from the nearest .sops.yaml above the file.
 func rule(file string) (sops.Rule, bool, error) {
 	whole, err := filepath.Abs(file)
 	if err != nil {
@@ -100,7 +97,6 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// policy returns for whom a file is encrypted.
 func (o SecretOptions) policy(file string) (sops.Policy, error) {
 	if len(o.Recipients) > 0 {
 		return sops.Policy{Groups: [][]string{o.Recipients}}, nil
@@ -113,7 +109,7 @@ func (o SecretOptions) policy(file string) (sops.Policy, error) {
 	return p, err
 }
 
-// rulePolicy returns for whom the creation rule of a file encrypts it; false if no rule names an age key.
+// rulePolicy is false if no rule names an age key.
 func rulePolicy(file string) (sops.Policy, bool, error) {
 	r, ok, err := rule(file)
 	if err != nil || !ok || len(r.Groups) == 0 {
@@ -142,7 +138,6 @@ func (o SecretOptions) Encrypt(file string) error {
 	return replaceFile(file, out)
 }
 
-// open reads an encrypted file.
 func open(file string) (format string, body []byte, err error) {
 	if body, err = read(file); err != nil {
 		return "", nil, err
@@ -154,8 +149,8 @@ func open(file string) (format string, body []byte, err error) {
 	return string(found), body, nil
 }
 
-// checkAge refuses a file that is also for keys of other kinds than age, which Bunsen cannot write, and says which
-// command of sops does it.
+// checkAge refuses a file that is also for other keys than those of age, which Bunsen cannot write, with the command of
+// sops that can.
 func checkAge(file, format string, body []byte, command string) error {
 	d, err := document.Parse(document.Format(format), body)
 	if err != nil {
@@ -268,7 +263,6 @@ func (o SecretOptions) checkNew(p sops.Policy, had []string) error {
 	return nil
 }
 
-// ownPolicy returns the recipients that a file has.
 func ownPolicy(m document.Metadata) sops.Policy {
 	p := sops.Policy{Threshold: m.Threshold}
 	for _, g := range m.Groups {

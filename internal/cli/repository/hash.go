@@ -27,16 +27,14 @@ import (
 
 // HashOptions are the flags of the verb.
 type HashOptions struct {
-	// Images are references of images that stand in no document.
+	// Images are references that stand in no document.
 	Images []string
 	// Missing leaves out addresses that have a hash.
 	Missing bool
-	// Check changes no document.
-	Check bool
-	// CAFile has certificates of CAs in PEM, in addition to those of this machine.
+	Check   bool
+	// CAFile has further CA certificates in PEM.
 	CAFile string
-	// Progress is called during a download with the bytes so far. The parameter total is 0 if the server did not say
-	// it.
+	// Progress is called during a download with the bytes so far; total is 0 if the server did not say it.
 	Progress func(address string, have, total int64)
 }
 
@@ -53,23 +51,21 @@ type HashResult struct {
 	Line int    `json:"line"`
 	// Kind is file or image.
 	Kind string `json:"kind"`
-	// Address is the address of a file without its query, or the reference of an image without its digest.
+	// Address is that of a file without its query, or the reference of an image without its digest.
 	Address string `json:"address"`
 	// Hash is the hash of a file, or the digest of an image.
 	Hash string `json:"hash"`
 	// Before is the hash or digest in the document; empty for none.
 	Before string `json:"before,omitempty"`
-	// Bytes is the size of a file's contents, after decompression.
-	Bytes int64 `json:"bytes"`
-	// Changed is true if the hash in the document differs, or is missing.
-	Changed bool `json:"changed"`
+	// Bytes is the size after decompression; of an image 0.
+	Bytes   int64 `json:"bytes"`
+	Changed bool  `json:"changed"`
 }
 
-// run has what one run of the verb knows.
 type run struct {
 	HashOptions
 	client *download.Client
-	// sums and images have the results so far, for addresses that several documents name.
+	// the results so far, for addresses that several documents name
 	sums   map[machineconfig.Remote]sum
 	images map[machineconfig.Artifact]machineconfig.Artifact
 }
@@ -118,7 +114,7 @@ func (o HashOptions) Run(ctx context.Context, paths []string) (all []HashResult,
 	return all, nil
 }
 
-// trusting adds to an error what a user does who trusts a server whose certificate no known authority signed.
+// trusting adds what to do about a server whose certificate no known authority signed, but whom the user trusts.
 func (o HashOptions) trusting(err error) error {
 	switch {
 	case !fetch.IsUntrusted(err):
@@ -159,13 +155,12 @@ func logins() download.Logins {
 	return found
 }
 
-// sum is the hash of contents, and their size.
 type sum struct {
 	hash string
 	size int64
 }
 
-// named returns the result of an image that stands in no document.
+// named looks up an image that stands in no document.
 func (o run) named(ctx context.Context, image string) ([]HashResult, error) {
 	s := RemoteSource{Address: image, IsImage: true}
 	r, err := o.image(ctx, &s)
@@ -175,8 +170,8 @@ func (o run) named(ctx context.Context, image string) ([]HashResult, error) {
 	return []HashResult{r}, nil
 }
 
-// image returns the result of an image, with the digest that its tag names now, and records a new reference in the
-// source. An image with a digest and without a tag keeps its digest.
+// image looks up the digest that an image's tag names now, and records a new reference in the source. An image with a
+// digest and without a tag keeps its digest.
 func (o run) image(ctx context.Context, s *RemoteSource) (HashResult, error) {
 	is, err := machineconfig.ParseImage(s.Address)
 	if err != nil && !errors.Is(err, machineconfig.ErrNoImageDigest) {
@@ -210,7 +205,6 @@ func (o run) image(ctx context.Context, s *RemoteSource) (HashResult, error) {
 	return r, nil
 }
 
-// file hashes the remote files of one document, and looks up its images.
 func (o run) file(ctx context.Context, path string) ([]HashResult, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -254,7 +248,6 @@ func (o run) file(ctx context.Context, path string) ([]HashResult, error) {
 	return results, replace(path, edited)
 }
 
-// source returns the result of a remote file, with the hash of its contents.
 func (o run) source(ctx context.Context, s *RemoteSource) (HashResult, error) {
 	r, err := s.Remote(s.Function())
 	if strings.HasPrefix(s.Address, machineconfig.ArtifactScheme) &&
@@ -275,8 +268,8 @@ func (o run) source(ctx context.Context, s *RemoteSource) (HashResult, error) {
 	}, err
 }
 
-// resolve returns the remote file of a source in a registry, with the digest that its tag names now, and records a new
-// address in the source. A source with a digest and without a tag keeps its digest.
+// resolve looks up the digest that the tag of a file in a registry names now, and records a new address in the source.
+// A source with a digest and without a tag keeps its digest.
 func resolve(ctx context.Context, client *download.Client, s *RemoteSource) (machineconfig.Remote, error) {
 	is, err := machineconfig.ParseArtifact(s.Address)
 	if err != nil && !errors.Is(err, machineconfig.ErrNoDigest) {
@@ -294,7 +287,7 @@ func resolve(ctx context.Context, client *download.Client, s *RemoteSource) (mac
 	return machineconfig.Remote{URL: is.Source(), Hash: s.Function(), Gzip: s.Gzip}, nil
 }
 
-// replace writes a file, and keeps its mode. A crash leaves the old text or the new one.
+// replace keeps the mode of a file. A crash leaves the old text or the new one.
 func replace(path string, text []byte) error {
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -320,7 +313,6 @@ func replace(path string, text []byte) error {
 	return nil
 }
 
-// download returns the hash of contents. The field Hash of the remote file names the hash function.
 func (o HashOptions) download(ctx context.Context, client *download.Client, r machineconfig.Remote) (sum, error) {
 	at := machineconfig.ShownAddress(r.URL)
 	answer, body, err := client.Get(ctx, r.URL, map[string]string{"Accept-Encoding": "identity"})
@@ -353,7 +345,6 @@ func (o HashOptions) download(ctx context.Context, client *download.Client, r ma
 	return sum{r.Hash + "-" + hex.EncodeToString(function.Sum(nil)), size}, nil
 }
 
-// counted reports the progress of a download.
 type counted struct {
 	from        io.Reader
 	progress    func(address string, have, total int64)

@@ -21,11 +21,10 @@ import (
 	"github.com/bunsen-os/bunsen/source/git"
 )
 
-// keyEnding is the ending of a key's name in the Secret that the server reads.
 const keyEnding = ".agekey"
 
 // Keygen creates an age key in a new file that only the user can read, and says what to do with it. In a work tree of
-// git, it first adds the file to .gitignore, so that no commit gets the key.
+// git, .gitignore gets the file first, so that no commit gets the key.
 func Keygen(out io.Writer, file string, now time.Time) error {
 	if !strings.HasSuffix(file, keyEnding) {
 		return fmt.Errorf("%q: the name of a key's file ends in %s, because the server reads only such keys", file,
@@ -57,8 +56,7 @@ func Keygen(out io.Writer, file string, now time.Time) error {
 	return nil
 }
 
-// ignore lets git ignore a key in a work tree, and says so. The pattern is for all keys, because the next one has
-// another name.
+// ignore lets git ignore all keys in a work tree, because the next one has another name.
 func ignore(file string) (text string, err error) {
 	at, err := git.FindAround(filepath.Dir(file))
 	if err != nil || at.WorkTree == "" {
@@ -99,7 +97,6 @@ func (k *KeyService) AddFlags(flags *pflag.FlagSet) {
 		"\"kms arn:aws:kms:…\"; may be repeated")
 }
 
-// service returns the service; nil if there is none.
 func (k KeyService) service(ctx context.Context) (*sops.Service, error) {
 	if (k.Address == "") != (len(k.Keys) == 0) {
 		return nil, errors.New(
@@ -121,8 +118,8 @@ func (k KeyService) service(ctx context.Context) (*sops.Service, error) {
 	return &sops.Service{Ask: client.Round(ctx), Allowed: k.Keys, AllowedIn: "the flag --key-service-key"}, nil
 }
 
-// Decrypter returns a function that decrypts files with the user's age keys: those of files, or those that the program
-// sops would read. With a key service, the user needs no age key.
+// Decrypter decrypts files with the user's age keys: those of files, or those that the program sops would read. With a
+// key service, it needs no age key.
 func Decrypter(ctx context.Context, files []string, service KeyService,
 ) (func(format string, body []byte) ([]byte, error), error) {
 	asked, err := service.service(ctx)
@@ -136,7 +133,7 @@ func Decrypter(ctx context.Context, files []string, service KeyService,
 	return sops.Keys{Age: ids, Service: asked}.Decrypt, nil
 }
 
-// identities reads the user's age keys: the files of flags, or what the program sops would read.
+// identities reads the user's age keys: those of flags, or those that sops would read.
 func identities(files []string) ([]age.Identity, error) {
 	var texts [][]byte
 	if len(files) == 0 {

@@ -41,8 +41,8 @@ func LargeFiles(res transpile.Result, pools []review.PoolRendering) (all []machi
 	return all
 }
 
-// SaveLargeFiles writes the large files of configs into a directory. Without a directory, it prints a warning. For
-// configs that are printed as Ignition, that is an error, because Ignition cannot download such files.
+// SaveLargeFiles writes the large files of configs into a directory. Without one, it prints a warning, or fails if the
+// configs are printed as Ignition, which cannot download such files.
 func SaveLargeFiles(warn io.Writer, dir string, asIgnition bool, files []machineconfig.LargeFile) error {
 	if len(files) == 0 {
 		return nil
@@ -68,8 +68,7 @@ func SaveLargeFiles(warn io.Writer, dir string, asIgnition bool, files []machine
 	return nil
 }
 
-// writeLargeFiles writes files of the content store into a directory, each under its hash. A file that the directory
-// has stays as it is.
+// writeLargeFiles writes files into a directory, each under its hash. It replaces none.
 func writeLargeFiles(dir string, files []machineconfig.LargeFile) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil { //nolint:gosec // the umask of the user decides
 		return fmt.Errorf("creating the directory of large files: %w", err)
@@ -89,7 +88,7 @@ func writeLargeFiles(dir string, files []machineconfig.LargeFile) error {
 	return nil
 }
 
-// writeLargeFile writes one file, which gets its name when it is complete.
+// writeLargeFile gives a file its name when it is complete.
 func writeLargeFile(name string, f machineconfig.LargeFile) error {
 	from, err := f.Open()
 	if err != nil {
@@ -114,7 +113,6 @@ func writeLargeFile(name string, f machineconfig.LargeFile) error {
 	return nil
 }
 
-// copyHashed copies bytes and returns their hash.
 func copyHashed(to io.Writer, from io.Reader) (string, error) {
 	sum := sha512.New()
 	_, err := io.Copy(io.MultiWriter(to, sum), from)

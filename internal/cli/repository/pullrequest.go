@@ -24,8 +24,8 @@ import (
 	"github.com/bunsen-os/bunsen/internal/review/report"
 )
 
-// preview prints the comment, and writes to notes where the comment and the status would appear. preview posts nothing.
-// If there is a token, preview reads the comments of the pull request.
+// preview prints the comment, and writes to notes where it and the status would appear. It posts nothing, but with a
+// token it reads the comments of the pull request.
 func (p Post) preview(ctx context.Context, out, notes io.Writer) error {
 	t, s := p.Target, p.Status
 	action, err := previewAction(ctx, t, p.Body)
@@ -43,7 +43,7 @@ func (p Post) preview(ctx context.Context, out, notes io.Writer) error {
 	return printToLog(out, p.Body)
 }
 
-// previewAction returns a text that says what Publish would do with the comment.
+// previewAction says what Publish would do with the comment.
 func previewAction(ctx context.Context, t forge.Target, body string) (string, error) {
 	host, err := hostOf(t)
 	if err != nil {
@@ -68,11 +68,9 @@ func previewAction(ctx context.Context, t forge.Target, body string) (string, er
 	}[outcome], nil
 }
 
-// commentTimeout bounds one request to a service.
 const commentTimeout = 30 * time.Second
 
-// StatusContext is the beginning of the name of the commit status. The key of the comment follows StatusContext in the
-// name of a status.
+// StatusContext begins the name of the commit status; the key of the comment follows.
 const StatusContext = "bunsen/plan"
 
 // AddPullRequestFlags adds the flags that name a pull request.
@@ -85,8 +83,7 @@ func AddPullRequestFlags(f *pflag.FlagSet, by *forge.Target) {
 	f.StringVar(&by.Author, "author", "", "the login that the token writes as, where it may not ask for that")
 }
 
-// PullRequestTarget returns the pull request that the flags name, with missing values from the environment of the CI
-// job.
+// PullRequestTarget returns the pull request that the flags name, completed from the environment of the CI job.
 func PullRequestTarget(by forge.Target, dryRun bool) (forge.Target, error) {
 	var event []byte
 	if file := os.Getenv("GITHUB_EVENT_PATH"); file != "" {
@@ -96,7 +93,7 @@ func PullRequestTarget(by forge.Target, dryRun bool) (forge.Target, error) {
 		}
 	}
 	env := os.Getenv
-	// The service in the flags may not be that of the CI job, so only its token is read from the environment.
+	// The flags may name another service than the CI job's: only its token is taken.
 	if by.Kind != "" {
 		env = func(name string) string {
 			return map[forge.Kind]map[string]string{
@@ -112,8 +109,7 @@ func PullRequestTarget(by forge.Target, dryRun bool) (forge.Target, error) {
 	return t, errors.Join(err, t.Missing(dryRun))
 }
 
-// onlyToken returns the value of an environment variable if it contains a token. For other variables, onlyToken returns
-// "".
+// onlyToken returns the value of a variable for tokens, and "" for others.
 func onlyToken(name string) string {
 	if strings.HasSuffix(name, "_TOKEN") {
 		return os.Getenv(name)
@@ -121,8 +117,8 @@ func onlyToken(name string) string {
 	return ""
 }
 
-// NameCommits sets the commits of a comparison to the commits of the pull request. The head that a CI job has checked
-// out may be a merge that the service created only for the job.
+// NameCommits names the commits of a comparison by those of the pull request: what a CI job has checked out may be a
+// merge that the service created only for the job.
 func NameCommits(c review.Comparison, t forge.Target) review.Comparison {
 	if c.BaseCommit != nil {
 		c.Base = c.BaseCommit.Hash
@@ -142,8 +138,8 @@ func NameCommits(c review.Comparison, t forge.Target) review.Comparison {
 	return c
 }
 
-// PullRequestMessage returns the comment and the status. An error in the head is also the error of the verb. An error
-// in the base is not, because the change may fix it.
+// PullRequestMessage returns the comment and the status. An error in the head is also that of the verb; one in the base
+// is not, because the change may fix it.
 func PullRequestMessage(found review.Comparison, err error, key string) (body string, s forge.Status, failed error) {
 	o := report.MarkdownOptions{Key: key}
 	s = forge.Status{Context: StatusContext, State: forge.Failure}
@@ -172,8 +168,8 @@ func PullRequestMessage(found review.Comparison, err error, key string) (body st
 	}
 }
 
-// printToLog prints texts of a repository to the log of a job. In such a log, lines that begin with :: are commands to
-// the runner.
+// printToLog prints texts of a repository to the log of a job, where lines that begin with :: are commands to the
+// runner.
 func printToLog(w io.Writer, text string) error {
 	if os.Getenv("GITHUB_ACTIONS") != "" {
 		mark := rand.Text()
@@ -185,8 +181,7 @@ func printToLog(w io.Writer, text string) error {
 	return nil
 }
 
-// checkRedirect refuses a redirect to another server, because the client would send GitLab's token header to that
-// server.
+// checkRedirect refuses a redirect to another server, which would get GitLab's token header.
 func checkRedirect(to *http.Request, via []*http.Request) error {
 	if from := via[0].URL; to.URL.Host != from.Host || to.URL.Scheme != from.Scheme {
 		return fmt.Errorf(
@@ -199,7 +194,6 @@ func checkRedirect(to *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// service is the client of a git host.
 type service interface {
 	forge.Host
 	forge.Opener
@@ -219,7 +213,6 @@ func OpenForge(ctx context.Context, t forge.Target, p forge.Proposal) (string, e
 	return page, nil
 }
 
-// hostOf returns the client of the target's service.
 func hostOf(t forge.Target) (service, error) {
 	client := &http.Client{Timeout: commentTimeout, CheckRedirect: checkRedirect}
 	switch t.Kind {
@@ -239,8 +232,8 @@ type Post struct {
 	Status forge.Status
 }
 
-// Publish posts the comment and the status. If the job of a fork may not post, Publish prints the comment. In a dry
-// run, Publish sends nothing.
+// Publish posts the comment and the status. For the job of a fork that may not post, it prints the comment. In a dry
+// run, it sends nothing.
 func (p Post) Publish(ctx context.Context, out, notes io.Writer, dryRun bool) error {
 	if dryRun {
 		return p.preview(ctx, out, notes)

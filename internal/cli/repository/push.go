@@ -26,16 +26,14 @@ const (
 
 // Push is one run of the verb push.
 type Push struct {
-	// Repo is a directory in a repository, Revision the commit; empty: HEAD, if the work tree is clean. Path is the
-	// folder below Repo to push.
+	// Repo is a directory in a repository, and Path the folder below it to push. An empty Revision is HEAD, if the work
+	// tree is clean.
 	Repo, Revision, Path string
-	// Source is the URL of the repository for the artifact's annotations; empty: that of the remote origin.
+	// Source is the URL in the artifact's annotations; empty: that of the remote origin.
 	Source string
-	// Key is the file of a private key, or env://NAME; empty: no signature. CAFile is a file with the registry's
-	// authority.
+	// Key is the file of a private key, or env://NAME; empty: no signature. CAFile has the registry's authority.
 	Key, CAFile string
-	// If DryRun is true, Push sends no request. If AllowPartial is true, Push leaves out entries that no tree can have;
-	// otherwise such an entry is an error.
+	// DryRun sends no request. AllowPartial leaves out entries that no tree can have, which are errors otherwise.
 	DryRun, AllowPartial bool
 }
 
@@ -54,18 +52,17 @@ type PushResult struct {
 	Key string `json:"key,omitempty"`
 	// LeftOut lists the entries of the commit that are not in the artifact.
 	LeftOut []LeftOut `json:"leftOut,omitempty"`
-	// Pushed is false for a dry run.
-	Pushed bool `json:"pushed"`
+	Pushed  bool      `json:"pushed"`
 }
 
-// LeftOut is one entry that is not in the artifact.
+// LeftOut is an entry that is not in the artifact.
 type LeftOut struct {
 	Path string `json:"path"`
 	Why  string `json:"why"`
 }
 
 // Run packs the commit, signs it and pushes it to oci://host/name:tag. Errors have exit code 2 for invalid input or
-// refused credentials, and 3 if the registry is unreachable.
+// refused credentials, 3 if the registry is unreachable.
 func (p Push) Run(ctx context.Context, address string) (PushResult, error) {
 	to, err := oci.ParseTarget(address)
 	if err != nil {
@@ -112,7 +109,7 @@ func leftOut(refused []source.Refusal) (out []LeftOut) {
 	return out
 }
 
-// send pushes the artifact with the credentials of the environment or of docker's configuration.
+// send takes the credentials from the environment or docker's configuration.
 func (p Push) send(ctx context.Context, to oci.Target, a oci.Artifact, key *oci.PrivateKey) error {
 	login, err := credentials()
 	if err != nil {
@@ -133,7 +130,7 @@ func (p Push) send(ctx context.Context, to oci.Target, a oci.Artifact, key *oci.
 	return cli.Unreachable(err)
 }
 
-// transport returns an HTTP transport that trusts the authority of CAFile and the authorities of the system.
+// transport trusts the authority of CAFile besides those of the system.
 func (p Push) transport() (*access.Transport, error) {
 	if p.CAFile == "" {
 		return access.NewConnect(source.Address{}, nil, nil)
@@ -150,7 +147,6 @@ func (p Push) transport() (*access.Transport, error) {
 	return transport, nil
 }
 
-// readKey returns the private key; nil if there is none to sign with.
 func (p Push) readKey() (*oci.PrivateKey, error) {
 	if p.Key == "" {
 		return nil, nil //nolint:nilnil // no key is no error
@@ -178,8 +174,7 @@ func (p Push) readKey() (*oci.PrivateKey, error) {
 	return &key, nil
 }
 
-// credentials returns the credentials in the environment, or else the credentials in docker's configuration, which
-// docker login writes.
+// credentials returns those of the environment, or else those that docker login wrote.
 func credentials() (auth.CredentialFunc, error) {
 	user, password := os.Getenv(usernameVariable), os.Getenv(passwordVariable)
 	if (user == "") != (password == "") {

@@ -19,16 +19,15 @@ type RemoteSource struct {
 	// Address is the address, and Line the line of its key, from 1.
 	Address string
 	Line    int
-	// IsImage is true for an image. Its digest is a part of the address, and it has no Hash.
+	// IsImage: the digest is a part of the address, and there is no Hash.
 	IsImage bool
-	// Hash is the hash in the document; "" for none.
+	// Hash is that in the document; "" for none.
 	Hash string
 	// Resolved is another address that Write writes; "" for the same one.
 	Resolved string
-	// Gzip is true if the document says that the contents are compressed.
+	// Gzip: the document says that the contents are compressed.
 	Gzip bool
-	// address is the node of the address. contents is the mapping of a file's address, and hash the value of its
-	// verification.hash; nil for none.
+	// the address, the mapping of a file's address, and the value of its verification.hash; nil for none
 	address, contents, hash *yaml.Node
 }
 
@@ -49,7 +48,6 @@ func FindRemote(text []byte) (all []RemoteSource, _ error) {
 	}
 }
 
-// find adds the sources of all files and images below a node.
 func find(n *yaml.Node, all *[]RemoteSource) {
 	if n.Kind == yaml.MappingNode {
 		for _, field := range imageFields {
@@ -69,10 +67,9 @@ func find(n *yaml.Node, all *[]RemoteSource) {
 	}
 }
 
-// imageFields are the fields of a MachineConfig that name an image.
 var imageFields = []string{"osImageURL", "baseOSExtensionsContainerImage"}
 
-// addImage adds an image that a registry may have. A reference with a fact of a node is another one on each node.
+// addImage leaves out a reference with a fact of a node, which is another one on each node.
 func addImage(image *yaml.Node, all *[]RemoteSource) {
 	if image == nil || image.Kind != yaml.ScalarNode || image.Value == "" ||
 		strings.Contains(image.Value, machineconfig.ContentFact) || strings.HasPrefix(image.Value, "ostree://") {
@@ -81,7 +78,6 @@ func addImage(image *yaml.Node, all *[]RemoteSource) {
 	*all = append(*all, RemoteSource{Address: image.Value, Line: image.Line, IsImage: true, address: image})
 }
 
-// add adds the source of a file, if it has an address.
 func add(contents *yaml.Node, all *[]RemoteSource) {
 	source := child(contents, "source")
 	if source == nil || !slices.ContainsFunc([]string{"https://", "http://", machineconfig.ArtifactScheme},
@@ -121,7 +117,7 @@ func (s RemoteSource) Remote(hash string) (machineconfig.Remote, error) {
 	return machineconfig.Remote{URL: url, Hash: hash, Gzip: s.Gzip}, machineconfig.CheckAddress(url)
 }
 
-// IsComplete reports whether the document has a hash, and for an artifact also a digest. An image needs a digest alone.
+// IsComplete reports whether the document has a hash, for an artifact also a digest, for an image a digest alone.
 func (s RemoteSource) IsComplete() bool {
 	if s.IsImage {
 		return machineconfig.CheckImage(s.Address) == nil
@@ -138,15 +134,13 @@ func (s RemoteSource) Function() string {
 	return "sha512"
 }
 
-// change replaces a part of a text.
 type change struct {
 	at, length int
 	text       string
 }
 
-// WriteHashes returns the text with the hashes of sources, and with their resolved addresses. The hashes are in the
-// order of the sources of Find; an empty one leaves its source unchanged, unless it is an image. All other bytes of the
-// text stay.
+// WriteHashes returns the text with the hashes of sources, in the order of FindRemote, and with their resolved
+// addresses. An empty hash leaves its source unchanged, unless it is an image. All other bytes stay.
 func WriteHashes(text []byte, sources []RemoteSource, hashes []string) ([]byte, error) {
 	var changes []change
 	var bad []error
@@ -178,7 +172,6 @@ func WriteHashes(text []byte, sources []RemoteSource, hashes []string) ([]byte, 
 	return out, check(out, sources, hashes)
 }
 
-// check reads the edited text again.
 func check(text []byte, sources []RemoteSource, hashes []string) error {
 	again, err := FindRemote(text)
 	if err == nil && len(again) != len(sources) {
@@ -197,13 +190,11 @@ func check(text []byte, sources []RemoteSource, hashes []string) error {
 	return nil
 }
 
-// changeAddress returns how to write another address.
 func (s RemoteSource) changeAddress(text []byte) (change, error) {
 	at, length, err := scalar(text, s.address)
 	return change{at, length, quoted(text, at, s.Resolved)}, err
 }
 
-// change returns how to write a hash.
 func (s RemoteSource) change(text []byte, hash string) (change, error) {
 	if s.hash != nil {
 		at, length, err := scalar(text, s.hash)
@@ -234,7 +225,6 @@ func (s RemoteSource) change(text []byte, hash string) (change, error) {
 	return change{end, 0, indent + "verification:" + indent + "  hash: " + hash}, nil
 }
 
-// keyColumn returns the column of a key, from 1.
 func keyColumn(n *yaml.Node, key string) int {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == key {
@@ -267,7 +257,7 @@ func scalar(text []byte, n *yaml.Node) (at, length int, err error) {
 	return 0, 0, errors.New("the value has anchors, escapes or several lines: write it as plain text")
 }
 
-// quoted returns a hash with the quotes of the value that it replaces.
+// quoted gives a hash the quotes of the value that it replaces.
 func quoted(text []byte, at int, hash string) string {
 	if at < len(text) && (text[at] == '"' || text[at] == '\'') {
 		return string(text[at]) + hash + string(text[at])

@@ -17,8 +17,8 @@ import (
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
-// Question asks about items of a pool's config, such as a path. Node is the node whose config is meant; empty for the
-// config of the nodes without a config of their own.
+// Question asks about items of a pool's config, such as a path. An empty Node means the nodes without a config of their
+// own.
 type Question struct {
 	Pool, Node, Item string
 }
@@ -88,7 +88,7 @@ func ItemNames(ctx context.Context, tree source.Tree, q Question) ([]string, err
 	return out, nil
 }
 
-// poolsOf returns the pool whose table has the node of a question that names no pool, and otherwise all pools.
+// poolsOf returns the pool of the node if the question names no pool, and otherwise all pools.
 func poolsOf(pools []review.PoolRendering, q Question) []review.PoolRendering {
 	for i, p := range pools {
 		if _, own := p.Rendered.Table().Nodes[q.Node]; own && q.Pool == "" && q.Node != "" {
@@ -141,8 +141,8 @@ func (p Repository) Blame(ctx context.Context, tree source.Tree, report *lineage
 	return nil
 }
 
-// ChoosePools selects the pools to print. The parameter one is the name of an output that can show only one pool. It is
-// empty for an output that can show all pools.
+// ChoosePools selects the pools to print. The parameter one names an output that can show only one pool; empty for one
+// that can show all.
 func ChoosePools(pools []review.PoolRendering, name, one string) ([]review.PoolRendering, error) {
 	var names []string
 	for _, p := range pools {

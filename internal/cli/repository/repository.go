@@ -24,11 +24,10 @@ import (
 
 // Repository is the directory or repository from which diff, comment and explain read.
 type Repository struct {
-	// Repo is a directory in a repository. Path is the folder below it that has pools/.
+	// Repo is a directory in a repository, and Path the folder below it that has pools/.
 	Repo, Path string
-	// If Revisions is true, only Repo and names that are written as paths, such as ./main, count as directories.
-	// Without this limit, in the review of a pull request, the pull request's own files could replace a commit of the
-	// same name.
+	// With Revisions, only Repo and names that are written as paths, such as ./main, count as directories. Otherwise,
+	// in the review of a pull request, the files of the pull request could replace a commit of the same name.
 	Revisions bool
 }
 
@@ -84,7 +83,7 @@ func OpenDir(ctx context.Context, dir string) (tree source.Tree, done func(), er
 }
 
 // checkFolder refuses a folder without pools/ before reading its files, because the wrong folder may contain gigabytes.
-// The error names the folders nearby that have pools/.
+// It names the folders nearby that have pools/.
 func checkFolder(dir string) error {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return nil // The code that reads the folder reports this error.
@@ -108,8 +107,7 @@ func checkFolder(dir string) error {
 		"Butane documents (*.bu) or a kustomization.yaml in it", text, poolsFolder)
 }
 
-// foldersBelow returns the folders in dir that have pools/, in lexical order. foldersBelow does not search hidden
-// folders.
+// foldersBelow returns the folders in dir that have pools/, in lexical order, without those in hidden folders.
 func foldersBelow(dir string) (found []string) {
 	seen := 0
 	_ = filepath.WalkDir(dir, func(p string, e fs.DirEntry, err error) error { // The walk skips unreadable folders.
@@ -170,7 +168,6 @@ func committed(dir string) repository.Committed {
 	}
 }
 
-// tempDir returns an empty directory and a function that removes it.
 func tempDir() (dir string, done func(), err error) {
 	dir, err = os.MkdirTemp("", "bunsen-files-")
 	if err != nil {
@@ -227,13 +224,10 @@ func DirArgument(args []string) string {
 }
 
 const (
-	// poolsFolder is the folder that every config repository has.
 	poolsFolder = "pools"
-	// searchDepth and searchEntries limit the search for config repositories below a folder that is not a config
-	// repository.
+	// limit the search for config repositories below a folder that is none
 	searchDepth, searchEntries = 3, 2000
-	// namedFolders is how many folders a message names.
-	namedFolders = 3
+	namedFolders               = 3
 )
 
 // CompletePools offers the folders of pools/ in the repository of the verb.
@@ -285,7 +279,7 @@ func ReadImport(cmd *cobra.Command, args []string, filesDir string,
 	return adopt.TreeOutput{Repository: repository}, findings, err
 }
 
-// importTree imports a directory of Butane files. Its findings have paths that the user can open.
+// importTree returns findings with paths that the user can open.
 func importTree(ctx context.Context, dir, filesDir string, opts adopt.Options) (adopt.TreeOutput, []adopt.Finding,
 	error,
 ) {

@@ -108,7 +108,6 @@ func keyFlag(cmd *cobra.Command, o *SecretOptions) {
 	cmd.Flags().StringSliceVar(&o.Keys, "key", nil, "files with age keys, instead of those that sops reads")
 }
 
-// invalid returns an error as one of invalid input.
 func invalid(err error) error {
 	if err == nil {
 		return nil

@@ -35,8 +35,8 @@ import (
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
-// factsOf reads `pool=nodes` and `pool=nodes/at-once`, such as worker=40 and worker=40/4. Without at-once, the limit
-// for simultaneous updates is 0.
+// factsOf reads `pool=nodes` and `pool=nodes/at-once`, such as worker=40 and worker=40/4. Without at-once, the limit is
+// 0.
 func factsOf(flags []string) (review.Facts, error) {
 	facts := review.Facts{Pools: map[string]review.PoolFacts{}}
 	var errs []error
@@ -58,7 +58,6 @@ func factsOf(flags []string) (review.Facts, error) {
 	return facts, errors.Join(errs...)
 }
 
-// policyFrom reads a MachineConfiguration from a file.
 func policyFrom(file string) (disruption.Policy, disruption.Overrides, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -103,8 +102,8 @@ func (c *Comparison) AddFlags(cmd *cobra.Command) {
 	c.cluster.AddFlags(cmd)
 }
 
-// If the number of nodes of a changed pool is unknown, nodesHint returns a hint on how to give it to a comparison. Only
-// --cluster reads the number from a cluster, because its nodes may run another commit than base.
+// nodesHint says how to give the number of nodes of a changed pool to a comparison, if it is unknown. Only --cluster
+// reads it from a cluster, whose nodes may run another commit than base.
 func (c *Comparison) nodesHint(found review.Comparison) string {
 	unknown := slices.ContainsFunc(found.Pools, func(p review.PoolChange) bool {
 		return p.From != "" && p.To != "" && p.From != p.To && p.Rollout == nil
@@ -164,18 +163,18 @@ func (c *Comparison) Show(w io.Writer, found review.Comparison, output, key stri
 // Comparison has the options of a comparison by the commands diff and comment.
 type Comparison struct {
 	At Repository
-	// policyFile is a MachineConfiguration that replaces the one in head's cluster/.
+	// replaces the MachineConfiguration in head's cluster/
 	policyFile string
-	// nodes are the facts about pools on the command line, such as `pool=40`.
+	// facts about pools, such as `pool=40`
 	nodes []string
-	// If Running is true, the base is the configs that run in a cluster.
+	// Running: the base is the configs that run in a cluster.
 	Running bool
 	cluster kube.Target
-	// source names the GitSource that follows the repository, if the cluster has several.
+	// the GitSource that follows the repository, if the cluster has several
 	source string
 	// Decrypt, if set, decrypts files of SOPS for the user who reads the comparison.
 	Decrypt func(format string, body []byte) ([]byte, error)
-	// defaults are the cluster's images.
+	// the cluster's images
 	defaults render.Defaults
 }
 
@@ -188,8 +187,7 @@ func (u *RenderErrors) Error() string { return errors.Join(u.Base, u.Head).Error
 // Unwrap returns the errors of the sides.
 func (u *RenderErrors) Unwrap() []error { return []error{u.Base, u.Head} }
 
-// Compare renders both sides. Compare uses head's disruption policy, because that policy applies when head is rolled
-// out.
+// Compare renders both sides. The disruption policy is head's, because it applies when head is rolled out.
 func (c Comparison) Compare(ctx context.Context, base, head string) (review.Comparison, error) {
 	facts, err := factsOf(c.nodes)
 	if err = errors.Join(err, c.defaults.Check()); err != nil {
@@ -227,7 +225,6 @@ func (c Comparison) Compare(ctx context.Context, base, head string) (review.Comp
 	return c.evaluate(from, to, facts)
 }
 
-// evaluate compares two sides that are rendered.
 func (c Comparison) evaluate(from, to side, facts review.Facts) (review.Comparison, error) {
 	for _, pool := range slices.Sorted(maps.Keys(facts.Pools)) {
 		_, was := from.Pools[pool]
@@ -270,24 +267,21 @@ func (c Comparison) evaluate(from, to side, facts review.Facts) (review.Comparis
 	return out.WithFiles(from.files(), to.files()).WithFacts(facts), nil
 }
 
-// side is a side of a comparison together with its disruption policy.
 type side struct {
 	review.Side
 	policy disruption.Policy
-	// pools are the MachineConfigPools that the side declares.
-	pools []mcfgv1.MachineConfigPool
-	// objects are the objects of cluster/.
+	// those that the side declares
+	pools   []mcfgv1.MachineConfigPool
 	objects []transpile.ClusterObject
 	result  transpile.Result
-	// readers are who can read the side's secrets.
+	// who can read the side's secrets
 	readers review.EncryptionState
-	// entries are the entries of the tree; nil for a cluster.
+	// nil for a cluster
 	entries map[string]source.Entry
 }
 
 func (c *side) files() review.Files { return review.Files{Entries: c.entries, Reads: c.result.Reads} }
 
-// rendered stores the rendered pools of the side.
 func (c *side) rendered(r review.Rendering) error {
 	if err := Checked(c.result, r); err != nil {
 		return err
@@ -298,8 +292,8 @@ func (c *side) rendered(r review.Rendering) error {
 	return nil
 }
 
-// readBase is read for a base. A base whose only errors are images without a digest is read all the same, so that there
-// is a review of the commit that adds the digests.
+// readBase reads a base also if its only errors are images without a digest, so that there is a review of the commit
+// that adds the digests.
 func (c Comparison) readBase(ctx context.Context, memory *review.Renderings, name string) (side, error) {
 	out, err := c.read(ctx, memory, name)
 	if !errors.Is(err, ErrNotValid) || slices.ContainsFunc(out.result.Report, func(e transpile.Entry) bool {

@@ -23,7 +23,7 @@ import (
 // presetFile is the file in which a first boot records the enabled units. Ignition defines its name.
 const presetFile = "/etc/systemd/system-preset/20-ignition.preset"
 
-// writeTree writes the root file system of a config into dir, which must be empty and is created if missing. writeTree
+// writeTree writes the root file system of a config into dir, which must be empty and is created if missing, and
 // returns the paths in lexical order. The files belong to the user who runs the command.
 func writeTree(dir string, c machineconfig.Config) ([]string, error) {
 	want := plan.DesiredOf(c, host.Accounts{Unprivileged: true})
@@ -57,8 +57,7 @@ func PrintTree(w io.Writer, dir string, r render.Rendered) error {
 	return err
 }
 
-// writePaths writes the paths of want in lexical order, in which parents come first. writePaths sets the modes of
-// folders last.
+// writePaths writes the paths of want in lexical order, in which parents come first, and the modes of folders last.
 func writePaths(root *os.Root, want plan.Desired) (written []string, err error) {
 	entries := maps.Clone(want.Parents)
 	maps.Copy(entries, want.Paths)
@@ -73,7 +72,7 @@ func writePaths(root *os.Root, want plan.Desired) (written []string, err error) 
 		}
 		written = append(written, p)
 	}
-	// The modes of folders come last, because a mode may forbid the owner to write into the folder.
+	// A mode may forbid the owner to write into the folder.
 	for _, p := range slices.Backward(written) {
 		if e := entries[p]; e.Kind == host.Dir {
 			if err := root.Chmod(strings.TrimPrefix(p, "/"), fs.FileMode(e.Mode)); err != nil {
@@ -119,8 +118,8 @@ func addPresets(want *plan.Desired) {
 	want.Paths[presetFile], want.Contents[e.Digest] = e, []byte(lines.String())
 }
 
-// WriteFiles writes only below a new or empty directory. Files with secrets are readable only by their owner, and
-// .gitignore names them, so that no commit gets them before the user decides.
+// WriteFiles writes only below a new or empty directory. Files with secrets are for their owner alone, and .gitignore
+// names them, so that no commit gets them before the user decides.
 func WriteFiles(dir string, r adopt.TreeOutput) error {
 	root, err := emptyRoot(dir)
 	if err != nil {
@@ -151,8 +150,7 @@ func WriteFiles(dir string, r adopt.TreeOutput) error {
 	return nil
 }
 
-// ignoreFile returns the contents of .gitignore for files with secrets. The names have no special characters: import
-// makes them.
+// ignoreFile names files with secrets in a .gitignore. The names have no special characters: import makes them.
 func ignoreFile(secrets []string) []byte {
 	var out strings.Builder
 	out.WriteString("# These files may have secrets. Encrypt each one with `bunsen secret encrypt FILE`, or " +
@@ -164,7 +162,7 @@ func ignoreFile(secrets []string) []byte {
 	return []byte(out.String())
 }
 
-// emptyRoot opens an empty directory, and limits writes to it.
+// emptyRoot limits writes to an empty directory.
 func emptyRoot(dir string) (*os.Root, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, cli.Invalid(fmt.Errorf("making the directory of the tree: %w", err))

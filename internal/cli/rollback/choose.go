@@ -13,31 +13,25 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 )
 
-// shortestHash is how many digits of a commit's hash a user writes at least.
 const shortestHash = 7
 
 // Ask is a user's request for a rollback.
 type Ask struct {
-	// Pool is the pool to roll back.
 	Pool string
-	// To is the commit to return to: at least 7 digits of its hash, or a revision. If To is empty, Choose selects the
-	// commit.
+	// To is the commit to return to: at least 7 digits of its hash, or a revision; empty: Choose selects it.
 	To string
-	// Source is the name of the GitSource. It is needed if several GitSources have documents of the pool.
+	// Source names the GitSource, if several have documents of the pool.
 	Source string
-	// Now is the time of the request.
-	Now time.Time
+	Now    time.Time
 }
 
 // Step is one commit of a source and the config that it gave the pool.
 type Step struct {
-	// Revision is `main@sha1:<hash>`. For a commit that the source's history does not have, Revision is the text that
-	// the user wrote.
+	// Revision is `main@sha1:<hash>`, or what the user wrote for a commit that the source's history does not have.
 	Revision string `json:"revision"`
 	Subject  string `json:"subject,omitempty"`
 	Author   string `json:"author,omitempty"`
-	// Config is the name of the rendered config. Config is empty if the config is unknown, or if the pool could not be
-	// rendered.
+	// Config is the name of the rendered config; empty if it is unknown, or if the pool could not be rendered.
 	Config string `json:"config,omitempty"`
 }
 
@@ -65,16 +59,15 @@ func (s Step) Text() string {
 type Choice struct {
 	Pool   string
 	Source *v1alpha1.GitSource
-	// From is the commit that gave the pool the config to leave. To is the commit to return to.
+	// From gave the pool the config to leave.
 	From, To Step
-	// Notes are texts for the user that say what else prevents the nodes from returning to the config of To.
+	// Notes say what else prevents the nodes from returning to the config of To.
 	Notes []string
 }
 
-// Choose finds the commits to revert for a pool. Without Ask.To, Choose returns to the commit before the pool's newest
-// config. If the pool was not healthy with that config, Choose returns to the newest commit with the last healthy
-// config. Choose never selects a config that failed on nodes, or a config from which an earlier rollback returned. An
-// error of Choose says what to do instead.
+// Choose finds the commits to revert for a pool. Without Ask.To, it returns to the commit before the pool's newest
+// config, or if the pool was not healthy with that one, to the newest commit with the last healthy config; never to a
+// config that failed on nodes, nor to one from which an earlier rollback returned. The error says what to do instead.
 func Choose(c fleet.Cluster, ask Ask) (Choice, error) {
 	f := fleet.New(c, ask.Now)
 	v, err := f.FindPool(ask.Pool)
@@ -108,8 +101,7 @@ func Choose(c fleet.Cluster, ask Ask) (Choice, error) {
 	return out, nil
 }
 
-// notes returns texts for the user. These texts say what the cluster runs now, and what else prevents the nodes from
-// returning to the earlier config.
+// notes say what the cluster runs now, and what else prevents the nodes from returning to the earlier config.
 func notes(f *fleet.Fleet, v *fleet.Pool, c Choice) []string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -144,7 +136,7 @@ func notes(f *fleet.Fleet, v *fleet.Pool, c Choice) []string {
 	return out
 }
 
-// unapplied returns a text that says that a source has not applied the newest commit that it has seen, or "".
+// unapplied says that a source has not applied the newest commit that it has seen, or "".
 func unapplied(src *v1alpha1.GitSource) string {
 	s := &src.Status
 	if s.ObservedRevision == "" || s.ObservedRevision == s.AppliedRevision {
@@ -159,13 +151,12 @@ func unapplied(src *v1alpha1.GitSource) string {
 		fleet.ShortRevision(s.ObservedRevision), why)
 }
 
-// isRead reports whether the user may read the rendered configs. Without this right, the command knows only some names
-// of rendered configs.
+// isRead reports whether the user may read the rendered configs. Otherwise only some of their names are known.
 func isRead(f *fleet.Fleet) bool {
 	return slices.ContainsFunc(f.Rendered, func(r fleet.RenderedRow) bool { return !r.Created.IsZero() })
 }
 
-// sourceFor returns the GitSource whose commit gave the pool its config, or the GitSource that the user names.
+// sourceFor returns the GitSource whose commit gave the pool its config, or the one that the user names.
 func sourceFor(f *fleet.Fleet, v *fleet.Pool, name string) (*v1alpha1.GitSource, error) {
 	pool := v.Object.Name
 	var found []*v1alpha1.GitSource
@@ -205,14 +196,13 @@ func sourceFor(f *fleet.Fleet, v *fleet.Pool, name string) (*v1alpha1.GitSource,
 		"repository with git revert", pool)
 }
 
-// poolHistory is the history of one pool in a source's history.
 type poolHistory struct {
 	v       *fleet.Pool
 	src     *v1alpha1.GitSource
 	entries []v1alpha1.HistoryEntry // entries are the commits that the source applied, newest first.
 	healthy string
 	failed  map[string]bool // failed has the configs that failed on nodes.
-	// proven is the commit that requested the last healthy config, if the records have it.
+	// the commit that requested the last healthy config, if the records have it
 	proven string
 }
 
@@ -244,8 +234,8 @@ func (h poolHistory) step(i int) Step {
 	return Step{Revision: e.Revision, Subject: e.Subject, Author: e.Author, Config: h.config(i)}
 }
 
-// newest returns the index of the commit that brought the pool's newest config, or of the newest commit if the pool
-// cannot be rendered with it.
+// newest returns the index of the commit with the pool's newest config, or of the newest commit if the pool cannot be
+// rendered with it.
 func (h poolHistory) newest() (int, error) {
 	if len(h.entries) > 0 && h.config(0) == "" && h.entries[0].NotRendered[h.v.Object.Name] != "" {
 		return 0, nil
@@ -267,8 +257,8 @@ func (h poolHistory) newest() (int, error) {
 	return last, nil
 }
 
-// before returns the commit to which a rollback of the commit at an index returns. If the pool had the config of the
-// commit several times, before returns a commit from before the first time.
+// before returns the commit to which a rollback of the commit at an index returns. If the pool had its config several
+// times, that is one from before the first time.
 func (h poolHistory) before(at int) (Step, error) {
 	leave := h.config(at)
 	proven := h.healthy != "" && h.healthy != leave
@@ -300,8 +290,7 @@ func (h poolHistory) before(at int) (Step, error) {
 		h.v.Object.Name)
 }
 
-// Offers are the commits that gave a pool a config, newest first, for the completion of a shell: the hash and the
-// subject with a tab between them.
+// Offers are the commits that gave a pool a config, newest first, for a shell: hash, tab, subject.
 func Offers(c fleet.Cluster, pool string) []string {
 	var out []string
 	for i := range c.Sources {
@@ -314,7 +303,7 @@ func Offers(c fleet.Cluster, pool string) []string {
 	return out
 }
 
-// CheckCommit rejects a text that cannot be a commit's hash. A command calls it before it reads the cluster.
+// CheckCommit rejects a text that cannot be a commit's hash, before a command reads the cluster.
 func CheckCommit(to string) error {
 	if _, ok := digits(to); to != "" && !ok {
 		return fmt.Errorf("--to %q: want the hash of a commit, in lower case and with at least %d digits, such as "+
@@ -331,8 +320,8 @@ func digits(to string) (string, bool) {
 	return to, strings.Trim(to, "0123456789abcdef") == "" && len(to) >= shortestHash && len(to) <= 40
 }
 
-// named returns the commit that a user names. If the history does not have the commit, named returns the user's text,
-// and the repository must have the commit.
+// named returns the commit that a user names: if the history does not have it, her text, and the repository must have
+// it.
 func (h poolHistory) named(to string, at int) (Step, error) {
 	if err := CheckCommit(to); err != nil {
 		return Step{}, err

@@ -18,17 +18,15 @@ import (
 // clone is the repository in which the commit is prepared.
 type clone struct {
 	program
-	// remote is the name of the remote that the GitSource follows; empty if the directory is the source's own
-	// repository.
-	remote string
-	// address is the remote's URL.
+	// that the GitSource follows; empty if the directory is the source's own repository
+	remote  string
 	address string
-	// isTemporary is true for a clone that bunsen created and deletes.
+	// bunsen created the clone, and deletes it
 	isTemporary bool
 }
 
-// findClone returns the directory of the user, if it is a clone of the source's repository, or else a temporary clone.
-// The caller must call the function done.
+// findClone returns the user's directory, if it is a clone of the source's repository, or else a temporary clone. The
+// caller must call done.
 func (o Options) findClone(ctx context.Context, url string) (c clone, done func(), err error) {
 	done = func() {}
 	dir := cmp.Or(o.Repo, ".")
@@ -61,7 +59,6 @@ func (o Options) findClone(ctx context.Context, url string) (c clone, done func(
 	return clone{program: p.in(at), remote: "origin", address: address.String(), isTemporary: true}, done, nil
 }
 
-// openClone checks that a directory is in a clone of the repository, and finds the remote.
 func (o Options) openClone(ctx context.Context, dir, url string) (clone, error) {
 	p, err := open(ctx, dir)
 	if err != nil {
@@ -120,14 +117,13 @@ func isAt(url string, dir git.Location) bool {
 	return err == nil && at.CommonDir == dir.CommonDir
 }
 
-// base is the branch on which the commit is made, with its newest commit.
 type base struct {
 	branch, commit string
-	// forecast is a commit with the result of the rollback. No branch has this commit.
+	// a commit with the result of the rollback, on no branch
 	forecast string
 }
 
-// base fetches a branch, and returns its newest commit. An empty name stands for the default branch of the repository.
+// base fetches a branch, by default that of the repository, and returns its newest commit.
 func (c clone) base(ctx context.Context, branch string) (base, error) {
 	var err error
 	if branch == "" {
@@ -152,7 +148,6 @@ func (c clone) base(ctx context.Context, branch string) (base, error) {
 	return base{branch: branch, commit: commit}, nil
 }
 
-// defaultBranch returns the branch that the remote's HEAD names.
 func (c clone) defaultBranch(ctx context.Context) (string, error) {
 	if c.remote == "" {
 		name, err := c.line(ctx, "symbolic-ref", "HEAD")
@@ -174,10 +169,10 @@ func (c clone) defaultBranch(ctx context.Context) (string, error) {
 	return "", fmt.Errorf("%s has no default branch: name one with --base", source.Redact(c.address))
 }
 
-// someHash matches a hash, or its first digits. Any other text from a cluster could be an option of git, or a branch.
+// Any other text from a cluster could be an option of git, or a branch.
 var someHash = regexp.MustCompile(`^[0-9a-f]{7,40}$`)
 
-// commit returns the full hash of a commit. If the clone does not have the commit, commit fetches it from the remote.
+// commit returns the full hash of a commit, and fetches it if the clone does not have it.
 func (c clone) commit(ctx context.Context, hash string) (string, error) {
 	if !someHash.MatchString(hash) {
 		return "", fmt.Errorf("%q is no hash of a commit: the status of the GitSource is damaged. Name the commit to "+
@@ -202,7 +197,7 @@ func (c clone) commit(ctx context.Context, hash string) (string, error) {
 	return full, nil
 }
 
-// fetchFiles fetches the files of commits that a partial clone does not have yet.
+// fetchFiles fetches what a partial clone does not have yet.
 func (c clone) fetchFiles(ctx context.Context, commits ...string) error {
 	if _, err := c.run(ctx, "config", "--get-regexp", `^remote\..*\.promisor$`); err != nil {
 		return nil // The clone has all files.
@@ -215,13 +210,12 @@ func (c clone) fetchFiles(ctx context.Context, commits ...string) error {
 	return nil
 }
 
-// isAncestor reports whether a commit is in the history of another.
 func (c clone) isAncestor(ctx context.Context, old, young string) bool {
 	_, err := c.run(ctx, "merge-base", "--is-ancestor", old, young)
 	return err == nil
 }
 
-// absent is the mode of a file that does not exist, in git's lists.
+// the mode of a file that does not exist, in git's lists
 const absent = "000000"
 
 // changes lists the files that differ between two commits, with their state at the end of the branch.
@@ -256,7 +250,6 @@ func blob(mode, hash string) Blob {
 	return Blob{Mode: mode, Hash: hash}
 }
 
-// files lists all files of a commit.
 func (c clone) files(ctx context.Context, commit string) (map[string]Blob, error) {
 	out, err := c.run(ctx, "ls-tree", "-r", "-z", "--full-tree", commit)
 	if err != nil {
@@ -272,11 +265,11 @@ func (c clone) files(ctx context.Context, commit string) (map[string]Blob, error
 	return files, nil
 }
 
-// mostPaths limits the arguments of one command.
+// in the arguments of one command
 const mostPaths = 500
 
-// commits lists the commits after old up to young that changed one of the files, newest first. A merge is listed if its
-// files differ from those of every parent. With very many files, commits lists all commits.
+// commits lists the commits after old up to young that changed one of the files, newest first, and a merge if its files
+// differ from those of every parent. With very many files, it lists all commits.
 func (c clone) commits(ctx context.Context, old, young string, changes []Change) ([]Commit, error) {
 	args := []string{"log", "-z", "--no-show-signature", "--format=%H%x00%an <%ae>%x00%s", old + ".." + young, "--"}
 	if len(changes) <= mostPaths {
@@ -297,7 +290,6 @@ func (c clone) commits(ctx context.Context, old, young string, changes []Change)
 	return commits, nil
 }
 
-// lines counts the added and removed lines of each file between two commits.
 func (c clone) lines(ctx context.Context, old, young string) (map[string]string, error) {
 	out, err := c.run(ctx, "diff", "--numstat", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", old, young)
 	if err != nil {
@@ -312,8 +304,7 @@ func (c clone) lines(ctx context.Context, old, young string) (map[string]string,
 	return counts, nil
 }
 
-// writeTree writes the files of the base with the reverted ones as a tree of the repository. writeTree uses an index
-// file of its own, and not that of the user.
+// writeTree writes the base with the reverted files as a tree. The index file is its own, not the user's.
 func (c clone) writeTree(ctx context.Context, commit string, revert []Change) (string, error) {
 	dir, err := os.MkdirTemp("", "bunsen-index-")
 	if err != nil {

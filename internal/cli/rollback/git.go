@@ -18,30 +18,27 @@ import (
 	"github.com/bunsen-os/bunsen/source/git"
 )
 
-// program runs the user's git in one directory. program uses the user's credentials, hooks and signing key.
+// program runs the user's git in one directory, with her credentials, hooks and signing key.
 type program struct {
 	dir string
-	// repository is the repository of the directory, which git is told; the zero value for commands without one.
+	// told to git; zero for commands without one
 	repository git.Location
-	// env is added to the user's environment.
-	env []string
-	// stdin is the standard input, from which git may read the passphrase of a key; nil for commands whose input bunsen
-	// writes.
+	env        []string
+	// git may read the passphrase of a key from it; nil for commands whose input bunsen writes
 	stdin io.Reader
 }
 
-// repositoryVariables select another repository than that of a directory, for example in a hook.
+// These select another repository than that of a directory, for example in a hook.
 var repositoryVariables = []string{
 	"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES",
 	"GIT_COMMON_DIR",
 	"GIT_NAMESPACE", "GIT_PREFIX", "GIT_CONFIG", "GIT_LITERAL_PATHSPECS",
 }
 
-// credentials matches a user and a password in a URL. The user and the password may contain an @.
+// User and password may contain an @.
 var credentials = regexp.MustCompile(`://[^/\s]*@`)
 
-// run runs git and returns its standard output. The error has the last lines of its standard error, without
-// credentials.
+// run returns the standard output of git. The error has the last lines of its standard error, without credentials.
 func (p program) run(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "git", append(p.options(), args...)...)
 	cmd.Dir, cmd.Stdin = p.dir, p.stdin
@@ -63,8 +60,8 @@ func (p program) run(ctx context.Context, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// options tell git which repository is meant, because its own search can find another one, such as a directory of a
-// commit that looks like a bare repository.
+// options tell git the repository: its own search can find another one, such as a directory of a commit that looks like
+// a bare repository.
 func (p program) options() (all []string) {
 	if p.repository.GitDir != "" {
 		all = append(all, "--git-dir="+p.repository.GitDir)
@@ -75,19 +72,17 @@ func (p program) options() (all []string) {
 	return all
 }
 
-// line does the same as run, for commands that print one line.
+// line is run for commands that print one line.
 func (p program) line(ctx context.Context, args ...string) (string, error) {
 	out, err := p.run(ctx, args...)
 	return strings.TrimRight(out, "\n"), err
 }
 
-// with returns the program with additional environment variables.
 func (p program) with(env ...string) program {
 	p.env = append(slices.Clone(p.env), env...)
 	return p
 }
 
-// in returns the program in another repository.
 func (p program) in(at git.Location) program {
 	p.repository, p.dir = at, cmp.Or(at.WorkTree, at.GitDir)
 	return p
@@ -107,13 +102,11 @@ func (p program) trusted(ctx context.Context) error {
 	return err
 }
 
-// reading returns the program with a text as its standard input.
 func (p program) reading(text string) program {
 	p.stdin = strings.NewReader(text)
 	return p
 }
 
-// gitError is the failure of a git command.
 type gitError struct {
 	command, said string
 	err           error

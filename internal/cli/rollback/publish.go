@@ -18,7 +18,7 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// commit creates the branch with the commit, and pushes the branch if the user wants that.
+// commit pushes the branch too if the user wants that.
 func (j *job) commit(ctx context.Context) error {
 	token, err := j.tokenFromFile()
 	if err != nil {
@@ -66,7 +66,6 @@ func (j *job) commit(ctx context.Context) error {
 	return nil
 }
 
-// todo returns the commands for a user whose branch is not pushed.
 func (j *job) todo(page string) {
 	g, add := j.result.Git, func(format string, args ...any) {
 		j.result.Todo = append(j.result.Todo, fmt.Sprintf(format, args...))
@@ -89,8 +88,8 @@ var kinds = map[v1alpha1.WebhookType]forge.Kind{
 	v1alpha1.WebhookGitLab: forge.GitLab, v1alpha1.WebhookGitea: forge.Gitea,
 }
 
-// site returns the service of the clone's remote. Flags override the GitSource's webhook, and the webhook overrides the
-// host's name.
+// site returns the service of the clone's remote. Flags override the GitSource's webhook, which overrides the host's
+// name.
 func (j *job) site() forge.Site {
 	a, err := source.ParseURL(j.clone.address)
 	if err != nil || a.Transport == source.Local || a.Transport == source.OCI {
@@ -109,9 +108,9 @@ func (j *job) site() forge.Site {
 	return s
 }
 
-// token returns the token of --token-from, or the token in the environment. A GitSource must not decide which host gets
-// the token. Bunsen sends the token only to the service of the user's own clone, a public service, or a service that
-// the user names with --api. The token must not be sent unencrypted, either.
+// token returns the token of --token-from, or that of the environment. A GitSource must not decide which host gets it:
+// it goes only to the service of the user's own clone, to a public service, or to one that the user names with --api,
+// and never unencrypted.
 func (j *job) token(s forge.Site, fromFile string) string {
 	public := s.Target.API == "https://api.github.com" || s.Target.API == "https://gitlab.com/api/v4" ||
 		s.Target.API == "https://codeberg.org/api/v1"
@@ -134,7 +133,7 @@ func (j *job) token(s forge.Site, fromFile string) string {
 	return token
 }
 
-// maxToken is the longest token in bytes.
+// in bytes
 const maxToken = 16 << 10
 
 // tokenFromFile reads the file of --token-from; - is standard input.
@@ -175,8 +174,8 @@ func (o Options) Check() error {
 	return nil
 }
 
-// SameRepository reports whether two addresses name the same repository. The transport, the user, and `.git` at the end
-// make no difference.
+// SameRepository reports whether two addresses name the same repository, whatever the transport, the user, and `.git`
+// at the end.
 func SameRepository(a, b string) bool {
 	x, okX := address(a)
 	y, okY := address(b)

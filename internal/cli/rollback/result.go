@@ -14,16 +14,15 @@ import (
 
 // Result is a prepared rollback, for users and programs.
 type Result struct {
-	Pool string `json:"pool"`
-	// Cluster is the cluster's name in the kubeconfig.
+	Pool    string `json:"pool"`
 	Cluster string `json:"cluster,omitempty"`
 	// Source is the GitSource, Repository its URL without credentials.
 	Source     string `json:"source"`
 	Repository string `json:"repository"`
-	// From is the newest commit to revert, To the commit to which the pool returns.
+	// From is the newest commit to revert, To the one to which the pool returns.
 	From Step `json:"from"`
 	To   Step `json:"to"`
-	// Commits are the reverted commits, newest first.
+	// Commits are the reverted ones, newest first.
 	Commits []Commit `json:"commits"`
 	Files   Files    `json:"files"`
 	Git     Git      `json:"git"`
@@ -31,15 +30,14 @@ type Result struct {
 	Notes []string `json:"notes,omitempty"`
 	// Todo has the user's next steps, in order: commands, or the address of a page.
 	Todo []string `json:"todo,omitempty"`
-	// Forecast is what the merge does to nodes, as `bunsen diff --cluster -o json` prints it; it is only present in a
-	// dry run.
+	// Forecast is what the merge does to nodes, as `bunsen diff --cluster -o json` prints it; nil unless in a dry run.
 	Forecast any `json:"forecast,omitempty"`
 }
 
 // Files are the files of a rollback.
 type Files struct {
 	Reverted []File `json:"reverted"`
-	// Other are files of the commits that do not reach the pool, and that the rollback does not change.
+	// Other do not reach the pool and are left alone.
 	Other []string `json:"other,omitempty"`
 	// Done are files that a later commit already restored.
 	Done []string `json:"done,omitempty"`
@@ -62,14 +60,14 @@ type Git struct {
 	BaseCommit string `json:"baseCommit"`
 	// Commit is empty in a dry run.
 	Commit string `json:"commit,omitempty"`
-	// Directory is the clone with the branch. Directory is empty if the clone was temporary.
+	// Directory is the clone; empty if it was temporary.
 	Directory string `json:"directory,omitempty"`
 	Pushed    bool   `json:"pushed,omitempty"`
 	// PullRequest is the address of the pull request that bunsen opened.
 	PullRequest string `json:"pullRequest,omitempty"`
 }
 
-// Text returns a text about the rollback for people. The parameter forecast is the text of the forecast, or empty.
+// Text is for people. The parameter forecast may be empty.
 func (r Result) Text(forecast string) string {
 	b := terminal.Labels{}
 	b.Add("", fmt.Sprintf("pool/%s returns to %s", r.Pool, r.To.Text()))
@@ -124,7 +122,6 @@ func listFiles(b *terminal.Labels, label string, files []string, why string) {
 	}
 }
 
-// mostListed is how many commits and files a text lists.
 const mostListed = 20
 
 // Commit is a commit of the repository.
@@ -140,8 +137,7 @@ func (c Commit) Text() string { return fmt.Sprintf("%.8s %s", c.Hash, source.Quo
 // Branch returns the name of the branch for a rollback.
 func (c Choice) Branch() string { return fmt.Sprintf("bunsen/rollback-%s-%.8s", c.Pool, c.From.Hash()) }
 
-// Title returns the first line of the rollback commit's message. The parameter commits has the commits to revert,
-// newest first.
+// Title returns the first line of the commit message for reverted commits, newest first.
 func (c Choice) Title(commits []Commit) string {
 	switch len(commits) {
 	case 0: // Two branches without a common history have no commits between them.
@@ -152,10 +148,10 @@ func (c Choice) Title(commits []Commit) string {
 	return fmt.Sprintf("Revert %s and %s", quoted(commits[0].Subject), fleet.Count(len(commits)-1, "earlier commit"))
 }
 
-// quoted writes a subject in quotation marks as git revert does, without control characters.
+// quoted writes a subject as git revert does, without control characters.
 func quoted(subject string) string { return `"` + safetext.Line(subject) + `"` }
 
-// plain matches words that a shell does not change.
+// Words that a shell does not change.
 var plain = regexp.MustCompile(`^[A-Za-z0-9@%+=:,./_-]+$`)
 
 // Word quotes a text for a command that a user pastes into a shell. The names of branches come from a repository, and
@@ -167,8 +163,8 @@ func Word(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// Message returns the rollback commit's message. The parameter other has the files of the reverted commits that the
-// rollback does not change. The parameter cluster is the name of the user's cluster, or empty.
+// Message returns the commit message. The parameter other has the files of the reverted commits that the rollback
+// leaves alone; cluster is the name of the user's cluster, or empty.
 func (c Choice) Message(commits []Commit, other []Change, cluster string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n", c.Title(commits))

@@ -22,18 +22,17 @@ import (
 
 // Options are the flags of the verb rollback.
 type Options struct {
-	// Repo is a directory in a clone; empty for the current one, or a temporary clone. Remote is the clone's remote.
+	// Repo is a directory in a clone; empty for the current one, or a temporary clone. Remote is its remote.
 	Repo, Remote string
-	// Base is the branch on which the commit is made; empty for the branch of the GitSource.
+	// Base is the branch to commit on; empty for that of the GitSource.
 	Base string
-	// If AllFiles is true, the commit also reverts files that do not reach the pool.
+	// AllFiles also reverts files that do not reach the pool.
 	AllFiles bool
-	// If Push is true, bunsen pushes the branch, and opens a pull request if there is a token.
+	// Push pushes the branch, and opens a pull request if there is a token.
 	Push bool
-	// If DryRun is true, bunsen creates no branch and no commit on a branch.
+	// DryRun creates no branch.
 	DryRun bool
-	// Site overrides the data that bunsen finds out about the git host. TokenFrom is a file with the token for the git
-	// host.
+	// Site overrides what bunsen finds out about the git host. TokenFrom is a file with its token.
 	Site      forge.Target
 	TokenFrom string
 }
@@ -41,10 +40,9 @@ type Options struct {
 // job is the state of one rollback, from the choice of the commits to the new commit.
 type job struct {
 	Options
-	choice Choice
-	clone  clone
-	base   base
-	// to and from are full hashes.
+	choice   Choice
+	clone    clone
+	base     base
 	to, from string
 	sorted   Sorted
 	tree     string
@@ -52,8 +50,7 @@ type job struct {
 	result   Result
 }
 
-// Run prepares the rollback. The parameter target is the cluster, which is only read. In a dry run, the returned text
-// has the forecast.
+// Run prepares the rollback. The target is only read. In a dry run, the returned text has the forecast.
 func (o Options) Run(ctx context.Context, choice Choice, target kube.Target) (Result, string, error) {
 	src := choice.Source
 	clone, done, err := o.findClone(ctx, src.Spec.URL)
@@ -78,7 +75,6 @@ func (o Options) Run(ctx context.Context, choice Choice, target kube.Target) (Re
 	return j.result, "", err
 }
 
-// resolve finds the commits in the clone.
 func (j *job) resolve(ctx context.Context) (err error) {
 	src, branch := j.choice.Source, j.Base
 	if branch == "" && RefStep(src.Spec.Ref) == "" {
@@ -114,7 +110,7 @@ func (j *job) resolve(ctx context.Context) (err error) {
 	return nil
 }
 
-// completed returns the revision of a step, with the full hash of a commit that the user shortened.
+// completed returns the revision of a step with the full hash.
 func completed(s Step, hash string) string {
 	if _, err := source.ParseRevision(s.Revision); err == nil {
 		return s.Revision
@@ -126,7 +122,6 @@ func (j *job) note(format string, args ...any) {
 	j.result.Notes = append(j.result.Notes, fmt.Sprintf(format, args...))
 }
 
-// selectFiles decides which files to restore.
 func (j *job) selectFiles(ctx context.Context) error {
 	changes, err := j.clone.changes(ctx, j.to, j.from, j.base.commit)
 	if err != nil {
@@ -178,7 +173,7 @@ func (j *job) selectFiles(ctx context.Context) error {
 	return j.checkResult(ctx, was)
 }
 
-// nothing returns a text that says why there is no file to restore.
+// nothing says why there is no file to restore.
 func (j *job) nothing() error {
 	switch between := fmt.Sprintf("between %s and %s", j.choice.To.Text(), j.choice.From.Text()); {
 	case len(j.sorted.Done) > 0:
@@ -192,7 +187,7 @@ func (j *job) nothing() error {
 	}
 }
 
-// conflicts returns an error that names the files that later commits changed, and these commits.
+// conflicts names the files that later commits changed, and these commits.
 func (j *job) conflicts(ctx context.Context) error {
 	var all []Conflict
 	for _, f := range j.sorted.Conflicts {
@@ -205,7 +200,7 @@ func (j *job) conflicts(ctx context.Context) error {
 	return ConflictError(all, j.base.branch, j.from)
 }
 
-// checkResult writes the tree and checks that the pool renders to the same config as before the reverted commits.
+// checkResult writes the tree and checks that the pool renders to the config from before the reverted commits.
 func (j *job) checkResult(ctx context.Context, was string) (err error) {
 	if j.tree, err = j.clone.writeTree(ctx, j.base.commit, j.sorted.Revert); err != nil {
 		return fmt.Errorf("writing the reverted files: %w", err)
@@ -225,7 +220,6 @@ func (j *job) checkResult(ctx context.Context, was string) (err error) {
 	return nil
 }
 
-// listFiles lists the reverted files with their lines.
 func (j *job) listFiles(ctx context.Context) error {
 	counts, err := j.clone.lines(ctx, j.base.commit, j.base.forecast)
 	if err != nil {
@@ -240,8 +234,7 @@ func (j *job) listFiles(ctx context.Context) error {
 	return nil
 }
 
-// forecast compares the result with what the cluster's nodes should run. If the comparison fails, the result has only a
-// note.
+// forecast compares the result with what the cluster's nodes should run. If that fails, it is only a note.
 func (j *job) forecast(ctx context.Context, target kube.Target) string {
 	c := repository.WithCluster(repository.Repository{
 		Repo: j.clone.dir, Path: j.choice.Source.Spec.Path,
@@ -268,8 +261,7 @@ func (j *job) forecast(ctx context.Context, target kube.Target) string {
 	return text.String()
 }
 
-// RefStep returns a text that says what a user does after the merge, if the source does not follow a branch. RefStep
-// returns "" for a source that follows a branch.
+// RefStep says what to do after the merge if the source does not follow a branch; otherwise "".
 func RefStep(ref v1alpha1.GitRef) string {
 	switch {
 	case ref.Commit != "":
@@ -285,15 +277,15 @@ func RefStep(ref v1alpha1.GitRef) string {
 	return ""
 }
 
-// poolFiles are the files of a repository that reach a pool, at several commits.
+// poolFiles are the files that reach a pool, at several commits.
 type poolFiles struct {
 	dir, folder, pool string
 	memory            review.Renderings
 	read              map[string]bool
 }
 
-// rendered renders the pool at a commit, and adds the files that it reads. rendered returns the name of the pool's
-// config without the MachineConfigs that only the cluster has.
+// rendered renders the pool at a commit, and adds the files that it reads. The returned name is that of the config
+// without the MachineConfigs that only the cluster has.
 func (p *poolFiles) rendered(ctx context.Context, commit string) (string, error) {
 	into, err := os.MkdirTemp("", "bunsen-tree-")
 	if err != nil {
@@ -328,7 +320,6 @@ func (p *poolFiles) rendered(ctx context.Context, commit string) (string, error)
 	return "", rendering.Err
 }
 
-// add adds the files of a pool's directory.
 func (p *poolFiles) add(result transpile.Result, pool string) {
 	for _, file := range result.Reads[pool] {
 		p.read[path.Join(p.folder, file)] = true
@@ -345,10 +336,8 @@ type Blob struct{ Mode, Hash string }
 
 // Change is a file that the commits changed.
 type Change struct {
-	// Path is the path of the file from the repository's root.
 	Path string
-	// To is the file before the commits, From is the file after the commits, and Now is the file at the end of the
-	// branch.
+	// To is the file before the commits, From after them, and Now at the end of the branch.
 	To, From, Now Blob
 }
 
@@ -365,18 +354,17 @@ func (c Change) Verb() string {
 
 // Sorted has the changed files, grouped by what a rollback does with them.
 type Sorted struct {
-	// Revert are the files to restore.
+	// Revert are to be restored.
 	Revert []Change
-	// Other are files that do not reach the pool. The rollback does not change these files.
+	// Other do not reach the pool and are left alone.
 	Other []Change
-	// Done are files that a later commit already restored.
+	// Done are already restored by a later commit.
 	Done []Change
-	// Conflicts are files that later commits changed again.
+	// Conflicts were changed again by later commits.
 	Conflicts []Change
 }
 
-// Sort decides what happens to each file. reaches reports whether a file reaches the pool; if it is nil, every file
-// reaches the pool.
+// Sort decides what happens to each file. If reaches is nil, every file reaches the pool.
 func Sort(changes []Change, reaches func(path string) bool) Sorted {
 	var s Sorted
 	for _, c := range changes {
@@ -394,13 +382,13 @@ func Sort(changes []Change, reaches func(path string) bool) Sorted {
 	return s
 }
 
-// Conflict is a file that later commits changed, with these later commits, newest first.
+// Conflict is a file that later commits changed, with these commits, newest first.
 type Conflict struct {
 	Path    string
 	Commits []Commit
 }
 
-// ConflictError explains why files cannot be restored. The parameter branch is the branch that has the later commits.
+// ConflictError explains why files cannot be restored. The branch has the later commits.
 func ConflictError(conflicts []Conflict, branch, from string) error {
 	var b strings.Builder
 	for _, c := range conflicts {

@@ -21,49 +21,44 @@ import (
 )
 
 const (
-	// maxBytes limits the estimated size of the cached results of one viewer.
+	// for the cached results of one viewer, estimated
 	maxBytes = 64 << 20
-	// configAge is how long a config stays in the cache. The time is short, because a viewer may lose the right to read
-	// configs.
+	// short, because a viewer may lose the right to read configs
 	configAge = time.Minute
-	// reportAge is how long other reads stay in the cache.
+	// for other reads
 	reportAge = 5 * time.Second
-	// timesAge is how long the times of nodes stay in the cache, if there are few nodes. The page shows these times
-	// beside the present states.
+	// for the times of nodes, if there are few: the page shows them beside the present states
 	timesAge = 2 * time.Second
-	// linesAge is how long the positions in a repository stay in the cache. The positions never change for a config,
-	// and finding them needs a transpilation.
+	// for positions in a repository, which never change for a config, and need a transpilation
 	linesAge = 10 * time.Minute
-	// countAge is how long counts over all nodes stay in the cache. The time is long, because such counts are
-	// expensive.
+	// for counts over all nodes, which are expensive
 	countAge = 30 * time.Second
 )
 
-// DetailCache has the results of one viewer's reads for a short time. A page is made again after each change of the
-// cluster, and the page must not repeat every read. The zero value is ready to use. Goroutines may use it concurrently.
+// DetailCache has the results of one viewer's reads for a short time: a page is made again after each change of the
+// cluster, and must not repeat every read. The zero value is ready to use, also concurrently.
 type DetailCache struct {
 	mu      sync.Mutex
 	entries map[string]*entry
 	bytes   int
 }
 
-// entry is the result of one read.
 type entry struct {
 	value any
 	err   error
-	// size is an estimate, in bytes.
+	// estimated, in bytes
 	size       int
 	ends, used time.Time
 }
 
-// result is a read value with its estimated size in bytes.
+// The size is an estimate, in bytes.
 type result[T any] struct {
 	value T
 	size  int
 }
 
-// cached returns the result of a read. It takes the result from the cache until the time of the result ends. An answer
-// that the API server refused stays in the cache for reportAge; other errors do not.
+// cached returns the result of a read, from the cache until its time ends. A refusal of the API server stays there for
+// reportAge; other errors do not.
 func cached[T any](c *DetailCache, key string, until [2]time.Time, read func() (result[T], error)) (T, error) {
 	now, ends := until[0], until[1]
 	c.mu.Lock()
@@ -85,10 +80,9 @@ func cached[T any](c *DetailCache, key string, until [2]time.Time, read func() (
 	return got.value, err
 }
 
-// lasts returns the time of a read, and the time at which its result leaves the cache.
 func lasts(now time.Time, age time.Duration) [2]time.Time { return [2]time.Time{now, now.Add(age)} }
 
-// put adds a result and removes old results, so that the cache stays within its limit.
+// put removes old results, so that the cache stays within its limit.
 func (c *DetailCache) put(key string, e *entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,7 +118,6 @@ func (c *DetailCache) remove(key string) {
 	}
 }
 
-// config reads a MachineConfig.
 func (s DetailSession) config(ctx context.Context, name string, now time.Time) (*mcfgv1.MachineConfig, error) {
 	return cached(s.Cache, "mc/"+name, lasts(now, configAge), func() (result[*mcfgv1.MachineConfig], error) {
 		mc := &mcfgv1.MachineConfig{}
@@ -136,18 +129,17 @@ func (s DetailSession) config(ctx context.Context, name string, now time.Time) (
 	})
 }
 
-// compared are both sides of a pair.
 type compared struct {
 	from, to review.Pool
-	// unread is the number of nodes with configs of their own whose configs differ and were not read.
+	// the nodes with configs of their own that differ and were not read
 	unread int
 }
 
-// maxChangedNodes is the maximum number of nodes whose own configs are read for a comparison, two for each node.
+// whose own configs are read for a comparison, two for each
 const maxChangedNodes = 100
 
 // pools reads two rendered configs as the sides of a comparison, with the configs of single nodes that differ. If both
-// were rendered from the table of nodes that the cluster has, no config of a single node is read.
+// were rendered from the table of nodes that the cluster has, it reads no config of a single node.
 func (s DetailSession) pools(ctx context.Context, x pair, now time.Time) (compared, error) {
 	key := fmt.Sprintf("pools/%q/%q", x.from, x.to)
 	return cached(s.Cache, key, lasts(now, configAge), func() (result[compared], error) {
@@ -189,10 +181,9 @@ func (s DetailSession) pools(ctx context.Context, x pair, now time.Time) (compar
 	})
 }
 
-// maxInputs limits the MachineConfigs of a rendered config that are read.
+// of one rendered config
 const maxInputs = 500
 
-// contents reads the items of a rendered config with their origins.
 func (s DetailSession) contents(ctx context.Context, cluster *fleet.Cluster, name string,
 	now time.Time,
 ) (*Contents, error) {
@@ -243,8 +234,7 @@ func (s DetailSession) contents(ctx context.Context, cluster *fleet.Cluster, nam
 	})
 }
 
-// lines finds the lines of a repository that set the items of a rendered config, if a clone of the repository is on
-// this machine.
+// lines finds the lines of a repository that set the items of a rendered config, if a clone is on this machine.
 func (s DetailSession) lines(ctx context.Context, name string, now time.Time) ContentLines {
 	if s.Lines == nil {
 		return ContentLines{}
@@ -261,7 +251,7 @@ func (s DetailSession) lines(ctx context.Context, name string, now time.Time) Co
 	return lines
 }
 
-// poolAnnotations returns the annotations of a pool; nil if it does not exist.
+// poolAnnotations is nil if the pool does not exist.
 func poolAnnotations(c *fleet.Cluster, pool string) map[string]string {
 	for i := range c.Pools {
 		if c.Pools[i].Name == pool {

@@ -10,31 +10,27 @@ import (
 	"github.com/bunsen-os/bunsen/internal/review/report"
 )
 
-// ChangePage has the data of the page of a commit, or of the page of a comparison.
+// ChangePage is the page of a commit, or of a comparison.
 type ChangePage struct {
-	// Title is the title of the page of a commit.
+	// Title is for a commit.
 	Title string
-	// Form is the form of a comparison; nil on the page of a commit.
-	Form *CompareForm
-	// About are the facts of the commit.
+	// Form is nil on the page of a commit.
+	Form  *CompareForm
 	About []Fact
 	// Notes say which data the page does not have, and why.
 	Notes []string
-	// Review says what the change does. It is nil if there is nothing to compare.
+	// Review says what the change does; nil if there is nothing to compare.
 	Review *report.Outline
-	// Runs are the nodes that run the config now, and Running is the number of these nodes. Both fields are empty in a
-	// comparison.
+	// Runs are nodes that run the config now, of all that are Running; none in a comparison.
 	Runs    []string
 	Running int
-	// Forecast has the numbers that the review expects, and beside them the numbers that happened. It is nil in a
-	// comparison.
+	// Forecast has the numbers that the review expects, and what happened; nil in a comparison.
 	Forecast []ForecastRow
-	// Undo are the commands that return the pool to the config before the commit.
+	// Undo has commands that return the pool to the config before the commit.
 	Undo []string
 }
 
-// Fact is a label with its text. If it names a pool or a config of a pool, the text is a link to the page of the pool
-// or config.
+// Fact is a label with its text, and a link if it names a pool or a config of one.
 type Fact struct {
 	Label, Text  string
 	Pool, Config string
@@ -46,13 +42,11 @@ type ForecastRow struct{ What, Forecast, Happened string }
 // CompareForm has both fields of a comparison, and the values that a user may write into them.
 type CompareForm struct {
 	From, To string
-	// Offers are values for both fields.
-	Offers []string
-	// Problem says why there is no comparison; empty if there is one.
+	Offers   []string
+	// Problem says why there is no comparison, or is empty.
 	Problem string
 }
 
-// change is a changed item in the form of the template.
 type change struct {
 	Sign, SignName, Line, Hint string
 	Disruptive                 bool
@@ -60,7 +54,6 @@ type change struct {
 	More                       int
 }
 
-// group are the changes of the same pools.
 type group struct {
 	Title   string
 	Changes []change
@@ -99,7 +92,7 @@ func (p ChangePage) about() Region {
 // signNames are the words for the signs of changes.
 var signNames = map[byte]string{'+': "added", '-': "removed", '~': "changed"}
 
-// review has an empty region until there is something to compare, because a stream can only replace a region that the
+// review is an empty region until there is something to compare, because a stream can only replace a region that the
 // page has.
 func (p ChangePage) review() Region {
 	o := p.Review
@@ -146,17 +139,17 @@ func (p ChangePage) nodes() Region {
 }
 
 const (
-	// longestLine is the maximum number of bytes of a line that a page shows.
+	// of a line, in bytes
 	longestLine = 2000
-	// mostLines is the maximum number of lines of differences that a page shows.
+	// of differences
 	mostLines = 5000
 )
 
-// diffLine is one line of a difference. Class is add, del, meta or same; the text begins with the sign, so that a user
-// who sees no colours also understands it.
+// diffLine is one line of a difference. Class is add, del, meta or same; the text begins with the sign, which also
+// helps a user who sees no colours.
 type diffLine struct{ Class, Text string }
 
-// diffLines returns the first lines of a difference, and how many more there are.
+// diffLines returns the first lines, and how many more there are.
 func diffLines(lines []string, most int) (out []diffLine, more int) {
 	for i, l := range lines {
 		if i >= most {
@@ -177,7 +170,7 @@ func diffLines(lines []string, most int) (out []diffLine, more int) {
 	return out, 0
 }
 
-// cutLine shortens a long line, and adds a note that the line is shortened.
+// cutLine shortens a long line, and says so.
 func cutLine(text string) string {
 	if len(text) <= longestLine {
 		return text
@@ -189,14 +182,11 @@ func cutLine(text string) string {
 	return text[:at] + fmt.Sprintf("… (%d more bytes in this line)", len(text)-at)
 }
 
-// The paths of pages. Names are escaped.
-
 func poolPath(pool string) string { return "/pool/" + url.PathEscape(pool) }
 
 func nodePath(node string) string { return "/node/" + url.PathEscape(node) }
 
-// commitPath returns the path of the page of a rendered config in its pool. It returns "" if the config or the pool is
-// unknown.
+// commitPath returns the path of a rendered config in its pool; "" if either is unknown.
 func commitPath(pool, config string) string {
 	if pool == "" || config == "" {
 		return ""

@@ -23,12 +23,10 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// mostRunning is the maximum number of nodes that a page lists as running the config.
 const mostRunning = 100
 
-// Commit returns the page of a commit in a pool, and its title. The parameter what is a revision, a hash, the first
-// digits of a hash, or the name of a rendered config. If the pool's history does not have it, the error is a
-// *NotFoundError.
+// Commit returns the page of a commit in a pool. The parameter what is a revision, a hash, the first digits of a hash,
+// or the name of a rendered config. If the pool's history does not have it, the error is a *NotFoundError.
 func (s DetailSession) Commit(ctx context.Context, pool, what string, now time.Time) (ChangePage, error) {
 	c, err := s.Cluster(ctx)
 	if err != nil {
@@ -95,7 +93,7 @@ func (s DetailSession) Commit(ctx context.Context, pool, what string, now time.T
 	return p, nil
 }
 
-// runs reports whether a node runs a config of its pool: the config itself, or the node's own one that belongs to it.
+// runs reports whether a node runs a config of its pool, or the node's own one that belongs to it.
 func runs(f *fleet.Fleet, row fleet.NodeRow, config string) bool {
 	if config == "" {
 		return false
@@ -109,7 +107,7 @@ func runs(f *fleet.Fleet, row fleet.NodeRow, config string) bool {
 	return v1alpha1.ConfigName(row.Current) == own
 }
 
-// failedReview returns a text that says why configs cannot be compared.
+// failedReview says why configs cannot be compared.
 func failedReview(err error) string {
 	if note := deniedNote(err, "MachineConfigs", "what the change does", configViewerRole); note != "" {
 		return note
@@ -125,8 +123,7 @@ func isHash(text string) bool {
 	return len(text) >= 7 && strings.Trim(text, "0123456789abcdef") == ""
 }
 
-// isRevision reports whether a user's text means a revision: the whole revision, its hash, or the first digits of the
-// hash.
+// isRevision reports whether a user means a revision by the whole revision, its hash, or the first digits of the hash.
 func isRevision(revision, text string) bool {
 	if revision == "" || text == "" {
 		return false
@@ -135,13 +132,13 @@ func isRevision(revision, text string) bool {
 	return revision == text || err == nil && isHash(text) && strings.HasPrefix(r.Hash, text)
 }
 
-// isConfig reports whether a user's text means a rendered config: its name, or the shortened name of tables.
+// isConfig reports whether a user means a rendered config by its name, or by the shortened name of tables.
 func isConfig(name, text string) bool {
 	return name != "" && (name == text || fleet.ShortRendered(name) == text)
 }
 
-// findRow returns the index of the row that a user means, or -1. The row of a commit comes before a row of changes
-// through the API, and a row that brought a config comes before a row without effect.
+// findRow returns the index of the row that a user means, or -1. The row of a commit comes before one of changes
+// through the API, and a row that brought a config before one without effect.
 func findRow(rows []history.Row, what string) int {
 	best, rank := -1, 0
 	for i := range rows {
@@ -174,8 +171,8 @@ func configOfPool(f *fleet.Fleet, pool, what string) string {
 	return ""
 }
 
-// configBefore returns the config that the pool had before a row. A row without effect changed nothing. The second
-// result is false if no earlier config is recorded.
+// configBefore returns the config that the pool had before a row; false if none is recorded. A row without effect
+// changed nothing.
 func configBefore(rows []history.Row, at int) (string, bool) {
 	if rows[at].Result == history.ResultNoEffect {
 		return rows[at].Rendered, rows[at].Rendered != ""
@@ -183,7 +180,6 @@ func configBefore(rows []history.Row, at int) (string, bool) {
 	return rows[at].Before, rows[at].Before != ""
 }
 
-// aboutRow returns the facts of a history's row.
 func aboutRow(r history.Row, pool, before string) []Fact {
 	out := []Fact{
 		{Label: "Pool", Text: pool, Pool: pool},
@@ -210,11 +206,10 @@ func aboutRow(r history.Row, pool, before string) []Fact {
 	return out
 }
 
-// mostPools is the maximum number of other pools of a commit that a page lists.
+// other pools of a commit that a page lists
 const mostPools = 20
 
-// otherPools returns the other pools to which the commit of a row gave a config, with the number of nodes that run this
-// config.
+// otherPools returns the other pools to which the commit of a row gave a config, with the number of nodes that run it.
 func otherPools(f *fleet.Fleet, pool string, row history.Row) []Fact {
 	if row.Revision == "" || len(row.API) > 0 {
 		return nil
@@ -269,19 +264,18 @@ func undoOf(rows []history.Row, at int, v *fleet.Pool) []string {
 	return out
 }
 
-// rollout is a row of a pool's history with its review.
 type rollout struct {
 	pool   *fleet.Pool
 	row    history.Row
 	isLast bool
-	// review has no pools if the row has no review.
+	// without pools if the row has no review
 	review review.Comparison
 }
 
-// counted has the numbers of nodes that rebooted and of nodes that were drained.
+// counted are nodes that rebooted and that were drained.
 type counted struct{ reboots, drains int }
 
-// forecast returns what the review expects, and beside it what happened.
+// forecast returns what the review expects, and what happened.
 func (s DetailSession) forecast(ctx context.Context, r rollout, now time.Time) ([]ForecastRow, error) {
 	expected := [4]string{"–", "–", "–", "–"}
 	if sum, known := r.review.RolloutOf(r.pool.Object.Name); known {
@@ -315,7 +309,6 @@ func (s DetailSession) forecast(ctx context.Context, r rollout, now time.Time) (
 	return out, err
 }
 
-// disruptions counts the nodes of a pool that rebooted and were drained in a span of time.
 func (s DetailSession) disruptions(ctx context.Context, pool string, span [2]time.Time, now time.Time) (counted,
 	error,
 ) {

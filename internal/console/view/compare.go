@@ -17,14 +17,13 @@ import (
 )
 
 const (
-	// longestName is the maximum length of the text that a user writes into a field of the comparison.
+	// of the text in a field
 	longestName = 300
-	// mostOffers is the maximum number of values that the fields of a comparison offer.
-	mostOffers = 200
+	mostOffers  = 200
 )
 
-// Compare returns the page that compares two configs. Each of the two inputs is a rendered config, pool/NAME,
-// node/NAME, or a commit. If an input means no config, the page shows a problem, and Compare returns no error.
+// Compare returns the page that compares two configs. Each input is a rendered config, pool/NAME, node/NAME, or a
+// commit. If one means no config, the page shows that; it is no error.
 func (s DetailSession) Compare(ctx context.Context, from, to string, now time.Time) (ChangePage, error) {
 	c, err := s.Cluster(ctx)
 	if err != nil {
@@ -53,7 +52,6 @@ func (s DetailSession) Compare(ctx context.Context, from, to string, now time.Ti
 	return p, nil
 }
 
-// offers returns the pools, the rendered configs and the nodes of a cluster.
 func offers(c *fleet.Cluster) []string {
 	var out []string
 	for i := range c.Pools {
@@ -70,7 +68,6 @@ func offers(c *fleet.Cluster) []string {
 	return out[:min(len(out), mostOffers)]
 }
 
-// pairsOf returns the configs that two inputs mean, or a problem.
 func pairsOf(f *fleet.Fleet, from, to string) (sides, string) {
 	before, problem := refsOf(f, from)
 	if problem != "" {
@@ -101,8 +98,7 @@ func pairsOf(f *fleet.Fleet, from, to string) (sides, string) {
 	return out, ""
 }
 
-// refsOf returns the configs that an input means: one config, or a config for each pool to which a commit gave one. If
-// the input means no config, refsOf returns a problem.
+// refsOf returns the configs that an input means: one, or for each pool to which a commit gave one; or a problem.
 func refsOf(f *fleet.Fleet, what string) ([]ref, string) {
 	kind, name, _ := strings.Cut(what, "/")
 	switch {
@@ -125,7 +121,6 @@ func refsOf(f *fleet.Fleet, what string) ([]ref, string) {
 	return configRefs(f, what)
 }
 
-// nodeRef returns the config that a node runs.
 func nodeRef(f *fleet.Fleet, name string) ([]ref, string) {
 	node, err := f.FindNode(name)
 	if err != nil {
@@ -176,8 +171,7 @@ func configRefs(f *fleet.Fleet, what string) ([]ref, string) {
 	return found, ""
 }
 
-// configsOfCommit returns the configs that a commit gave to pools, by pool. The newest entry of a source's history
-// counts.
+// configsOfCommit returns the configs that a commit gave to pools. The newest entry of a source's history counts.
 func configsOfCommit(f *fleet.Fleet, what string) map[string]string {
 	byPool := map[string]string{}
 	for i := range f.Sources {

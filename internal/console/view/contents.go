@@ -21,16 +21,14 @@ import (
 
 // Contents are the items of one rendered config.
 type Contents struct {
-	// Trace says which commit requested the config, and which MachineConfigs it contains.
+	// Trace says who requested the config, and which MachineConfigs it contains.
 	Trace history.Trace
-	// Items are the items of the config. For the config of a pool, items that nodes have from documents of their own
-	// follow, unless Unread is true.
+	// Items of the config. Those that nodes of a pool have from documents of their own follow, unless Unread.
 	Items []Item
-	// Note says why the positions of items are not known. It is empty if the caller asked for no positions, or if they
-	// are known.
+	// Note says why positions are not known; empty if they are, or if the caller asked for none.
 	Note string
-	// Unread is true if nodes of the pool have configs of their own, and the table of nodes on the cluster is no longer
-	// that of these configs. Their items are then in their configs alone.
+	// Unread: nodes of the pool have configs of their own, and the cluster's table of nodes is no longer that of these
+	// configs, so their items are in their configs alone.
 	Unread bool
 }
 
@@ -38,26 +36,25 @@ type Contents struct {
 type ContentLines struct {
 	// At maps an item, such as `file /etc/motd`, to its position `file:line:col`.
 	At map[string]string
-	// Note says why positions are not known, or what differs between the config and the repository. It is empty if
-	// nothing differs.
+	// Note says why positions are not known, or what differs between the config and the repository; empty if nothing
+	// does.
 	Note string
 }
 
 // Item is one item of a rendered config. A program may search its texts: no text has a secret.
 type Item struct {
-	// Kind is the noun for the item's kind, such as `file` or `kernel argument`.
 	Kind string
-	// Name is the path or the name of the item. For an item without a name, Name is the value.
+	// Name is a path or a name; without one, the value.
 	Name string
 	// Origin says which documents set the item, the last one first.
 	Origin string
-	// Nodes are the nodes of the pool that have the item from these documents, sorted. It is empty for an item of the
-	// config itself, which all nodes have for which no other entry has the item.
+	// Nodes have the item from these documents, sorted. It is empty for an item of the config itself, which all nodes
+	// have for which no other entry has the item.
 	Nodes []string
 }
 
-// ContentsOf reads the items of a rendered config. The parameter inputs has the MachineConfigs of the rendered config
-// that the cluster still has. The positions of items may be empty.
+// ContentsOf reads the items of a rendered config. The parameter inputs has its MachineConfigs that the cluster still
+// has. The positions of items may be empty.
 func ContentsOf(mc *mcfgv1.MachineConfig, t history.Trace, inputs []*mcfgv1.MachineConfig,
 	lines ContentLines,
 ) (Contents, error) {
@@ -113,7 +110,7 @@ func ContentsOf(mc *mcfgv1.MachineConfig, t history.Trace, inputs []*mcfgv1.Mach
 	return out, err
 }
 
-// tableOf returns the table of nodes of a pool among the inputs of its config; nil if there is none.
+// tableOf returns the table of nodes of a pool; nil if there is none.
 func tableOf(inputs []*mcfgv1.MachineConfig, pool string) (*machineconfig.NodeTable, error) {
 	for _, mc := range inputs {
 		if machineconfig.PoolOf(mc) != pool {
@@ -129,7 +126,7 @@ func tableOf(inputs []*mcfgv1.MachineConfig, pool string) (*machineconfig.NodeTa
 	return nil, nil
 }
 
-// nodeOf returns a node of a config of single nodes; empty if the table has none of them.
+// nodeOf returns a node of a config of single nodes; empty if the table has none.
 func nodeOf(mc *mcfgv1.MachineConfig, table *machineconfig.NodeTable) string {
 	if table == nil {
 		return ""
@@ -142,18 +139,16 @@ func nodeOf(mc *mcfgv1.MachineConfig, table *machineconfig.NodeTable) string {
 	return ""
 }
 
-// reader describes which documents set the items of a pool's config, and of the configs of its nodes.
 type reader struct {
 	trace   history.Trace
 	texts   map[string]string
 	options lineage.Options
-	// base are the MachineConfigs of the pool, without the documents of single nodes.
+	// the MachineConfigs of the pool, without documents of single nodes
 	base *lineage.Lineage
-	// table is nil if the cluster has no table of the pool's nodes.
+	// nil if the cluster has no table of the pool's nodes
 	table *machineconfig.NodeTable
 }
 
-// documents returns the documents of a node.
 func (r reader) documents(node string) ([]lineage.Layer, error) {
 	if r.table == nil || node == "" {
 		return nil, nil
@@ -161,8 +156,8 @@ func (r reader) documents(node string) ([]lineage.Layer, error) {
 	return lineage.LayersOfDocuments(*r.table, node)
 }
 
-// ofNodes returns the items that nodes have from documents of their own. Nodes with the same item from the same
-// documents have one entry.
+// ofNodes returns the items that nodes have from documents of their own, in one entry for those with the same item from
+// the same documents.
 func (r reader) ofNodes(nodes []string) ([]Item, error) {
 	var out []Item
 	type key struct{ kind, name, origin string }
@@ -191,7 +186,6 @@ func (r reader) ofNodes(nodes []string) ([]Item, error) {
 	return out, nil
 }
 
-// input returns the input of the config that stores the table of nodes.
 func (r reader) input() history.TraceInput {
 	for _, in := range r.trace.Inputs {
 		if in.Name == machineconfig.FactName(r.trace.Rendered.Pool) {
@@ -219,7 +213,6 @@ func (r reader) origin(layers []lineage.Layer) string {
 	return strings.Join(out, ", in place of ")
 }
 
-// text names a document with its files.
 func (r reader) text(l lineage.Layer) string {
 	if !l.OfNode {
 		return r.texts[l.Name]
@@ -243,19 +236,16 @@ func (r reader) text(l lineage.Layer) string {
 // ContentMatch is an item of one or several rendered configs that matches a search.
 type ContentMatch struct {
 	Kind, Name string
-	// In has the configs that have the item.
-	In []Holder
+	In         []Holder
 }
 
 // Holder is a rendered config that has an item, with the item's origin there.
 type Holder struct {
 	Config, Origin string
-	// Nodes are those of Item.
-	Nodes []string
+	Nodes          []string
 }
 
-// SearchContents returns the items whose kind and name contain a text, in any case. Search returns at most a number of
-// them, and how many more there are.
+// SearchContents returns the first items whose kind and name contain a text, in any case, and how many more there are.
 func SearchContents(all []Contents, text string, most int) (found []ContentMatch, more int) {
 	type key struct{ kind, name string }
 	at := map[key]int{}

@@ -22,7 +22,7 @@ import (
 type Viewer interface {
 	// Cluster returns all objects that a status shows.
 	Cluster(ctx context.Context) (fleet.Cluster, error)
-	// Reader returns a client that reads from the API server, and not from a cache.
+	// Reader reads from the API server, and not from a cache.
 	Reader() client.Reader
 }
 
@@ -30,8 +30,7 @@ type Viewer interface {
 type DetailSession struct {
 	Viewer
 	Cache *DetailCache
-	// Lines finds the lines of a repository that set the items of a rendered config. Lines is nil if no repository is
-	// at hand.
+	// Lines finds the lines of a repository that set the items of a rendered config; nil without a repository.
 	Lines func(ctx context.Context, config string) ContentLines
 }
 
@@ -51,8 +50,7 @@ const (
 	configViewerRole = "bunsen-config-viewer"
 )
 
-// deniedNote returns a text that says which right is missing and what the page therefore does not show. For another
-// error, deniedNote returns "".
+// deniedNote says which right is missing and what the page therefore does not show; "" for another error.
 func deniedNote(err error, what, missing, role string) string {
 	if !apierrors.IsForbidden(err) {
 		return ""
@@ -93,8 +91,8 @@ func (s DetailSession) Node(ctx context.Context, name string, now time.Time) (No
 	return p, nil
 }
 
-// node reads a Node from the API server, because the watches drop the Node's report of drift. It puts the Node into the
-// objects of the cluster. node returns nil if the Node does not exist.
+// node reads a Node from the API server, because the watches drop its report of drift, and puts it into the objects of
+// the cluster; nil if it does not exist.
 func (s DetailSession) node(ctx context.Context, c *fleet.Cluster, name string, now time.Time) (*corev1.Node, error) {
 	at := slices.IndexFunc(c.Nodes, func(n corev1.Node) bool { return n.Name == name })
 	if at < 0 {
@@ -152,7 +150,7 @@ func configLines(c *fleet.Cluster, why inspect.Why, now time.Time) []ConfigLine 
 	return out
 }
 
-// addConditions adds the conditions of the Node and of its MachineConfigNode, and the time of the node's step.
+// addConditions adds the conditions, and the time of the node's step.
 func (s DetailSession) addConditions(ctx context.Context, p *NodePage, node *corev1.Node, now time.Time) {
 	of, err := cached(s.Cache, "mcn/"+node.Name, lasts(now, reportAge), func() (result[*mcfgv1.MachineConfigNode],
 		error,
@@ -187,16 +185,16 @@ func (s DetailSession) addConditions(ctx context.Context, p *NodePage, node *cor
 	}
 }
 
-// The maximum number of events and of updates that a page shows.
+// Of a page.
 const (
 	mostEvents  = 30
 	mostUpdates = 10
 )
 
-// eventsNamespace is the namespace with the events of objects that have no namespace.
+// The namespace with the events of objects that have no namespace.
 const eventsNamespace = "default"
 
-// addEvents adds the last events about the Node and its MachineConfigNode, the newest event first.
+// addEvents adds the last events, the newest first.
 func (s DetailSession) addEvents(ctx context.Context, p *NodePage, name string, now time.Time) {
 	events, err := cached(s.Cache, "events/"+name, lasts(now, reportAge), func() (result[[]corev1.Event], error) {
 		var list corev1.EventList
@@ -235,8 +233,8 @@ func (s DetailSession) addEvents(ctx context.Context, p *NodePage, name string, 
 	p.Events = p.Events[:min(len(p.Events), mostEvents)]
 }
 
-// otherHost returns the host from which an event about a node comes, if it is another one; else empty. The admission
-// policy bunsen-node-events lets a node name only itself there.
+// otherHost returns the host from which an event about a node comes, if it is another one. The admission policy
+// bunsen-node-events lets a node name only itself there.
 func otherHost(e *corev1.Event) string {
 	if host := history.HostTimeline(e); host != e.InvolvedObject.Name {
 		return host
@@ -244,7 +242,6 @@ func otherHost(e *corev1.Event) string {
 	return ""
 }
 
-// addContents adds the items of the node's current config.
 func (s DetailSession) addContents(ctx context.Context, p *NodePage, c *fleet.Cluster, now time.Time) {
 	if p.Why.Node == nil || p.Why.Node.Current == "" {
 		p.ContentsNote = "The node has no config yet."
@@ -266,15 +263,14 @@ func (s DetailSession) addContents(ctx context.Context, p *NodePage, c *fleet.Cl
 }
 
 const (
-	// mostTimed is a number of nodes. If a cluster has at most this number, the page of a pool reads the times of all
-	// nodes. Larger clusters have a page for the timeline alone.
+	// Up to so many nodes, the page of a pool reads the times of all. Larger clusters have a page for the timeline
+	// alone.
 	mostTimed = 250
-	// mostTimedEvents is the maximum number of events that a timeline reads.
+	// that a timeline reads
 	mostTimedEvents = 5000
 )
 
-// PoolTimeline returns the timeline for the page of a pool. In a large cluster, PoolTimeline returns only a link to the
-// page of the timeline.
+// PoolTimeline returns the timeline for the page of a pool, in a large cluster only a link to its page.
 func PoolTimeline(ctx context.Context, s DetailSession, pool string, now time.Time) TimelinePage {
 	if c, err := s.Cluster(ctx); err == nil && len(c.Nodes) > mostTimed {
 		return TimelinePage{Pool: pool, Elsewhere: true}
@@ -304,7 +300,6 @@ func Timeline(ctx context.Context, s DetailSession, pool string, now time.Time) 
 	return readTimeline(ctx, s, v, lasts(now, age)), nil
 }
 
-// readTimeline reads the reports of all nodes.
 func readTimeline(ctx context.Context, s DetailSession, v *fleet.Pool, until [2]time.Time) TimelinePage {
 	p := TimelinePage{Pool: v.Object.Name}
 	machines, err := cached(s.Cache, "mcns", until, func() (result[[]mcfgv1.MachineConfigNode], error) {

@@ -19,20 +19,18 @@ import (
 )
 
 const (
-	// longestQuery and shortestQuery limit the length of the text that a user searches for, in bytes.
+	// of the text that a user searches for, in bytes
 	longestQuery, shortestQuery = 200, 2
-	// mostSearched is the maximum number of configs that a search reads, and mostFound is the maximum number of matches
-	// of each kind that it lists.
+	// the configs that a search reads, and the matches of each kind that it lists
 	mostSearched, mostFound = 60, 100
 )
 
-// place is a config that a search reads.
 type place struct {
-	// name is the name of the config, and row is the config of its pool: for the config of single nodes, another one.
+	// the config, and that of its pool, which differs for the config of single nodes
 	name   string
 	row    *fleet.RenderedRow
 	target bool
-	// nodes are the nodes that run the config now, or a config of their own that belongs to it.
+	// that run the config now, or one of their own that belongs to it
 	nodes map[string]bool
 }
 
@@ -91,7 +89,6 @@ func (s DetailSession) Search(ctx context.Context, query string, now time.Time) 
 	return p, nil
 }
 
-// foundItem adds the pools, nodes and commits to a match.
 func foundItem(m ContentMatch, places map[string]place) FoundItem {
 	out := FoundItem{Kind: m.Kind, Name: m.Name}
 	overridden := map[string]map[string]bool{} // config → nodes with documents of their own for the item
@@ -131,8 +128,8 @@ func foundItem(m ContentMatch, places map[string]place) FoundItem {
 	return out
 }
 
-// searched returns the configs that pools should run and that nodes run, the config with the most nodes first. The
-// configs of single nodes count as the config of the pool to which they belong.
+// searched returns the configs that pools should run and that nodes run, the one with the most nodes first. Configs of
+// single nodes count as that of their pool.
 func searched(f *fleet.Fleet) []place {
 	byName := map[string]*place{}
 	at := func(name string) *place {
@@ -171,7 +168,6 @@ func inOrder(byName map[string]*place) []place {
 	return out
 }
 
-// variantsOf returns the configs of single nodes that belong to the config of a pool and that nodes run now.
 func variantsOf(of place) []place {
 	byName := map[string]*place{}
 	for node := range of.nodes {
@@ -187,7 +183,7 @@ func variantsOf(of place) []place {
 	return inOrder(byName)
 }
 
-// others returns the nodes, pools and commits that contain a text in lower case.
+// others returns what contains a text in lower case.
 func others(c *fleet.Cluster, query string) []FoundList {
 	has := func(texts ...string) bool {
 		return slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(strings.ToLower(t), query) })
@@ -232,7 +228,7 @@ func others(c *fleet.Cluster, query string) []FoundList {
 	})
 }
 
-// addCommit adds a commit to the matches, once for each pool of the commit.
+// addCommit adds a commit once for each of its pools.
 func addCommit(commits *FoundList, h v1alpha1.HistoryEntry, add func(*FoundList, Found)) {
 	var pools []string
 	for pool := range h.Pools {

@@ -17,7 +17,7 @@ import (
 
 // The ways to group the nodes of a map.
 const (
-	// ByZone groups nodes by zone, ByState groups them by phase, and ByNothing forms no groups.
+	// ByZone groups nodes by zone, ByState by phase, and ByNothing not at all.
 	ByZone    = "zone"
 	ByState   = "state"
 	ByNothing = "none"
@@ -25,19 +25,18 @@ const (
 
 // MapOptions say how a map shows the nodes of a pool.
 type MapOptions struct {
-	// By is how the nodes are grouped: ByZone, ByState or ByNothing. Any other value of By means ByZone if nodes have
-	// zones, and otherwise ByNothing.
+	// By is ByZone, ByState or ByNothing. Anything else means ByZone if nodes have zones, and otherwise ByNothing.
 	By string
-	// Filter is a part of the name or the state of the shown nodes; empty for all.
+	// Filter is a part of a node's name or state; empty for all.
 	Filter string
-	// Page is the number of the shown page of the table, from 1.
+	// Page of the table, from 1.
 	Page int
 }
 
-// phaseView has the appearance of a phase on a page.
+// phaseView is how a phase looks on a page.
 type phaseView struct{ Phase, Word, Sign string }
 
-// phaseViews are all phases in the order of a legend.
+// in the order of a legend
 var phaseViews = []phaseView{
 	{"degraded", "failed", "✕"},
 	{"unknown", "unknown", "?"},
@@ -50,7 +49,6 @@ var phaseViews = []phaseView{
 	{"updated", "updated", "✓"},
 }
 
-// viewOf returns the appearance of a node's phase.
 func viewOf(r *fleet.NodeRow) phaseView {
 	for _, v := range phaseViews {
 		if v.Phase == string(r.Phase) {
@@ -60,7 +58,7 @@ func viewOf(r *fleet.NodeRow) phaseView {
 	return phaseViews[1] // The phase is unknown.
 }
 
-// stepKey has those data of a node on which the text of its step depends, if the time of the step is unknown.
+// stepKey is what the text of a node's step depends on, if its time is unknown.
 type stepKey struct{ step, reason string }
 
 // nodeMap draws the nodes of a pool: each as a cell, and as rows of a table.
@@ -70,11 +68,10 @@ type nodeMap struct {
 	zones   map[string]string
 	options MapOptions
 	now     time.Time
-	// texts has the texts of steps, because thousands of nodes may have the same.
+	// by key, because thousands of nodes may have the same
 	texts map[stepKey]string
 }
 
-// by returns how the nodes are grouped.
 func (m *nodeMap) by() string {
 	switch by := m.options.By; {
 	case by == ByState, by == ByNothing, by == ByZone:
@@ -85,7 +82,6 @@ func (m *nodeMap) by() string {
 	return ByNothing
 }
 
-// path returns the path of the pool's page with options.
 func (m *nodeMap) path(by, filter string, page int) string {
 	q := url.Values{}
 	if by != "" {
@@ -103,8 +99,8 @@ func (m *nodeMap) path(by, filter string, page int) string {
 	return poolPath(m.pool) + "?" + q.Encode()
 }
 
-// text returns a text that says what a node does. The text does not have the reason of a waiting node, because one busy
-// node changes the reasons of all waiting nodes.
+// text says what a node does, without the reason of a waiting node: one busy node changes the reasons of all waiting
+// ones.
 func (m *nodeMap) text(r *fleet.NodeRow) string {
 	word := viewOf(r).Word
 	switch {
@@ -130,16 +126,14 @@ func (m *nodeMap) text(r *fleet.NodeRow) string {
 	return text
 }
 
-// label returns the accessible name of a node's cell.
+// label is the accessible name of a node's cell.
 func (m *nodeMap) label(r *fleet.NodeRow) string { return safetext.Line(r.Name + ": " + m.text(r)) }
 
-// isShown reports whether the filter shows a node.
 func (m *nodeMap) isShown(r *fleet.NodeRow) bool {
 	return m.options.Filter == "" || strings.Contains(strings.ToLower(m.label(r)), strings.ToLower(m.options.Filter))
 }
 
-// controls draws the filter and the ways to group. controls does not change while the page is open, so that a user can
-// type.
+// controls does not change while the page is open, so that a user can type.
 func (m *nodeMap) controls() Region {
 	type way struct {
 		Name, Href string
@@ -178,13 +172,11 @@ func (m *nodeMap) legend() Region {
 	return draw("map-legend", "map-legend", entries)
 }
 
-// cellGroup are nodes with a title.
 type cellGroup struct {
 	id, title string
 	nodes     []*fleet.NodeRow
 }
 
-// groups returns the shown nodes by group.
 func (m *nodeMap) groups() []cellGroup {
 	var out []cellGroup
 	at := map[string]int{}
@@ -225,7 +217,7 @@ func (m *nodeMap) groups() []cellGroup {
 	return out
 }
 
-// cells draws one cell for each node. A node that changes changes its own cell, and the numbers of its group.
+// cells draws one cell for each node. A node that changes, changes its own cell, and the numbers of its group.
 func (m *nodeMap) cells() Region {
 	groups := m.groups()
 	var parts []Region
@@ -250,7 +242,7 @@ func (m *nodeMap) cells() Region {
 	return draw("map", "map", struct{ None bool }{len(groups) == 0}, parts...)
 }
 
-// cell draws the cell of a node. cell uses no template, because a page has thousands of cells.
+// cell uses no template, because a page has thousands of cells.
 func (m *nodeMap) cell(r *fleet.NodeRow) Region {
 	v, id, label := viewOf(r), idOf("cell", r.Name), template.HTMLEscapeString(m.label(r))
 	open := `<a id="` + template.HTMLEscapeString(id) + `" class="cell ` + v.Phase + `" href="` +
@@ -262,10 +254,10 @@ func (m *nodeMap) cell(r *fleet.NodeRow) Region {
 // idOf returns the id of an element about an object. Different names have different ids.
 func idOf(kind, name string) string { return kind + "-" + url.PathEscape(name) }
 
-// mostNodes is the maximum number of nodes on one page of the table.
+// on one page of the table
 const mostNodes = 200
 
-// table draws one page of the nodes as a table, each row as a region of its own.
+// table draws one page of the nodes, each row as a region of its own.
 func (m *nodeMap) table() Region {
 	data := struct {
 		Shown, Open      bool

@@ -15,7 +15,6 @@ import (
 	"github.com/bunsen-os/bunsen/internal/terminal"
 )
 
-// mostListed is the maximum number of nodes without a pool that the overview lists.
 const mostListed = 100
 
 // Overview draws the state of the whole cluster: the verdict, warnings, a card for each pool, the worst first, sources,
@@ -68,7 +67,6 @@ func Overview(s inspect.Status, now time.Time) []Region {
 	}
 }
 
-// lines returns the lines of a text, without the line break at its end.
 func lines(text string) []string {
 	if text = strings.TrimRight(text, "\n"); text == "" {
 		return nil

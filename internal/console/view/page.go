@@ -35,19 +35,19 @@ func Static() fs.FS {
 	return sub
 }
 
-// Frame has the data of the parts of a page that surround its regions.
+// Frame is what surrounds the regions of a page.
 type Frame struct {
-	// Title is the title of the page, without the name of the console.
+	// Title is without the name of the console.
 	Title string
-	// Here is the entry of the navigation to which the page belongs; empty for none.
+	// Here is the page's entry of the navigation; empty for none.
 	Here string
-	// Cluster is the name of the cluster, and Viewer is the name of the user who is signed in.
+	// Viewer is the name of the user who is signed in.
 	Cluster, Viewer string
-	// If SignOut is true, the page shows the button that ends the session.
+	// SignOut shows the button that ends the session.
 	SignOut bool
-	// Command is the command that prints the same data on the command line. It is empty if there is no such command.
+	// Command prints the same data on the command line; empty for none.
 	Command string
-	// Stream is the path of the page's stream of events; empty for a page that does not change.
+	// Stream is the path of the page's events; empty for a page that does not change.
 	Stream string
 }
 
@@ -73,8 +73,7 @@ func (p Page) Write(w io.Writer) error {
 	return nil
 }
 
-// partsMarker marks the place in a template at which the parts of a region are inserted. Data cannot contain
-// partsMarker, because templates escape `<`.
+// partsMarker marks where the parts of a region are inserted. Data cannot contain it, because templates escape `<`.
 const partsMarker = "<!--parts-->"
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
@@ -100,8 +99,7 @@ func isoText(at *time.Time) string {
 	return at.UTC().Format(time.RFC3339)
 }
 
-// draw makes a region with a template. The template's first element has the id, and `{{parts}}` marks the place at
-// which the parts are inserted.
+// draw makes a region with a template. Its first element has the id, and `{{parts}}` is where the parts go.
 func draw(id, name string, data any, parts ...Region) Region {
 	var b strings.Builder
 	if err := templates.ExecuteTemplate(&b, name, data); err != nil {
@@ -115,21 +113,18 @@ func draw(id, name string, data any, parts ...Region) Region {
 // NodePage has the data of the page of a node.
 type NodePage struct {
 	// Why is the answer of `bunsen why node/NAME`.
-	Why inspect.Why
-	// Configs are the node's configs: the current config, and other configs that it should run.
+	Why     inspect.Why
 	Configs []ConfigLine
 	// Drift is the answer of `bunsen drift node/NAME`.
 	Drift inspect.DriftReport
-	// Contents are the items of the current config; nil if ContentsNote says why they are not shown.
+	// Contents of the current config; nil if ContentsNote says why they are not shown.
 	Contents     *Contents
 	ContentsNote string
-	// Daemon is the last heartbeat of the node's daemon; it is nil if there is no heartbeat.
-	Daemon *v1alpha1.DaemonReport
-	// Conditions and Events are the conditions and events of the Node and of its MachineConfigNode, the newest events
-	// first.
+	Daemon       *v1alpha1.DaemonReport
+	// Conditions and Events are those of the Node and of its MachineConfigNode, the newest events first.
 	Conditions []Condition
 	Events     []Event
-	// Updates are the updates of the node that the events name, the newest first.
+	// Updates are named by the events, the newest first.
 	Updates []history.Update
 	// Notes say which data the reports do not have, and why.
 	Notes []string
@@ -145,22 +140,21 @@ type ConfigLine struct {
 type Condition struct {
 	// Of is the kind of the object that has the condition.
 	Of, Type, Status, Reason, Message string
-	// Since is when the status changed last. It is the zero time if that time is unknown.
+	// Since is when the status changed last; zero if unknown.
 	Since time.Time
 }
 
 // Event is an event about the Node or its MachineConfigNode.
 type Event struct {
 	Of, Type, Reason, Message string
-	// By is the other node that wrote the event; empty for the node itself and for controllers.
-	By string
-	// Count is how often the event happened.
+	// By is another node that wrote the event; empty for the node itself and for controllers.
+	By    string
 	Count int
-	// Last is when the event happened last. It is the zero time if that time is unknown.
+	// Last time of the event; zero if unknown.
 	Last time.Time
 }
 
-// The limits of the page of a node. The page says how many entries it leaves out.
+// The page says how many entries it leaves out.
 const (
 	mostItems = 2000
 	mostPods  = 100
@@ -240,7 +234,7 @@ func comparePath(from, to string) string {
 	return "/compare?" + url.Values{"from": {from}, "to": {to}}.Encode()
 }
 
-// updates draws one line for each update of the last hour: its begin, how long it took, how it ended, and its steps.
+// updates draws a line for each update of the last hour: its begin, how long it took, how it ended, and its steps.
 func (p NodePage) updates() Region {
 	type line struct{ At, Took, Text, Steps, Class string }
 	var lines []line
@@ -283,7 +277,6 @@ func (p NodePage) drain(now time.Time) Region {
 	return draw("node-drain", "node-drain", data)
 }
 
-// driftItem is one difference in the form of a diff.
 type driftItem struct {
 	Name, Kind, Action, Since, Why, Command string
 	Lines                                   []diffLine
@@ -359,7 +352,7 @@ func (p NodePage) reports(now time.Time) Region {
 		draw("node-events", "node-events", events))
 }
 
-// moment writes a time in UTC.
+// moment is in UTC.
 func moment(at time.Time) string {
 	if at.IsZero() {
 		return "unknown"

@@ -17,15 +17,13 @@ import (
 type PoolPage struct {
 	// Why is the answer of `bunsen why pool/NAME`.
 	Why inspect.Why
-	// Nodes are the nodes of the pool, sorted by name.
+	// Nodes are sorted by name.
 	Nodes []fleet.NodeRow
-	// Zones has the zone of each node that has one.
 	Zones map[string]string
-	// Map says how the map shows the nodes.
-	Map MapOptions
-	// History is the answer of `bunsen history pool/NAME`; nil if it is not known.
+	Map   MapOptions
+	// History is nil if it is not known.
 	History *history.History
-	// Timeline is the timeline of the last rollout; nil if it is not known.
+	// Timeline of the last rollout; nil if it is not known.
 	Timeline *TimelinePage
 }
 
@@ -42,7 +40,7 @@ func (p PoolPage) Regions(now time.Time) []Region {
 	return append(out, p.history(now))
 }
 
-// mostCommands is the maximum number of commands that a page shows. Each failed node has a command.
+// Each failed node has a command.
 const mostCommands = 12
 
 func (p PoolPage) state(now time.Time) Region {
@@ -91,7 +89,6 @@ func (p PoolPage) state(now time.Time) Region {
 	return draw("pool-state", "pool-state", data)
 }
 
-// configFact links a rendered config to its commit's page.
 func configFact(label, pool string, c fleet.RenderedRow) fact {
 	return fact{
 		label, fleet.ShortRendered(c.Name), commitPath(pool, v1alpha1.ConfigName(c.Name)),
@@ -107,7 +104,6 @@ func (p PoolPage) progress() Region {
 	}{bar(c), countsText(c)})
 }
 
-// countsText returns a text with the numbers of a pool's nodes.
 func countsText(c fleet.PoolCounts) string {
 	if c.Nodes == 0 {
 		return "no nodes"
@@ -119,16 +115,15 @@ func countsText(c fleet.PoolCounts) string {
 	return text + ", " + c.OthersText()
 }
 
-// barWidth is the width of a bar, in the units of barPart.
+// in the units of barPart
 const barWidth = 1000
 
-// barPart is a part of a bar. X and Width are in units of the bar.
 type barPart struct {
 	Class    string
 	X, Width int
 }
 
-// bar shares the width of a bar among the nodes of a pool. Each kind of nodes has at least one hundredth.
+// bar gives each kind of nodes at least one hundredth.
 func bar(c fleet.PoolCounts) []barPart {
 	counts := []struct {
 		class string
@@ -161,11 +156,9 @@ func bar(c fleet.PoolCounts) []barPart {
 	return parts
 }
 
-// mostReasons is the maximum number of reasons of waiting nodes that a page lists.
 const mostReasons = 10
 
-// waiting lists the reasons of the nodes that wait. The cells of waiting nodes do not have these reasons, because one
-// busy node changes all reasons.
+// waiting lists why nodes wait. Their cells do not say it, because one busy node changes all reasons.
 func (p PoolPage) waiting() Region {
 	type reason struct {
 		Count int
@@ -195,14 +188,13 @@ func (p PoolPage) waiting() Region {
 	return draw("pool-waiting", "pool-waiting", data)
 }
 
-// mostRows is the maximum number of commits of a history that a page shows.
+// of a history
 const mostRows = 100
 
-// historyRow is a row of the history in the form of the template.
 type historyRow struct {
 	history.Line
 	Result, Took, Href, At string
-	// Width is the length of the bar of the duration, in hundredths of the longest; 0 without a duration.
+	// Width is the bar of the duration, in hundredths of the longest; 0 without a duration.
 	Width int
 }
 
@@ -237,7 +229,7 @@ func (p PoolPage) history(now time.Time) Region {
 	return draw("pool-history", "pool-history", data)
 }
 
-// took returns how long a rollout took. It returns 0 if the time is unknown or the rollout continues.
+// took is 0 if the time is unknown or the rollout continues.
 func took(r history.Row) time.Duration {
 	if r.Began == nil || r.Ended == nil || r.RanBefore {
 		return 0

@@ -8,15 +8,14 @@ import (
 	"strings"
 )
 
-// Region is an element of a page with an id of its own. A browser replaces the whole region, or only some of its parts.
+// Region is an element of a page with an id of its own. A browser replaces it as a whole, or only some of its parts.
 type Region struct {
-	// ID is the value of the element's attribute `id`. It is unique in a page.
+	// ID is the element's attribute `id`, unique in a page.
 	ID string
-	// Open is the HTML up to the first part. It begins with the element's start tag, whose first attribute is `id`.
+	// Open is the HTML up to the first part, with the element's start tag, whose first attribute is `id`.
 	Open string
-	// Parts are elements inside of the region that can change alone.
+	// Parts can change alone.
 	Parts []Region
-	// Close is the HTML after the last part, with the end tag.
 	Close string
 }
 
@@ -36,8 +35,8 @@ func (r Region) write(b *strings.Builder) {
 }
 
 // ChangedRegions returns the smallest regions that turn the page before into the page after. Both have the same regions
-// at the top, in the same order; if only the new page has a top region, Changed returns the region. If only the old
-// page has it, Changed does not return it.
+// at the top, in the same order. A top region that only the new page has is returned; one that only the old page has is
+// not.
 func ChangedRegions(before, after []Region) []Region {
 	var out []Region
 	for i := range after {
@@ -64,8 +63,8 @@ func appendChanged(out []Region, before, after *Region) []Region {
 	return out
 }
 
-// SwapRegions returns the regions as HTML with htmx's attribute `hx-swap-oob`, so that htmx puts each in place of the
-// element with its id.
+// SwapRegions returns the regions as HTML with htmx's attribute `hx-swap-oob`, so that each replaces the element with
+// its id.
 func SwapRegions(regions []Region) string {
 	var b strings.Builder
 	for _, r := range regions {
@@ -76,11 +75,10 @@ func SwapRegions(regions []Region) string {
 	return b.String()
 }
 
-// digestBytes is the length of the digest of one region. An attacker needs 2^48 tries for a wrong match, and a wrong
-// match shows only an earlier state.
+// of the digest of one region: an attacker needs 2^48 tries for a wrong match, which shows only an earlier state
 const digestBytes = 12
 
-// RegionDigest returns a short text by which Since recognizes the regions at the top that did not change.
+// RegionDigest returns a short text by which RegionsSince recognizes the regions at the top that did not change.
 func RegionDigest(regions []Region) string {
 	digests := make([]string, len(regions))
 	for i, r := range regions {
@@ -106,8 +104,7 @@ func RegionsSince(digest string, after []Region) []Region {
 	return out
 }
 
-// The function Problem draws the reason why a page is not current, as the first region of every page. An empty reason
-// draws an empty region.
+// Problem draws why a page is not current, as the first region of every page; an empty region for an empty reason.
 func Problem(reason string) Region { return draw("problem", "problem", reason) }
 
 // Note draws a page that is only a text, such as an error.
@@ -115,11 +112,11 @@ func Note(text string) []Region { return []Region{draw("note", "note", text)} }
 
 // SignInForm is the form of signing in.
 type SignInForm struct {
-	// Problem says why the last token was not accepted; empty for the first try.
+	// Problem says why the last token was not accepted, or is empty.
 	Problem string
-	// Next is the path that opens after the user has signed in.
+	// Next opens after the user has signed in.
 	Next string
-	// Provider is the path that leads to an OpenID provider; it is empty if there is no provider.
+	// Provider is the path to an OpenID provider; empty for none.
 	Provider string
 }
 

@@ -7,13 +7,12 @@ import (
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 )
 
-// SearchPage has the data of the page of a search.
+// SearchPage is the page of a search.
 type SearchPage struct {
-	// Query is the text that the user searches for. It is empty before the first search.
+	// Query is empty before the first search.
 	Query string
-	// Items are the matching items of configs.
 	Items []FoundItem
-	// Others are matching nodes, pools and commits, each kind with its title.
+	// Others are nodes, pools and commits.
 	Others []FoundList
 	// Notes say which configs the search did not read, and why.
 	Notes []string
@@ -27,35 +26,32 @@ type FoundItem struct {
 
 // FoundConfig is a rendered config that has an item.
 type FoundConfig struct {
-	// Config and Pool are names. Target is true if the pool should run the config.
+	// Target: the pool should run the config.
 	Config, Pool string
 	Target       bool
 	// Of are the nodes with a config of their own that have the item from Origin, sorted; empty for an item of the
 	// pool's config.
 	Of []string
-	// Nodes is the number of nodes that run the config now: of those in Of, or else of all that have no other origin.
+	// Nodes run the config now: of those in Of, or else of all that have no other origin.
 	Nodes int
-	// Origin says which documents set the item, and Commit who requested the config.
+	// Origin says which documents set the item, Commit who requested the config.
 	Origin, Commit string
 }
 
 // FoundList are matches of one kind.
 type FoundList struct {
-	// Kind is node, pool or commit.
 	Kind  string
 	Found []Found
-	// More is the number of matches that the page leaves out.
+	// More are left out.
 	More int
 }
 
 // Found is a node, a pool or a commit.
 type Found struct {
-	Name, Text string
-	// Pool and Config are the pool and the config of a commit.
+	Name, Text   string
 	Pool, Config string
 }
 
-// href returns the path of the page of a match.
 func (f Found) href(kind string) string {
 	switch kind {
 	case "node":
@@ -108,10 +104,9 @@ func (p SearchPage) Regions() []Region {
 	}
 }
 
-// mostNamed is the maximum number of nodes that a match names.
+// that a match names
 const mostNamed = 5
 
-// text names the config, its pool and its nodes.
 func (c FoundConfig) text() string {
 	text := "pool " + c.Pool
 	if c.Target {

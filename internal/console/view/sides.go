@@ -21,24 +21,23 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// ref is a rendered config of a pool.
 type ref struct{ pool, config string }
 
-// pair are two configs to compare. Nodes in the pool of the second config change from the first config to the second.
+// pair are two configs to compare: nodes in the pool of the second change from the first.
 type pair struct {
 	from, to ref
-	// nodes is the number of nodes that the forecast is for. A negative number means all nodes that the pool has now.
+	// that the forecast is for; negative for all that the pool has now
 	nodes int
 }
 
-// sides are both sides of a comparison, with their names for users.
+// sides have names for users.
 type sides struct {
 	base, head string
 	pairs      []pair
 }
 
-// compare compares rendered configs of the cluster under the cluster's present disruption policy. The contents that
-// either side marks as secret are hidden. The returned notes say which facts are not known.
+// compare compares rendered configs under the cluster's present disruption policy, and hides what either side marks as
+// secret. The notes say which facts are not known.
 func (s DetailSession) compare(ctx context.Context, f *fleet.Fleet, what sides,
 	now time.Time,
 ) (review.Comparison, []string, error) {
@@ -95,14 +94,13 @@ func (s DetailSession) compare(ctx context.Context, f *fleet.Fleet, what sides,
 	return found.WithFacts(facts), notes, err
 }
 
-// unreadNote says that a page does not compare all configs of single nodes.
 func unreadNote(pool string, nodes int) string {
 	return fmt.Sprintf("In pool %s, %s with configs of their own change too. This page compares the configs of %d, "+
 		"and its forecast is for these and for the nodes without configs of their own; `bunsen diff` in a clone of "+
 		"the repository compares all", pool, fleet.Count(nodes, "more node"), maxChangedNodes)
 }
 
-// sizeOf estimates the size of a comparison in bytes.
+// sizeOf estimates a size in bytes.
 func sizeOf(c review.Comparison) int {
 	size := 1 << 10
 	for _, p := range c.Pools {
@@ -113,8 +111,8 @@ func sizeOf(c review.Comparison) int {
 	return size
 }
 
-// poolFacts returns the facts about a pool for a forecast: its nodes, of which a rollout had the given number. A
-// negative number means all of them.
+// poolFacts returns the facts about a pool for a forecast: its nodes, of which a rollout had the given number, or all
+// if negative.
 func poolFacts(f *fleet.Fleet, v *fleet.Pool, nodes int) review.PoolFacts {
 	names, alone := make([]string, len(v.Rows)), []string(nil)
 	for i := range v.Rows {
@@ -134,7 +132,7 @@ func poolFacts(f *fleet.Fleet, v *fleet.Pool, nodes int) review.PoolFacts {
 	return facts
 }
 
-// readRules reads the disruption policy of the cluster. The zero value is the default policy.
+// readRules returns zero for the default policy.
 func readRules(ctx context.Context, s DetailSession, now time.Time) (*operatorv1.MachineConfiguration, string, error) {
 	rules, err := cached(s.Cache, "rules", lasts(now, reportAge), func() (result[*operatorv1.MachineConfiguration],
 		error,

@@ -15,16 +15,14 @@ import (
 type TimelinePage struct {
 	Pool     string
 	Timeline history.Timeline
-	// If Elsewhere is true, the page has only a link to the page of the timeline.
+	// Elsewhere: the page has only a link to the timeline's page.
 	Elsewhere bool
-	// Notes say which data the timeline does not have, and why.
-	Notes []string
+	Notes     []string
 }
 
-// mostTimes is the maximum number of nodes that a timeline lists.
 const mostTimes = 100
 
-// timedRow is a node in the form of the template. Bar has its steps on the time axis of the rollout.
+// Bar has the steps on the time axis of the rollout.
 type timedRow struct {
 	Name, Href, Began, Drain, Reboot, End, Took string
 	Failed                                      bool
@@ -72,7 +70,6 @@ func (p TimelinePage) region(now time.Time) Region {
 	return draw("pool-timeline", "pool-timeline", data)
 }
 
-// summary returns a text that counts the nodes.
 func (p TimelinePage) summary() string {
 	t := p.Timeline
 	done, failed := 0, 0
@@ -105,14 +102,14 @@ func (p TimelinePage) summary() string {
 	return strings.Join(parts, ", ")
 }
 
-// axis returns the position of a time on the time axis, in units of a bar.
+// axis returns the position of a time, in units of a bar.
 func axis(at, began, ended time.Time) int {
 	span := max(ended.Sub(began), time.Second)
 	return min(barWidth, max(0, int(barWidth*int64(at.Sub(began)/time.Millisecond)/int64(span/time.Millisecond))))
 }
 
-// timed returns the row of a node: its times, and a bar with the time until the drain, the time until the reboot, and
-// the time until the end.
+// timed returns the row of a node: its times, and a bar with those until the drain, until the reboot, and until the
+// end.
 func timed(n history.TimelineNode, began, ended time.Time) timedRow {
 	r := timedRow{
 		Name: n.Name, Href: nodePath(n.Name), Began: clock(n.Began), Drain: clock(n.Drain),
@@ -147,7 +144,7 @@ func timed(n history.TimelineNode, began, ended time.Time) timedRow {
 	return r
 }
 
-// clock returns the time of a step as text, or a dash if the time is unknown.
+// clock returns a dash for an unknown time.
 func clock(at *time.Time) string {
 	if at == nil {
 		return "–"
@@ -155,11 +152,10 @@ func clock(at *time.Time) string {
 	return at.UTC().Format(time.RFC3339)
 }
 
-// afterEnd is the part of a curve's width that shows the end, so that the last step of a finished rollout is visible.
+// the part of a curve's width that shows the end, so that the last step of a finished rollout is visible
 const afterEnd = barWidth / 50
 
-// curve draws how many nodes were done at each time, as a path in a box of 1000 by 100 units. It returns "" if no node
-// is done.
+// curve draws how many nodes were done at each time, as a path in a box of 1000 by 100 units; "" if none is.
 func curve(t history.Timeline, ended time.Time) string {
 	var done []time.Time
 	for _, n := range t.Nodes {

@@ -15,30 +15,28 @@ import (
 	"github.com/bunsen-os/bunsen/internal/forge"
 )
 
-// Pull is a server with one pull request. Pull implements the documented calls of three APIs and records them. Pull
-// answers 400 to other calls.
+// Pull is a server with one pull request. It implements the documented calls of three APIs and records them; other
+// calls get a 400.
 type Pull struct {
-	// Kind is the kind of the simulated service.
 	Kind forge.Kind
-	// Self is the user of the token; "" is the token of a job, which may not read its user.
+	// Self is the user of the token; "" for the token of a job, which may not read its user.
 	Self string
-	// If ReadOnly is true, the server refuses every change, as it does for the CI job of a fork.
+	// ReadOnly refuses every change, as for the CI job of a fork.
 	ReadOnly bool
-	// If NoStatus is true, the server refuses only statuses, as it does for a token without this permission.
+	// NoStatus refuses statuses alone, as for a token without this permission.
 	NoStatus bool
-	// If Lose returns true for a change, with its number from 1, the client gets no answer to it. If Gateway is true,
-	// the client gets the answer of a gateway instead.
+	// Lose says for a change, numbered from 1, that the client gets no answer, or with Gateway that of a gateway.
 	Lose    func(n int) bool
 	Gateway bool
-	// Merged is true if the merge of the pull request created the commit Head.
+	// Merged: the merge of the pull request created the commit Head.
 	Merged bool
 
-	// Comments and Statuses are those that clients have written, and Log the calls that changed something, in order.
-	// Read these fields only while no request runs.
+	// Comments and Statuses are what clients wrote, and Log the calls that changed something, in order. Read these only
+	// while no request runs.
 	Comments []forge.Comment
 	Statuses []forge.Status
 	Log      []string
-	// Opened are the pull requests that clients have opened.
+	// Opened are pull requests of clients.
 	Opened []forge.Proposal
 
 	mu sync.Mutex
@@ -66,7 +64,6 @@ func (r *Pull) Target(server string) forge.Target {
 	return t
 }
 
-// authorised checks the header with the token.
 func (r *Pull) authorised(h http.Header) bool {
 	switch r.Kind {
 	case forge.GitHub:
@@ -106,7 +103,7 @@ func (r *Pull) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer) // The error is ignored, because the client may have closed the connection.
 }
 
-// paths are the paths of the calls of one service.
+// paths are those of one service.
 type paths struct{ user, list, create, edit, status, editMethod, statuses, pulls, open string }
 
 func (r *Pull) paths() paths {
@@ -200,7 +197,6 @@ func (r *Pull) edit(id, body string) (int, any) {
 	return http.StatusNotFound, map[string]string{"message": "Not Found"}
 }
 
-// open records a new pull request.
 func (r *Pull) open(body []byte) (int, any) {
 	var x struct {
 		Title, Body, Head, Base string
@@ -222,7 +218,7 @@ func (r *Pull) open(body []byte) (int, any) {
 	return http.StatusCreated, map[string]any{"number": Number, "iid": Number, "html_url": address, "web_url": address}
 }
 
-// opened returns the open pull requests. GitHub and GitLab return only those of the branches in the query.
+// opened returns the open pull requests, for GitHub and GitLab only those of the branches in the query.
 func (r *Pull) opened(q url.Values) any {
 	out := []any{}
 	for _, p := range r.Opened {
@@ -245,7 +241,7 @@ func (r *Pull) opened(q url.Values) any {
 	return out
 }
 
-// address is that of the page of the pull request.
+// of the pull request
 const address = "https://forge.example/pulls/7"
 
 func (r *Pull) status(body []byte) (int, any) {
@@ -266,14 +262,13 @@ func (r *Pull) status(body []byte) (int, any) {
 	return http.StatusCreated, map[string]any{"id": 1}
 }
 
-// states are the names of the states at each service.
+// by service
 var states = map[forge.Kind]map[string]forge.State{
 	forge.GitHub: {"success": forge.Success, "failure": forge.Failure, "pending": forge.Pending, "error": forge.Canceled},
 	forge.GitLab: {"success": forge.Success, "failed": forge.Failure, "running": forge.Pending, "canceled": forge.Canceled},
 	forge.Gitea:  {"success": forge.Success, "failure": forge.Failure, "pending": forge.Pending, "warning": forge.Canceled},
 }
 
-// posted returns the newest status of each context, as the service does.
 func (r *Pull) posted() any {
 	var out []map[string]any
 	for i := len(r.Statuses) - 1; i >= 0; i-- {
@@ -299,7 +294,6 @@ func (r *Pull) posted() any {
 	return map[string]any{"statuses": out, "total_count": len(out)}
 }
 
-// pulls returns the pull requests of the commit Head.
 func (r *Pull) pulls() (int, any) {
 	merged := map[string]any{
 		"number": Number, "iid": Number, "merged": r.Merged, "state": "open",
@@ -318,7 +312,7 @@ func (r *Pull) pulls() (int, any) {
 	}
 }
 
-// next sets the headers for the next page: GitHub uses a link, GitLab its own header.
+// next points to the next page: GitHub by a link, GitLab by its own header.
 func (r *Pull) next(h http.Header, q *http.Request) {
 	size, _ := strconv.Atoi(q.URL.Query().Get("per_page"))
 	page, _ := strconv.Atoi(q.URL.Query().Get("page"))
@@ -329,7 +323,7 @@ func (r *Pull) next(h http.Header, q *http.Request) {
 	h.Set("Link", fmt.Sprintf(`<http://%s%s?per_page=%d&page=%d>; rel="next"`, q.Host, q.URL.Path, size, page+1))
 }
 
-// page returns one page of comments. Gitea returns all comments for each page.
+// page returns one page of comments; Gitea has all on each page.
 func (r *Pull) page(q url.Values) any {
 	size, _ := strconv.Atoi(q.Get("per_page") + q.Get("limit"))
 	page, _ := strconv.Atoi(q.Get("page"))

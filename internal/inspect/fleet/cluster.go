@@ -27,24 +27,22 @@ type Cluster struct {
 	Pools    []mcfgv1.MachineConfigPool
 	Nodes    []corev1.Node
 	Policies []v1alpha1.RolloutPolicy
-	// Rendered are the rendered configs on the cluster; nil if they were not read.
+	// Rendered configs on the cluster; nil if they were not read.
 	Rendered []RenderedRow
-	// Leases are the Leases of machine-config-controllers and machine-config-servers. LeasesNote is the reason why the
-	// Leases were not read. If both are empty, the status shows no controllers and no servers.
+	// Leases of controllers and servers. LeasesNote says why they were not read. If both are empty, the status shows
+	// neither.
 	Leases     []coordinationv1.Lease
 	LeasesNote string
-	// Daemons are the heartbeats of the daemons, by node. Daemons are nil if they were not read; DaemonsNote has the
-	// reason.
+	// Daemons are heartbeats by node; nil if they were not read, and DaemonsNote says why.
 	Daemons     map[string]v1alpha1.DaemonReport
 	DaemonsNote string
-	// Denied are the machines whose certificate requests the controller denied. Denied is empty if the certificate
-	// requests were not read.
+	// Denied are machines whose certificate requests the controller denied; empty if they were not read.
 	Denied []DeniedMachine
 	// Notifications are what the notifier should send; nil if they were not read.
 	Notifications []v1alpha1.Notification
-	// Secrets are the published revisions of secrets; zero if they were not read.
+	// Secrets are the published revisions; zero if they were not read.
 	Secrets Secrets
-	// If Timestamps is true, reasons contain points in time instead of ages, for programs.
+	// Timestamps puts points in time into reasons instead of ages, for programs.
 	Timestamps bool
 }
 
@@ -61,47 +59,46 @@ func unreadTarget(c Cluster, pool *mcfgv1.MachineConfigPool) v1alpha1.PoolTarget
 
 // Servers are a cluster's machine-config-servers, as their Leases report them.
 type Servers struct {
-	// Note is the reason why the servers are unknown; empty if they are known.
+	// Note says why the servers are unknown, or is empty.
 	Note string `json:"note,omitempty"`
-	// Replicas are the replicas that run or have run, by name.
+	// Replicas run or have run. They are sorted by name.
 	Replicas []ServerRow `json:"replicas,omitempty"`
-	// Warnings are texts about problems that a user has to fix.
+	// Warnings need a user.
 	Warnings []string `json:"warnings,omitempty"`
-	// Boots are the pools whose new machines get a config other than the pool's target, or no config.
+	// Boots are pools whose new machines get a config other than the target, or none.
 	Boots []BootRow `json:"boots,omitempty"`
 }
 
 // ServerRow is one replica.
 type ServerRow struct {
 	Heartbeat `json:",inline"`
-	// Report is the replica's own report; nil if it cannot be read.
+	// Report is nil if it cannot be read.
 	Report *v1alpha1.ServerReport `json:"report,omitempty"`
 
-	// unread is why there is no report.
+	// why there is no report
 	unread string
 }
 
 // BootRow is the config that new machines of a pool get, if it is not the pool's target.
 type BootRow struct {
 	Pool string `json:"pool"`
-	// Config is the config that new machines get; empty for none.
+	// Config of new machines; empty for none.
 	Config string `json:"config,omitempty"`
 	Target string `json:"target,omitempty"`
-	// Why is a text that says why new machines do not get the target.
+	// Why new machines do not get the target.
 	Why string `json:"why"`
-	// Servers are the servers that serve Config, if other servers serve another config.
+	// Servers that serve Config, if others serve another.
 	Servers []string `json:"servers,omitempty"`
 }
 
-// endsSoon is how long before a certificate expires there is a warning about it. Servers renew their certificates
-// earlier.
+// before a certificate expires; servers renew theirs earlier
 const endsSoon = 14 * 24 * time.Hour
 
 const (
-	// reportsWithin is the time in which a server that reaches the API server reports a change of a pool. The time
-	// includes reading a config, and the difference of two clocks.
+	// for a server that reaches the API server to report a change of a pool, with reading a config, and the difference
+	// of two clocks
 	reportsWithin = 20 * time.Second
-	// reportsAgain is the maximum age of a report of a server that reaches the API server.
+	// the maximum age of a report of a server that reaches the API server
 	reportsAgain = 45 * time.Second
 )
 
@@ -146,7 +143,6 @@ func (s *Servers) Alive() (rows []ServerRow) {
 	return rows
 }
 
-// warnings returns texts about problems that a user has to fix. A problem of several replicas is listed once.
 func (s *Servers) warnings(c Cluster, now time.Time) (all []string) {
 	up := s.Alive()
 	if len(up) == 0 && len(s.Replicas) > 0 {
@@ -200,7 +196,7 @@ func (r ServerRow) warnings(c Cluster, now time.Time) (all []string) {
 	return all
 }
 
-// boots returns the configs that the replicas serve for a pool, without the pool's target.
+// boots returns what the replicas serve for a pool, without its target.
 func (s *Servers) boots(v *Pool, now time.Time) (all []BootRow) {
 	by := map[v1alpha1.ServedPool][]string{}
 	var order []v1alpha1.ServedPool
@@ -231,8 +227,7 @@ func (s *Servers) boots(v *Pool, now time.Time) (all []BootRow) {
 }
 
 // isOutdated reports whether a report is older than the last change of the pool, or only slightly younger, while the
-// next report is still expected. The next report may name another config, so the config in an outdated report is no
-// problem yet.
+// next one is still expected. That may name another config, so this one is no problem yet.
 func isOutdated(v *Pool, served v1alpha1.ServedPool, reported, now time.Time) bool {
 	switch {
 	case served.Config == "" || served.Problem != "", served.Config == v.TargetConfig(),
@@ -249,7 +244,6 @@ func isOutdated(v *Pool, served v1alpha1.ServedPool, reported, now time.Time) bo
 	return reported.Before(changed.Add(reportsWithin)) && now.Before(changed.Add(reportsAgain))
 }
 
-// bootReason returns why new machines do not get the pool's target.
 func bootReason(v *Pool, served v1alpha1.ServedPool) string {
 	if served.Config == "" {
 		return cmp.Or(served.Problem, "the server does not say why")
@@ -264,7 +258,6 @@ func bootReason(v *Pool, served v1alpha1.ServedPool) string {
 	return strings.Join(parts, "; ")
 }
 
-// earlierConfigReason returns why servers serve an earlier config than the pool's target.
 func earlierConfigReason(v *Pool, config string) string {
 	record, target := v.Facts.Care.Record, v.TargetConfig()
 	switch verdict := record.Verdict; {
@@ -287,20 +280,18 @@ func earlierConfigReason(v *Pool, config string) string {
 
 // DeniedMachine is a machine whose certificate request the controller denied.
 type DeniedMachine struct {
-	// Request is the name of the certificate request.
 	Request string `json:"request"`
-	// Node is the requested node name, and Pool is the pool of the machine's token. Node or Pool may be empty.
+	// Node was requested, and Pool is that of the machine's token. Either may be empty.
 	Node string `json:"node,omitempty"`
 	Pool string `json:"pool,omitempty"`
-	// Reason is one of the reasons in package v1alpha1. Message says why, and which commands help.
-	Reason  string `json:"reason"`
-	Message string `json:"message"`
-	// At is the time of the denial.
-	At time.Time `json:"at"`
+	// Reason is one of v1alpha1. Message says why, and which commands help.
+	Reason  string    `json:"reason"`
+	Message string    `json:"message"`
+	At      time.Time `json:"at"`
 }
 
-// DeniedMachines returns the machines that the controller denied, the last denial first. DeniedMachines omits the
-// denials of other clients, and all but the last denial of each pair of a node name and a reason.
+// DeniedMachines returns the machines that the controller denied, the last denial first. Of each node name and reason
+// it has the last denial alone, and it omits the denials of other clients.
 func DeniedMachines(requests []certificatesv1.CertificateSigningRequest) []DeniedMachine {
 	var out []DeniedMachine
 	for i := range requests {
@@ -327,7 +318,6 @@ func DeniedMachines(requests []certificatesv1.CertificateSigningRequest) []Denie
 	})
 }
 
-// isReasonOfController reports whether the controller denies requests with this reason.
 func isReasonOfController(reason string) bool {
 	switch reason {
 	case v1alpha1.ReasonJoinInvalid, v1alpha1.ReasonJoinPools, v1alpha1.ReasonJoinOtherNode,

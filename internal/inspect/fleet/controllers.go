@@ -16,41 +16,38 @@ import (
 
 // Controllers are a cluster's machine-config-controllers, as their Leases report them.
 type Controllers struct {
-	// Note is the reason why the replicas are unknown; empty if they are known.
+	// Note says why the replicas are unknown, or is empty.
 	Note string `json:"note,omitempty"`
-	// Replicas are the replicas that run or have run, by name.
+	// Replicas run or have run. They are sorted by name.
 	Replicas []ControllerRow `json:"replicas,omitempty"`
-	// Problem is why no controller renders or rolls out; empty while a replica leads. Problem contains no ages.
+	// Problem is why no controller renders or rolls out; empty while a replica leads. It contains no ages.
 	Problem string `json:"problem,omitempty"`
-	// Late is true if the leader missed its last report. The leader may hang.
+	// Late: the leader missed its last report. It may hang.
 	Late bool `json:"late,omitempty"`
-	// Do are commands that help against a Problem or a Late leader.
+	// Do helps against a Problem or a Late leader.
 	Do []string `json:"do,omitempty"`
 
-	// at is the time of the data.
 	at time.Time
 }
 
 // ControllerRow is one replica.
 type ControllerRow struct {
 	Heartbeat `json:",inline"`
-	// Report is the replica's own report; nil if it cannot be read.
+	// Report is nil if it cannot be read.
 	Report *v1alpha1.ControllerReport `json:"report,omitempty"`
 }
 
 // Heartbeat is the part of a Lease about the replica that holds it.
 type Heartbeat struct {
-	Name string `json:"name"`
-	// Alive is true if the last heartbeat has not expired.
-	Alive bool `json:"alive"`
-	// Seen is the time of the last heartbeat; nil if there was none.
+	Name  string `json:"name"`
+	Alive bool   `json:"alive"`
+	// Seen is nil if there was no heartbeat.
 	Seen *time.Time `json:"seen,omitempty"`
 
-	// lasting is how long the last heartbeat was valid.
+	// how long the last heartbeat was valid
 	lasting time.Duration
 }
 
-// heartbeatOf reads the Lease of a component's replica.
 func heartbeatOf(l *coordinationv1.Lease, component string, now time.Time) Heartbeat {
 	h := Heartbeat{Name: strings.TrimPrefix(l.Name, component+"-")}
 	if l.Spec.HolderIdentity != nil {
@@ -78,8 +75,7 @@ func Alive(leases []coordinationv1.Lease, component string, now time.Time) (all 
 	return all
 }
 
-// isLate reports whether the replica missed a heartbeat although its last one has not expired. The process of such a
-// replica may be stopped.
+// isLate reports whether a heartbeat is missing although the last one has not expired. The process may be stopped.
 func (h Heartbeat) isLate(now time.Time) bool {
 	return h.Alive && h.Seen != nil && now.Sub(*h.Seen) > h.lasting/2
 }
@@ -87,8 +83,7 @@ func (h Heartbeat) isLate(now time.Time) bool {
 // hasEnded reports whether the replica reported its own end.
 func (h Heartbeat) hasEnded() bool { return !h.Alive && h.Seen != nil && h.lasting <= time.Second }
 
-// state says whether the replica runs. The text also says that a heartbeat is late, because in this case the process
-// may be stopped.
+// state says whether the replica runs, and that a heartbeat is late, because the process may be stopped then.
 func (h Heartbeat) state(started, now time.Time) string {
 	switch {
 	case h.Seen == nil:
@@ -105,7 +100,7 @@ func (h Heartbeat) state(started, now time.Time) string {
 	return "gone, last seen " + terminal.Age(*h.Seen, now) + " ago"
 }
 
-// at returns the time of the last heartbeat, or the zero time.
+// at is zero without a heartbeat.
 func (h Heartbeat) at() (t time.Time) {
 	if h.Seen != nil {
 		t = *h.Seen
@@ -113,7 +108,6 @@ func (h Heartbeat) at() (t time.Time) {
 	return t
 }
 
-// componentOf returns the component that holds a Lease.
 func componentOf(l *coordinationv1.Lease) string {
 	return cmp.Or(l.Labels[v1alpha1.ServerLabel], v1alpha1.ServerComponent)
 }
@@ -147,8 +141,8 @@ func ReadControllers(f *Fleet) *Controllers {
 	return c
 }
 
-// Leader returns the replica that renders and rolls out, or nil. A replica that hangs may still claim to lead, so
-// Leader uses the newest report.
+// Leader returns the replica that renders and rolls out, or nil. One that hangs may still claim to lead, so the newest
+// report counts.
 func (c *Controllers) Leader() *ControllerRow {
 	if last := c.lastLeader(); last != nil && last.Alive {
 		return last
@@ -156,7 +150,7 @@ func (c *Controllers) Leader() *ControllerRow {
 	return nil
 }
 
-// lastLeader returns the replica that was the last to report that it leads, or nil.
+// lastLeader was the last to report that it leads, or is nil.
 func (c *Controllers) lastLeader() *ControllerRow {
 	var last *ControllerRow
 	if c == nil {
@@ -170,8 +164,7 @@ func (c *Controllers) lastLeader() *ControllerRow {
 	return last
 }
 
-// LateText returns a text if the leader missed its last report although its last heartbeat has not expired; "" for any
-// other state.
+// LateText is about a leader that missed its last report although its last heartbeat has not expired; else "".
 func (c *Controllers) LateText(when func(time.Time) string) string {
 	leader := c.Leader()
 	if leader == nil || !leader.isLate(c.at) {
@@ -181,7 +174,7 @@ func (c *Controllers) LateText(when func(time.Time) string) string {
 		" and should have reported since: it may hang"
 }
 
-// last returns the replica with the newest heartbeat, or nil.
+// last has the newest heartbeat, or is nil.
 func (c *Controllers) last() *ControllerRow {
 	if len(c.Replicas) == 0 {
 		return nil
@@ -199,7 +192,6 @@ func (c *Controllers) unread() *ControllerRow {
 	return &c.Replicas[at]
 }
 
-// problem returns why no controller renders or rolls out.
 func (c *Controllers) problem() string {
 	last := c.last()
 	if r := c.unread(); r != nil {
@@ -247,12 +239,10 @@ func (c *Controllers) Problems(now time.Time) string {
 	return c.warned(w)
 }
 
-// warned prints a warning and the commands that help.
 func (c *Controllers) warned(warning string) string {
 	return warningText(warning, c.Do)
 }
 
-// warningText prints a warning and the commands that help.
 func warningText(warning string, do []string) string {
 	var b terminal.Labels
 	b.Line("WARNING: %s", warning)
@@ -320,7 +310,7 @@ func (c *Controllers) Lines(now time.Time, width int, spare *int) []terminal.Lin
 		c.warningLines(c.WarningText(Ago(now)), width, spare)...)
 }
 
-// warningLines returns a warning and the first command that helps.
+// warningLines has the first command that helps.
 func (c *Controllers) warningLines(warning string, width int, spare *int) []terminal.Line {
 	out := terminal.Labelled("warning", terminal.Bad.Of(warning), width, spare)
 	if len(c.Do) > 0 {
@@ -336,8 +326,8 @@ func (c *Controllers) LastCheck(src *v1alpha1.GitSource) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	check, ok := leader.Report.Sources[src.Name]
-	// The report is some seconds old. If the applied commit is newer than the report, the controller must have read the
-	// repository after the time of the commit, unless the clock of the commit's author was wrong.
+	// The report is some seconds old. If the applied commit is newer, the controller must have read the repository
+	// after its time, unless the clock of its author was wrong.
 	if made := src.Status.AppliedCommit; ok && made != nil && made.Time.After(check.At.Time) &&
 		made.Time.Time.Before(c.at) {
 		return made.Time.Time, true
@@ -346,8 +336,7 @@ func (c *Controllers) LastCheck(src *v1alpha1.GitSource) (time.Time, bool) {
 }
 
 // IsOverdue reports whether the leader has not read a repository for longer than two intervals and the timeout of a
-// request, and reports no progress of an apply either. IsOverdue returns false if there is no leader, which is another
-// problem.
+// request, and reports no progress of an apply either. It is false without a leader, which is another problem.
 func (c *Controllers) IsOverdue(src *v1alpha1.GitSource) bool {
 	leader := c.Leader()
 	if src.Spec.IsSuspended(c.at) || leader == nil {
@@ -368,7 +357,7 @@ func OverdueText(source, when string) string {
 		"intervals; a newer commit has no effect yet", source, when)
 }
 
-// controllerCommands returns commands that help if no controller leads, or if the leader may hang.
+// controllerCommands help if no controller leads, or if the leader may hang.
 func controllerCommands(c *Controllers) []string {
 	const list = "kubectl -n bunsen-system get pods,leases"
 	last := c.last()
@@ -387,9 +376,8 @@ func controllerCommands(c *Controllers) []string {
 	return last.RestartCommands()
 }
 
-// RestartCommands returns the commands that restart a controller that hangs or has ended: for the pod or the process
-// that it reported. A controller of an older version reports neither pod nor process, so RestartCommands returns both
-// commands.
+// RestartCommands restart a controller that hangs or has ended: the pod or the process that it reported. One of an
+// older version reports neither, so both commands are returned.
 func (r *ControllerRow) RestartCommands() []string {
 	const deployment = "kubectl -n bunsen-system rollout restart deployment machine-config-controller"
 	if r.Report != nil && r.Report.Pod != "" {

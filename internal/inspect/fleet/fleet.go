@@ -54,17 +54,16 @@ func WithoutSource(f *Fleet) string {
 	return text
 }
 
-// Fleet is a cluster's pools and nodes as the rollout sees them at one moment. Fleet decides nothing: its decisions,
-// counts and reasons of nodes are results of the rollout's own code.
+// Fleet is a cluster's pools and nodes as the rollout sees them at one moment. Decisions, counts and reasons of nodes
+// are results of the rollout's own code.
 type Fleet struct {
 	Cluster
 	Now        time.Time
 	PoolByName map[string]*Pool
 	Others     poolstate.Others
-	// Conflicts are the nodes that several custom pools select. Unmanaged are the nodes that no pool selects. The keys
-	// are names.
+	// Conflicts are nodes in several custom pools, and Unmanaged those in none, by name.
 	Conflicts, Unmanaged map[string]NodeRow
-	// nodeAt has the index of each node in Cluster.Nodes.
+	// by name, in Cluster.Nodes
 	nodeAt map[string]int
 }
 
@@ -73,17 +72,17 @@ type Pool struct {
 	Object   *mcfgv1.MachineConfigPool
 	Facts    poolstate.Facts
 	Decision poolstate.Decision
-	// Undecided says why there is no decision. If Undecided is empty, Decision is the decision of the rollout.
+	// Undecided says why there is no Decision of the rollout, or is empty.
 	Undecided string
-	// Rows are the nodes by name. Waits has the reason why a node does not run the target.
+	// Rows are nodes by name. Waits says why one does not run the target.
 	Rows  []NodeRow
 	Waits map[string]poolstate.Waiting
-	// daemons are the heartbeats of the nodes' daemons, and now is the time of the check.
+	// the heartbeats of the nodes' daemons, and the time of the check
 	daemons map[string]v1alpha1.DaemonReport
 	now     time.Time
-	// Unhealthy are the nodes whose state is unknown, and those that are not Ready without being updated.
+	// Unhealthy are nodes whose state is unknown, or that are not Ready without being updated.
 	Unhealthy []UnhealthyNode
-	// ownCounts caches the pool's numbers without regard to other pools.
+	// without regard to other pools
 	ownCounts *poolstate.Counts
 }
 
@@ -140,8 +139,8 @@ func New(c Cluster, now time.Time) *Fleet {
 	return f
 }
 
-// published returns what a cluster says about the secrets of a pool's configs. Only the controller reads whether a
-// config refers to secrets, so published reads its condition.
+// published returns what a cluster says about the secrets of a pool's configs, by the condition of the controller,
+// which alone reads whether a config refers to secrets.
 func published(c Cluster, pool *mcfgv1.MachineConfigPool) poolstate.Published {
 	waits := waitsForSecrets(&Pool{Object: pool})
 	return poolstate.Published{Revisions: c.Secrets.Revisions, Unread: c.Secrets.Note != "", Refers: func(string) bool {
@@ -149,9 +148,9 @@ func published(c Cluster, pool *mcfgv1.MachineConfigPool) poolstate.Published {
 	}}
 }
 
-// configsOfNodes returns the configs of single nodes that the rendered configs of a pool name. If nodes have configs of
-// their own, and the user may not read MachineConfigs, they follow from the nodes while the controller counts all of
-// them as updated. Otherwise, v.Undecided says that they are not known.
+// configsOfNodes returns the configs of single nodes that the rendered configs of a pool name. For a user who may not
+// read MachineConfigs, they follow from the nodes while the controller counts all of them as updated; otherwise
+// v.Undecided says that they are not known.
 func configsOfNodes(c Cluster, v *Pool, nodes []poolstate.Node) func(config string) v1alpha1.NodeConfigs {
 	target := unreadTarget(c, v.Object)
 	if target.Nodes == 0 {
@@ -182,7 +181,6 @@ func configsOfNodes(c Cluster, v *Pool, nodes []poolstate.Node) func(config stri
 	}
 }
 
-// nodeConfigs returns the configs of single nodes that a rendered config names.
 func nodeConfigs(c Cluster, config string) v1alpha1.NodeConfigs {
 	for i := range c.Rendered {
 		if c.Rendered[i].Name == config {
@@ -192,8 +190,7 @@ func nodeConfigs(c Cluster, config string) v1alpha1.NodeConfigs {
 	return v1alpha1.NodeConfigs{}
 }
 
-// sortNodes adds each node to its pool, or to the nodes without a pool. The nodes of a pool are in the order of their
-// names.
+// sortNodes adds each node to its pool, in the order of names, or to those without one.
 func sortNodes(f *Fleet, pools membership.Pools) map[string][]poolstate.Node {
 	order := make([]int, len(f.Nodes)) // To sort indexes is faster than to sort large structs.
 	for i := range f.Nodes {
@@ -223,7 +220,7 @@ func sortNodes(f *Fleet, pools membership.Pools) map[string][]poolstate.Node {
 	return out
 }
 
-// rolloutBlocked is the condition with the controller's reason why a pool's rollout does not continue.
+// the controller's reason why a pool's rollout does not continue
 const rolloutBlocked mcfgv1.MachineConfigPoolConditionType = "RolloutBlocked"
 
 // Condition returns the pool's condition of a type, or the zero value.
@@ -236,8 +233,8 @@ func (v *Pool) Condition(kind mcfgv1.MachineConfigPoolConditionType) mcfgv1.Mach
 	return mcfgv1.MachineConfigPoolCondition{}
 }
 
-// readGates adds the answers of health gates, which only the controller can request and which it records on the pool. A
-// gate that is not recorded is open.
+// readGates adds the answers of health gates, which only the controller can request and which it records on the pool.
+// Others are open.
 func readGates(v *Pool) {
 	closed, err := v1alpha1.ParseClosedGates(v.Object.Annotations[v1alpha1.ClosedGatesAnnotation])
 	if err != nil {
@@ -267,7 +264,7 @@ func readGates(v *Pool) {
 	}
 }
 
-// decide sets the decision that the rollout would make for a pool now.
+// decide sets what the rollout would decide now.
 func decide(f *Fleet, v *Pool) {
 	target := v.Facts.Target
 	f.Others.Surround(v.Object, &v.Facts)
@@ -291,7 +288,7 @@ func decide(f *Fleet, v *Pool) {
 	explainNodes(v, f.Now)
 }
 
-// explainNodes sets the rollout's reason for each node that does not run the config that it should run.
+// explainNodes sets why each node does not run the config that it should run.
 func explainNodes(v *Pool, now time.Time) {
 	v.Waits = map[string]poolstate.Waiting{}
 	if applying, waits := applyingBlock(v); waits {
@@ -316,7 +313,6 @@ func explainNodes(v *Pool, now time.Time) {
 	v.Unhealthy = unhealthyNodes(v)
 }
 
-// nodeRow returns the row of a node with its step and its reason.
 func nodeRow(v *Pool, n *poolstate.Node, now time.Time) NodeRow {
 	row := NodeRow{
 		Name: n.Name, Pool: v.Object.Name, State: cmp.Or(n.State, StateUnknown),
@@ -335,8 +331,7 @@ func nodeRow(v *Pool, n *poolstate.Node, now time.Time) NodeRow {
 	return row
 }
 
-// setUnreported sets the cause and the reason in the row of a node that does not report, if no other reason explains
-// the node's state. setUnreported returns false for other nodes.
+// setUnreported says that a node does not report, if no other reason explains its state; false for other nodes.
 func setUnreported(v *Pool, n *poolstate.Node, row *NodeRow) bool {
 	seen, silent := SilentSince(v.daemons, n, v.now)
 	switch {
@@ -387,7 +382,7 @@ func nodeReason(v *Pool, n *poolstate.Node, step string) (poolstate.Cause, strin
 	return "", ""
 }
 
-// count returns a pool's numbers for another pool's decision.
+// count is for another pool's decision.
 func (f *Fleet) count(v *Pool) poolstate.Counts {
 	if v.ownCounts == nil {
 		facts := v.Facts
@@ -403,7 +398,7 @@ func (v *Pool) Since(t time.Time) string {
 	return SinceIn(Cluster{Timestamps: v.Facts.Timestamps}, t, v.now)
 }
 
-// phase returns the phase of a node of the pool. A gate makes an updated node unready.
+// phase makes an updated node unready if a gate says so.
 func (v *Pool) phase(n *poolstate.Node) poolstate.Phase {
 	back := ""
 	if v.Decision.Record.Verdict == v1alpha1.RolloutReverted {
@@ -465,9 +460,9 @@ func (f *Fleet) Find(name string) (NodeRow, *Pool) {
 	return NodeRow{Name: name}, nil
 }
 
-// Config describes a rendered config with the commit that requested it last. The commit comes from the histories of the
-// sources or the pool's record. If neither has it, the commit comes from the config itself, which names the commit for
-// which the config was first created. The parameter at is a result of v1alpha1.ConfigAt, and becomes the row's Name.
+// Config describes a rendered config with the commit that requested it last, from the histories of the sources or the
+// pool's record, or else from the config itself, which names the commit for which it was first created. The parameter
+// at is a result of v1alpha1.ConfigAt, and becomes the row's Name.
 func (f *Fleet) Config(at string) *RenderedRow {
 	row, name := &RenderedRow{}, v1alpha1.ConfigName(at)
 	for i := range f.Rendered {
@@ -501,7 +496,7 @@ func (f *Fleet) Config(at string) *RenderedRow {
 }
 
 // manualConfigs returns the MachineConfigs of a pool's target that users created through the API, without those that
-// requested the target. manualConfigs returns none if no GitSource exists.
+// requested it; none if no GitSource exists.
 func manualConfigs(f *Fleet, v *Pool, config string) []string {
 	target, err := v1alpha1.ParsePoolTarget(v.Object.Annotations[v1alpha1.TargetAnnotation])
 	if err != nil || target.Config != config || len(f.Sources) == 0 {
@@ -519,8 +514,8 @@ func manualConfigs(f *Fleet, v *Pool, config string) []string {
 	return out
 }
 
-// ConfigOfPool returns the config of a pool to which the config of a node belongs: the pool's target, or else the
-// newest one. Without configs of single nodes, that is the config itself.
+// ConfigOfPool returns the config of a pool to which the config of a node belongs: the target, or else the newest one.
+// Without configs of single nodes, it is the config itself.
 func (f *Fleet) ConfigOfPool(v *Pool, config, node string) string {
 	if v1alpha1.ConfigName(v.Facts.Care.NodeConfigs.Own(v.TargetConfig(), node)) == config {
 		return v.TargetConfig()
@@ -533,8 +528,8 @@ func (f *Fleet) ConfigOfPool(v *Pool, config, node string) string {
 	return config
 }
 
-// ConfigOfNode describes the config of a node, which may be one of its own: under its name, and with the commit that
-// requested the config of the pool to which it belongs. The parameter at is a result of v1alpha1.ConfigAt.
+// ConfigOfNode describes the config of a node, which may be its own, with the commit that requested the pool's config
+// to which it belongs. The parameter at is a result of v1alpha1.ConfigAt.
 func (f *Fleet) ConfigOfNode(v *Pool, at, node string) *RenderedRow {
 	config := v1alpha1.ConfigName(at)
 	of := f.ConfigOfPool(v, config, node)

@@ -11,17 +11,16 @@ import (
 )
 
 const (
-	// joinTimeout is how long a new node may be without a report of its daemon before a user has to check it.
+	// for the first report of a new node's daemon, before a user has to check it
 	joinTimeout = 10 * time.Minute
-	// updateTimeout is how long a node that is being updated may be not Ready.
+	// for a node that is being updated to be not Ready
 	updateTimeout = 10 * time.Minute
 )
 
-// noDaemon is the reason of a node whose daemon has never reported.
+// The daemon has never reported.
 const noDaemon = "no machine-config-daemon has reported from it"
 
-// DaemonReports returns the heartbeats of daemons by node, from MachineConfigNodes. DaemonReports ignores a heartbeat
-// that cannot be read.
+// DaemonReports returns the heartbeats of daemons by node, without those that cannot be read.
 func DaemonReports(nodes []metav1.PartialObjectMetadata) map[string]v1alpha1.DaemonReport {
 	out := map[string]v1alpha1.DaemonReport{}
 	for i := range nodes {
@@ -32,8 +31,8 @@ func DaemonReports(nodes []metav1.PartialObjectMetadata) map[string]v1alpha1.Dae
 	return out
 }
 
-// SilentSince returns the time of the last heartbeat of a node's daemon, and true if it is too old. A daemon counts as
-// silent while its machine reboots. A daemon without any heartbeat may be of a version without heartbeats.
+// SilentSince returns the time of the last heartbeat of a node's daemon, and whether it is too old. A daemon counts as
+// silent while its machine reboots. One without any heartbeat may be of a version without them.
 func SilentSince(daemons map[string]v1alpha1.DaemonReport, n *poolstate.Node, now time.Time) (time.Time, bool) {
 	report, ok := daemons[n.Name]
 	if !ok || n.Step.Rebooting {
@@ -48,15 +47,14 @@ const SilentText = "its machine-config-daemon has been silent"
 // UnhealthyNode is a node that a user has to check although it reports no failure.
 type UnhealthyNode struct {
 	Name string
-	// Text describes the problem, with the node's name. Since is how long it has lasted, for a text about several
-	// nodes; empty if that is not known.
+	// Text names the node. Since is how long the problem has lasted, for a text about several nodes; empty if unknown.
 	Text, Since string
 	Cause       poolstate.Cause
-	// MayRecover is true if the problem may end by itself.
+	// MayRecover: the problem may end by itself.
 	MayRecover bool
 }
 
-// unhealthyNodes returns the nodes whose state is unknown, and those that are not Ready without being updated.
+// unhealthyNodes are those whose state is unknown, or that are not Ready without being updated.
 func unhealthyNodes(v *Pool) (all []UnhealthyNode) {
 	for i := range v.Facts.Nodes {
 		n, row := &v.Facts.Nodes[i], &v.Rows[i]
@@ -89,15 +87,15 @@ func unhealthyNodes(v *Pool) (all []UnhealthyNode) {
 type UnhealthyGroup struct {
 	// Nodes are the names.
 	Nodes []string
-	// Text describes the problem, with the names of the first nodes.
+	// Text names the first nodes.
 	Text  string
 	Cause poolstate.Cause
-	// MayRecover is true if the problem may end by itself on all nodes.
+	// MayRecover: the problem may end by itself on all nodes.
 	MayRecover bool
 }
 
-// UnhealthyGroups returns the unhealthy nodes of a pool. All nodes without a daemon are one group, and all nodes whose
-// daemon is silent. Any other node is a group of its own, because its kubelet has its own reason.
+// UnhealthyGroups groups the nodes without a daemon, and those whose daemon is silent. Any other node is a group of its
+// own, because its kubelet has its own reason.
 func (v *Pool) UnhealthyGroups() (groups []UnhealthyGroup) {
 	at, words := map[poolstate.Cause]int{}, map[poolstate.Cause][]string{}
 	for _, u := range v.Unhealthy {
@@ -124,7 +122,7 @@ func (v *Pool) UnhealthyGroups() (groups []UnhealthyGroup) {
 	return groups
 }
 
-// mostNamed limits the nodes that a text about a group names.
+// in a text about a group
 const mostNamed = 3
 
 // HealthOf returns the health of a node as its kubelet reports it.
@@ -132,9 +130,9 @@ func HealthOf(f *Fleet, node string) poolstate.Health {
 	return poolstate.ReadNode(Node(f, node)).Health
 }
 
-// MayReturn reports whether a node that is not Ready is being updated. Such a node may become Ready by itself, after a
-// reboot or a restart of its kubelet. A kubelet that stops reporting outside of a reboot is not part of an update. The
-// controller reports a node with such a kubelet after the same time as any other node.
+// MayReturn reports whether a node that is not Ready is being updated, and so may become Ready by itself, after a
+// reboot or a restart of its kubelet. A kubelet that stops reporting outside of a reboot is not part of an update, and
+// is reported after the same time as that of any other node.
 func MayReturn(row NodeRow, health poolstate.Health, now time.Time) bool {
 	if !row.InFlight() || health.Silence != "" && row.Step != StepRebooting {
 		return now.Sub(health.Since) < rollout.Flapping

@@ -18,8 +18,7 @@ import (
 const (
 	// CauseController: no controller runs, so nothing is rendered or rolled out.
 	CauseController poolstate.Cause = "Controller"
-	// CauseSilent: the node's daemon has stopped reporting.
-	CauseSilent = poolstate.CauseSilent
+	CauseSilent                     = poolstate.CauseSilent
 )
 
 // The causes that are not part of a rollout, because they occur before it or independently of it.
@@ -33,11 +32,9 @@ const (
 	// CauseNoPool: no pool selects the node.
 	CauseNoPool poolstate.Cause = "NoPool"
 	// CauseDenied: the controller denied the certificate request of a machine.
-	CauseDenied poolstate.Cause = "Denied"
-	// CauseNoDaemon: no machine-config-daemon reports from the node.
+	CauseDenied   poolstate.Cause = "Denied"
 	CauseNoDaemon poolstate.Cause = "NoDaemon"
-	// CauseDrift: the node has drift.
-	CauseDrift poolstate.Cause = "Drift"
+	CauseDrift    poolstate.Cause = "Drift"
 	// CauseStale: the controller has not read the newest state of the pool.
 	CauseStale poolstate.Cause = "Stale"
 )
@@ -48,36 +45,33 @@ type NodeRow struct {
 	Pool    string `json:"pool"`
 	Current string `json:"current"`
 	Desired string `json:"desired"`
-	// State is the state that the daemon reports. AsOf is the time of an outdated report; nil if State is current, or
-	// if the time is unknown.
+	// State is from the daemon. AsOf is the time of an outdated report; nil if it is current, or if the time is
+	// unknown.
 	State string     `json:"state"`
 	AsOf  *time.Time `json:"asOf,omitempty"`
-	// Step is the step of an update, one of the constants StepWaiting to StepFailed; empty for a node that is done.
+	// Step is one of StepWaiting to StepFailed; empty for a node that is done.
 	Step string `json:"step,omitempty"`
-	// Since is when the step began; it is nil if the time is unknown.
+	// Since is when the step began; nil if unknown.
 	Since *time.Time `json:"since,omitempty"`
-	// Cause and Reason say why the node does not run the config that it should run, or describe another problem of the
-	// node.
+	// Cause and Reason say why the node does not run the config that it should, or what else is wrong.
 	Cause  poolstate.Cause `json:"cause,omitempty"`
 	Reason string          `json:"reason,omitempty"`
-	// Phase of the node in its pool, as PoolCounts counts it; empty for a node without a pool.
+	// Phase is that of PoolCounts; empty for a node without a pool.
 	Phase poolstate.Phase `json:"-"`
 }
 
 // Words for the steps of a node.
 const (
-	// StepWaiting: no config has been assigned yet. StepNext: the controller assigns a config now. StepTold: a config
-	// is assigned, but the daemon has not begun.
+	// StepWaiting: no config is assigned. StepNext: the controller assigns one now. StepTold: the daemon has not begun.
 	StepWaiting = "waiting"
 	StepNext    = "next"
 	StepTold    = "told"
-	// StepDraining, StepApplying, StepRebooting and StepUncordoning are the steps of the update itself.
+	// The steps of the update itself.
 	StepDraining    = "draining"
 	StepApplying    = "applying"
 	StepRebooting   = "rebooting"
 	StepUncordoning = "uncordoning"
-	// StepFailed: the daemon of the node reports a failure.
-	StepFailed = "failed"
+	StepFailed      = "failed"
 )
 
 // StateUnknown is the state of a node without a report from a daemon.
@@ -92,7 +86,7 @@ func (r NodeRow) InFlight() bool {
 	return false
 }
 
-// stepOf returns the step of an update that a node is at, and since when.
+// stepOf returns a node's step, and since when.
 func stepOf(n *poolstate.Node, w poolstate.Waiting) (string, *time.Time) {
 	switch {
 	case n.Step.Draining:
@@ -118,7 +112,7 @@ func stepOf(n *poolstate.Node, w poolstate.Waiting) (string, *time.Time) {
 	return "", nil
 }
 
-// began maps each step to the conditions of a MachineConfigNode that have the time at which the step began.
+// The conditions of a MachineConfigNode with the time at which each step began.
 var began = map[string]struct {
 	kind   mcfgv1.StateProgress
 	status metav1.ConditionStatus
@@ -135,8 +129,7 @@ func (r NodeRow) Untimed() bool {
 	return told && r.Since == nil
 }
 
-// Began returns when a step of a node began, according to its MachineConfigNode; nil if the MachineConfigNode does not
-// have this time.
+// Began returns when a step of a node began, by its MachineConfigNode; nil if that does not say it.
 func Began(n *mcfgv1.MachineConfigNode, step string) *time.Time {
 	b, told := began[step]
 	c := meta.FindStatusCondition(n.Status.Conditions, string(b.kind))

@@ -10,12 +10,11 @@ import (
 
 // Notifier says that nobody sends what Notifications report.
 type Notifier struct {
-	// Problem is why, with the names of the Notifications. It contains no ages.
+	// Problem names the Notifications. It contains no ages.
 	Problem string `json:"problem"`
-	// Seen is when the notifier last reported; nil if it never did.
+	// Seen is nil if the notifier never reported.
 	Seen *time.Time `json:"seen,omitempty"`
-	// Do are commands that help.
-	Do []string `json:"do"`
+	Do   []string   `json:"do"`
 }
 
 // ReadNotifier reads the notifier's Lease. It returns nil while a notifier reports, if there is nothing to send, and if
@@ -65,7 +64,7 @@ func ReadNotifier(f *Fleet) *Notifier {
 	}}
 }
 
-// maxNames is how many Notifications a problem names.
+// in a problem
 const maxNames = 3
 
 // Text prints the problem and what to do; "" if there is none.

@@ -16,9 +16,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// applyingBlock returns why the controller neither renders nor rolls out a pool: the cluster does not have one whole
-// revision of a GitSource from which the pool gets its config. Only the controller compares all objects, so
-// applyingBlock reads the condition that the controller set. It returns false if there is no such condition.
+// applyingBlock says that the cluster does not have one whole revision of a GitSource from which the pool gets its
+// config, so that the controller neither renders nor rolls it out; false if it has. Only the controller compares all
+// objects: its condition counts.
 func applyingBlock(v *Pool) (poolstate.Block, bool) {
 	c := v.Condition(rolloutBlocked)
 	if c.Status != corev1.ConditionTrue || c.Reason != string(poolstate.CauseApplying) {
@@ -28,7 +28,7 @@ func applyingBlock(v *Pool) (poolstate.Block, bool) {
 }
 
 // RevertFailures returns the nodes whose failures caused a pool's revert, each with its failure. The pool's record
-// names only a few of these nodes.
+// names only a few.
 func RevertFailures(v *Pool) map[string]string {
 	r := v.Decision.Record
 	if r.Verdict != v1alpha1.RolloutReverted {
@@ -41,17 +41,15 @@ func RevertFailures(v *Pool) map[string]string {
 	return out
 }
 
-// PoolCounts are the numbers of a pool's nodes. Each node counts once, in its phase, so the other numbers add up to
-// Nodes.
+// PoolCounts counts each node once, in its phase, so that the other numbers add up to Nodes.
 type PoolCounts struct {
 	Nodes int `json:"nodes"`
 	// Updated nodes run the target and serve pods. Unready nodes run the target, but are not Ready or are cordoned.
 	Updated int `json:"updated"`
 	Unready int `json:"unready"`
 	// Busy nodes are being updated. Waiting nodes have not been assigned the target.
-	Busy    int `json:"busy"`
-	Waiting int `json:"waiting"`
-	// Degraded nodes report a failure.
+	Busy     int `json:"busy"`
+	Waiting  int `json:"waiting"`
 	Degraded int `json:"degraded"`
 	// Back is how many nodes of a reverted pool run the config to which it was reverted.
 	Back int `json:"back"`
@@ -59,8 +57,7 @@ type PoolCounts struct {
 	Unknown int `json:"unknown"`
 }
 
-// PausedBy returns a text that says until when a pool is paused, which user paused it and why, as far as the pool's
-// annotations say so.
+// PausedBy says until when a pool is paused, by whom and why, as far as its annotations do.
 func PausedBy(p *mcfgv1.MachineConfigPool) string {
 	text := ""
 	if t := PausedUntil(p); !t.IsZero() {
@@ -80,8 +77,8 @@ func PausedUntil(p *mcfgv1.MachineConfigPool) time.Time {
 	return time.Time{}
 }
 
-// HeldBy returns a text that says at which revision a pool is held, until when, which user held it and why, as far as
-// the pool's annotations say so; "" for a pool that is not held.
+// HeldBy says at which revision a pool is held, until when, by whom and why, as far as its annotations do; "" if it is
+// not held.
 func HeldBy(p *mcfgv1.MachineConfigPool) string {
 	if p.Annotations[v1alpha1.HoldAnnotation] == "" {
 		return ""
@@ -97,8 +94,7 @@ func HeldBy(p *mcfgv1.MachineConfigPool) string {
 	return text
 }
 
-// SuspendedBy returns a text that says until when a source is suspended, which user suspended it and why, as far as the
-// GitSource says so.
+// SuspendedBy says until when a source is suspended, by whom and why, as far as the GitSource does.
 func SuspendedBy(src *v1alpha1.GitSource) string {
 	text := ""
 	if until := src.Spec.SuspendUntil; until != nil {
@@ -110,8 +106,7 @@ func SuspendedBy(src *v1alpha1.GitSource) string {
 	return text
 }
 
-// NextText returns a text that says what happens next without an action of a user: which nodes get the config, or when
-// a wait ends.
+// NextText says what happens next without a user: which nodes get the config, or when a wait ends.
 func NextText(f *Fleet, v *Pool) string {
 	const most = 3
 	var names []string
@@ -138,8 +133,7 @@ func NextText(f *Fleet, v *Pool) string {
 	return ""
 }
 
-// SourceOf returns the name of the GitSource from which a config of a pool came, even if it was deleted; empty for
-// none.
+// SourceOf returns the GitSource from which a config of a pool came, even if it was deleted; empty for none.
 func SourceOf(f *Fleet, v *Pool, config string) string {
 	return cmp.Or(f.Config(config).Source, v.Object.Annotations[v1alpha1.SourceAnnotation])
 }
@@ -149,10 +143,8 @@ func HealthyConfig(v *Pool) string {
 	return cmp.Or(v.Decision.Record.LastHealthy(), v.Object.Status.Configuration.Name)
 }
 
-// RecordedCommit returns the commit for a config. This is the commit that last requested the config or, if changes
-// through the API requested the config, the commit that was applied at that time. RecordedCommit reads the pool's
-// records first, and then the commit for which the config was first rendered. The result is empty if no commit is
-// known.
+// RecordedCommit returns the commit that last requested a config or, if changes through the API did, the one that was
+// applied then: from the pool's records, or else from the config's first rendering. It is empty if no commit is known.
 func RecordedCommit(f *Fleet, v *Pool, config string) string {
 	config = v1alpha1.ConfigName(config)
 	asked := v1alpha1.RequesterOf(v.Object.Annotations, config)
@@ -162,8 +154,8 @@ func RecordedCommit(f *Fleet, v *Pool, config string) string {
 	return HashOf(cmp.Or(asked.Revision, f.Config(config).Revision))
 }
 
-// apiTarget returns the record of a pool's target if only changes through the API requested it. apiTarget returns the
-// zero value if config is not the target, if a commit requested it, or if the record cannot be read.
+// apiTarget returns the record of a pool's target if only changes through the API requested it; zero if config is not
+// the target, and for a record that cannot be read.
 func apiTarget(v *Pool, config string) v1alpha1.PoolTarget {
 	target, err := v1alpha1.ParsePoolTarget(v.Object.Annotations[v1alpha1.TargetAnnotation])
 	if err != nil || target.Config != config || !target.ByAPI() {
@@ -189,14 +181,13 @@ func (r PoolCounts) OthersText() string {
 
 // WindowState is the current state of a pool's maintenance windows.
 type WindowState struct {
-	// Open is true if the controller may assign configs now.
 	Open bool `json:"open"`
 	// Window is the name or the schedule of the window that decides, and the time zone of its schedule.
 	Window string `json:"window,omitempty"`
 	Zone   string `json:"zone,omitempty"`
 	// Changes is when the windows open or close next; nil if they do not within a year.
 	Changes *time.Time `json:"changes,omitempty"`
-	// OpenUntil is the time until which a user has opened the pool outside of its windows.
+	// OpenUntil: a user has opened the pool outside of its windows.
 	OpenUntil *time.Time `json:"openUntil,omitempty"`
 }
 
@@ -217,7 +208,7 @@ func (f *Fleet) Window(v *Pool) *WindowState {
 	return w
 }
 
-// windowZone returns the time zone of the window with the given name in one of the policies.
+// windowZone returns the time zone of the window with this label.
 func windowZone(f *Fleet, policies []string, label string) string {
 	for i := range f.Policies {
 		if !slices.Contains(policies, f.Policies[i].Name) {
@@ -232,8 +223,7 @@ func windowZone(f *Fleet, policies []string, label string) string {
 	return ""
 }
 
-// Text returns a text that says whether the windows are open, and when they open or close next, in the zone of the
-// window and in UTC.
+// Text says whether the windows are open, and when they open or close next, in the zone of the window and in UTC.
 func (w WindowState) Text(now time.Time) string {
 	name := ""
 	if w.Window != "" {
@@ -255,7 +245,6 @@ func (w WindowState) Text(now time.Time) string {
 	return text
 }
 
-// location returns a time zone; nil if its name is empty or unknown.
 func location(zone string) *time.Location {
 	if zone == "" || zone == "UTC" {
 		return nil

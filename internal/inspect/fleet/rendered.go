@@ -21,7 +21,6 @@ const KindMachineConfig = "MachineConfig"
 // ByAPI reports whether only changes through the API, and no commit, requested the config.
 func (r RenderedRow) ByAPI() bool { return len(r.API) > 0 && r.Revision == "" }
 
-// setRequester sets which commit or changes requested the config.
 func (r *RenderedRow) setRequester(asked v1alpha1.Requester) {
 	if r.API, r.After = asked.API, asked.After; asked.ByAPI() {
 		r.Source, r.Revision, r.Subject, r.Author = "", "", "", ""
@@ -33,7 +32,7 @@ func (r *RenderedRow) setRequester(asked v1alpha1.Requester) {
 }
 
 // unprovenCommit returns the commit that was applied when changes through the API requested a pool's config, if the
-// pool was never healthy with that commit. In any other case, unprovenCommit returns nil.
+// pool was never healthy with it; otherwise nil.
 func unprovenCommit(v *Pool, config string) *v1alpha1.CommitRef {
 	if v1alpha1.ConfigName(HealthyConfig(v)) == config {
 		return nil
@@ -41,8 +40,7 @@ func unprovenCommit(v *Pool, config string) *v1alpha1.CommitRef {
 	return v1alpha1.RequesterOf(v.Object.Annotations, config).Unproven
 }
 
-// CommitLabel returns the text for a column of commits: the changes through the API that requested a config, then the
-// commit. CommitLabel returns "" if neither is known.
+// CommitLabel is for a column of commits: the changes through the API that requested a config, then the commit, or "".
 func CommitLabel(changes []v1alpha1.APIChange, revision string) string {
 	label, commit := apiLabel(changes), ShortRevision(revision)
 	if label == "" || commit == "" {
@@ -51,8 +49,7 @@ func CommitLabel(changes []v1alpha1.APIChange, revision string) string {
 	return label + "; " + commit
 }
 
-// APINames returns a text that names changes through the API, for a sentence: `MachineConfig 99-by-hand (made through
-// the API)`.
+// APINames names changes through the API in a sentence: `MachineConfig 99-by-hand (made through the API)`.
 func APINames(changes []v1alpha1.APIChange) string {
 	c := changes[0]
 	c.Manager, c.At = "", metav1.Time{}
@@ -64,7 +61,7 @@ func APINames(changes []v1alpha1.APIChange) string {
 	return text
 }
 
-// apiLabel returns a text that names changes through the API, for a column of commits; "" if there are none.
+// apiLabel names changes through the API in a column of commits, or is "".
 func apiLabel(changes []v1alpha1.APIChange) string {
 	switch len(changes) {
 	case 0:
@@ -84,22 +81,20 @@ type RenderedRow struct {
 	Subject  string    `json:"subject"`
 	Author   string    `json:"author"`
 	Created  time.Time `json:"created"`
-	// Nodes are the configs of single nodes, if the config is that of a pool whose nodes have configs of their own.
+	// Nodes are configs of single nodes, for the config of a pool.
 	Nodes v1alpha1.NodeConfigs `json:"-"`
-	// VariantOf is the config that a config of single nodes is a variant of: the one of the pool's other nodes. It is
-	// empty for the config of a pool.
+	// VariantOf is the config of the pool's other nodes, for a config of single nodes; empty for that of a pool.
 	VariantOf string `json:"variantOf,omitempty"`
 	// API are the changes through the API that requested the config. If Revision is empty, no commit requested it.
-	API []v1alpha1.APIChange `json:"api,omitempty"`
-	// After are the changes through the API that reverted earlier changes.
+	API   []v1alpha1.APIChange `json:"api,omitempty"`
 	After []v1alpha1.APIChange `json:"after,omitempty"`
 	RenderedNotes
 }
 
 // RenderedNotes are what else a user should know about a rendered config.
 type RenderedNotes struct {
-	// Unproven is the commit that was applied when changes through the API requested the config. Unproven is set if no
-	// commit requested the config and the pool was never healthy with that commit.
+	// Unproven is the commit that was applied when changes through the API requested the config, and with which the
+	// pool was never healthy; nil if a commit requested the config.
 	Unproven *v1alpha1.CommitRef `json:"unproven,omitempty"`
 	// Manual are the names of the MachineConfigs of a pool's target that no repository has.
 	Manual []string `json:"manual,omitempty"`
@@ -107,8 +102,7 @@ type RenderedNotes struct {
 	Secrets *ConfigSecrets `json:"secrets,omitempty"`
 }
 
-// RenderedRows returns the rendered configs among all MachineConfigs, newest first. RenderedRows does not check their
-// content.
+// RenderedRows returns the rendered configs among all MachineConfigs, newest first. It does not check their content.
 func RenderedRows(all []metav1.PartialObjectMetadata) []RenderedRow {
 	rows := []RenderedRow{}
 	for i := range all {

@@ -18,7 +18,7 @@ import (
 type Secrets struct {
 	// Revisions are the entries of v1alpha1.SecretsConfigMap by rendered config.
 	Revisions map[string]v1alpha1.SecretsRevision
-	// Note is the reason why the revisions were not read; empty if they were read.
+	// Note says why the revisions were not read, or is empty.
 	Note string
 }
 
@@ -29,7 +29,7 @@ type ConfigSecrets struct {
 	// Problems are the secrets that the server cannot resolve. If Kept is true, nodes keep the values from before.
 	Problems []v1alpha1.SecretProblem `json:"problems,omitempty"`
 	Kept     bool                     `json:"kept,omitempty"`
-	// Note is the reason why Changes and Problems were not read; empty if they were read.
+	// Note says why Changes and Problems were not read, or is empty.
 	Note string `json:"note,omitempty"`
 }
 
@@ -42,8 +42,7 @@ func waitsForSecrets(v *Pool) bool {
 // TargetConfig returns the rendered config that the pool should run, without the revision of its secrets.
 func (v *Pool) TargetConfig() string { return v1alpha1.ConfigName(v.Facts.Target) }
 
-// SecretsOf returns what is known about the secrets of a rendered config; nil if it refers to none. The parameter at is
-// a result of v1alpha1.ConfigAt.
+// SecretsOf returns what is known about the secrets of a result of v1alpha1.ConfigAt; nil if it refers to none.
 func SecretsOf(f *Fleet, at string) *ConfigSecrets {
 	config, revision := v1alpha1.SplitConfigAt(at)
 	v := f.PoolByName[v1alpha1.RenderedPool(config)]
@@ -51,8 +50,7 @@ func SecretsOf(f *Fleet, at string) *ConfigSecrets {
 		waitsForSecrets(v))
 }
 
-// Of returns what is known about the secrets of a rendered config; nil if nothing is published and the config refers to
-// none.
+// Of returns what is known about the secrets of a config; nil if nothing is published and it refers to none.
 func (s Secrets) Of(config string, refers bool) *ConfigSecrets {
 	if entry, published := s.entryOf(config); published && (refers || entry.Own == nil) {
 		return &ConfigSecrets{Changes: entry.Changes, Problems: entry.Problems, Kept: entry.Revision != "" &&
@@ -64,8 +62,8 @@ func (s Secrets) Of(config string, refers bool) *ConfigSecrets {
 	return &ConfigSecrets{Note: s.Note}
 }
 
-// entryOf returns what is published about a rendered config. For the config of single nodes, that is the entry of the
-// config of its pool, which has the changes of the secrets of all nodes.
+// entryOf returns what is published about a rendered config. That of single nodes has the entry of its pool's config,
+// which has the changes of the secrets of all nodes.
 func (s Secrets) entryOf(config string) (v1alpha1.SecretsRevision, bool) {
 	if entry, published := s.Revisions[config]; published {
 		return entry, true
@@ -91,7 +89,7 @@ func (s *ConfigSecrets) About(objects map[string]bool) *ConfigSecrets {
 	return &out
 }
 
-// mostSecretChanges is how many changes of secrets a text has.
+// in a text
 const mostSecretChanges = 5
 
 // Texts returns the changes of secrets as lines, newest first, or the reason why there are none.
@@ -147,8 +145,8 @@ func EarlierRollout(v *Pool) time.Time {
 	return past[0].Began.Time
 }
 
-// SecretsChangedIn returns the changes of secrets of a config from one time until another one, newest first. A zero
-// time is no limit. Times have whole seconds, so a change in the second in which an earlier rollout began counts.
+// SecretsChangedIn returns the changes of a config's secrets between two times, newest first; zero is no limit. Times
+// have whole seconds, so a change in the second in which an earlier rollout began counts.
 func SecretsChangedIn(f *Fleet, config string, after, until time.Time) []v1alpha1.SecretChange {
 	var out []v1alpha1.SecretChange
 	for _, c := range slices.Backward(f.Secrets.Revisions[config].Changes) {

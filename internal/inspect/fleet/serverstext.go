@@ -10,7 +10,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/terminal"
 )
 
-// recently is how long after its end a replica is still shown together with running replicas.
+// for a replica that has ended to be still shown
 const recently = time.Hour
 
 // Text prints the replicas, the warnings, and the pools whose new machines do not get the target.
@@ -53,7 +53,6 @@ func (s *Servers) table(now time.Time) terminal.Table {
 	return t
 }
 
-// started returns when the process began, or the zero time.
 func (r ServerRow) started() time.Time {
 	if r.Report == nil {
 		return time.Time{}
@@ -84,7 +83,6 @@ func (r ServerRow) certificate() string {
 	return "until " + r.Report.CertificateUntil.UTC().Format(time.DateOnly)
 }
 
-// text returns the row as a sentence.
 func (r BootRow) text() string {
 	from := ""
 	if len(r.Servers) > 0 {
@@ -98,7 +96,7 @@ func (r BootRow) text() string {
 }
 
 // Lines returns the lines of the screen about servers: how many run, the warnings, and the configs that are served
-// instead of targets. The parameter spare is how many additional lines Lines may use.
+// instead of targets. The parameter spare is how many more lines there may be.
 func (s *Servers) Lines(width int, spare *int) []terminal.Line {
 	if s == nil {
 		return nil

@@ -33,8 +33,8 @@ func refusedCommit(src *v1alpha1.GitSource) *v1alpha1.HistoryEntry {
 	return newest
 }
 
-// SourceProblem returns the message of a source's condition Ready on one line, and the commit in it, which may be
-// empty. The last line of the message names a refused commit and is removed.
+// SourceProblem returns the message of a source's condition Ready on one line, without its last one, which names a
+// refused commit, and that commit, or "".
 func SourceProblem(src *v1alpha1.GitSource, message string) (problem, commit string) {
 	text := strings.TrimSpace(message)
 	c := refusedCommit(src)
@@ -82,8 +82,8 @@ func RenderedBefore(history []v1alpha1.HistoryEntry, pool string) string {
 	return ""
 }
 
-// ProgressText returns how far the controller is with the revision that it applies, such as `applying 900 of 2,000
-// objects of main@sha1:4f1c2ab1, 12s so far`; "" if it reports none. The time is that of the report.
+// ProgressText returns how far the controller is with a revision, such as `applying 900 of 2,000 objects of
+// main@sha1:4f1c2ab1, 12s so far`, at the time of its report; "" if it reports none.
 func ProgressText(src *v1alpha1.GitSource) string {
 	p := src.Status.Progress
 	if p == nil {
@@ -101,7 +101,6 @@ func ProgressText(src *v1alpha1.GitSource) string {
 		Took(p.Reported.Sub(p.Began.Time)))
 }
 
-// grouped returns a number with a comma after each three digits.
 func grouped(n int32) string {
 	text := fmt.Sprint(n)
 	for at := len(text) - 3; at > 0; at -= 3 {

@@ -11,8 +11,8 @@ import (
 	"github.com/bunsen-os/bunsen/internal/terminal"
 )
 
-// ShortRendered shortens the hash in a rendered config's name and the revision of its secrets to five digits each, as
-// tables show them. The parameter at is a result of v1alpha1.ConfigAt.
+// ShortRendered shortens the hash in a result of v1alpha1.ConfigAt and the revision of its secrets to five digits each,
+// as tables show them.
 func ShortRendered(at string) string {
 	name, secrets := v1alpha1.SplitConfigAt(at)
 	if i := strings.LastIndexByte(name, '-'); i >= 0 && len(name)-i-1 > 5 {
@@ -21,7 +21,7 @@ func ShortRendered(at string) string {
 	return v1alpha1.ConfigAt(name, secrets[:min(len(secrets), 5)])
 }
 
-// longName matches the end of a rendered config's name. longHash matches the hash of a revision.
+// the end of a rendered config's name, and the hash of a revision
 var (
 	longName = regexp.MustCompile(`(rendered-[a-z0-9.-]+-[0-9a-f]{5})[0-9a-f]{27}\b(@[0-9a-f]{1,5})?[0-9a-f]*`)
 	longHash = regexp.MustCompile(`(sha(?:1|256):[0-9a-f]{8})(?:[0-9a-f]{56}|[0-9a-f]{32})\b`)
@@ -52,15 +52,14 @@ func FirstLine(s string) string {
 	return s
 }
 
-// Alternative returns a line with a command that a user runs instead of the commands before it, if a condition is true.
-// Other commands form one list: a user runs all of them in their order.
+// Alternative returns a line with a command that a user runs instead of those before it, on a condition. Others form
+// one list: a user runs all of them in their order.
 func Alternative(when, command string) string { return "or, when " + when + ": " + command }
 
 // IsAlternative reports whether Alternative returned this line.
 func IsAlternative(line string) bool { return strings.HasPrefix(line, "or, when ") }
 
-// ShellWord quotes a text as one word for a shell. This is necessary because users paste commands into a shell, and a
-// node may report any text.
+// ShellWord quotes a text as one word for a shell: users paste commands, and a node may report any text.
 func ShellWord(text string) string {
 	if text != "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._@:+-") == "" {
 		return text
@@ -69,7 +68,7 @@ func ShellWord(text string) string {
 }
 
 // ShellNote quotes a text of other people for the comment behind a command. Some shells take no comments from a
-// terminal, so that the text of a comment must be harmless as a word.
+// terminal, so it must be harmless as a word.
 func ShellNote(text string) string {
 	text = safetext.OneLine(text)
 	if !strings.ContainsAny(text, "$`\\\"!'") {
@@ -101,8 +100,7 @@ func Ago(now time.Time) func(time.Time) string {
 	return func(t time.Time) string { return terminal.Age(t, now) + " ago" }
 }
 
-// WhenIn returns the function that writes times in the form that the reasons of a cluster have: ages or, with
-// Timestamps, points in time.
+// WhenIn writes times as the reasons of a cluster have them: as ages or, with Timestamps, points in time.
 func WhenIn(f *Fleet) func(time.Time) string {
 	if f.Timestamps {
 		return func(t time.Time) string { return "at " + t.UTC().Format(time.RFC3339) }
@@ -150,8 +148,7 @@ func Count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// Took returns a duration as text, in hours if it is a day or longer. The durations have whole seconds, because records
-// do.
+// Took returns a duration, in hours from a day on. Records have whole seconds.
 func Took(d time.Duration) string {
 	if d < time.Second {
 		return "less than 1s"

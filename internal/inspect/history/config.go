@@ -22,17 +22,16 @@ type ConfigTrace struct {
 	Name string `json:"name"`
 	// Role is the role label of the MachineConfig, by which pools select it.
 	Role string `json:"role,omitempty"`
-	// Source is the GitSource that applied the MachineConfig; empty if a user created it through the API. Commit is the
-	// source's applied commit, and Files are the repository's files for the MachineConfig.
+	// Source applied the MachineConfig, from Files of its applied Commit; empty if a user created it through the API.
 	Source     string       `json:"source,omitempty"`
 	Repository string       `json:"repository,omitempty"`
 	Commit     *CommitTrace `json:"commit,omitempty"`
 	Files      []string     `json:"files,omitempty"`
-	// Managers are the field managers that wrote the MachineConfig's spec, in the order of their last writes.
+	// Managers are the field managers that wrote the spec, in the order of their last writes.
 	Managers []string `json:"managers,omitempty"`
-	// Pools are the names of the pools whose selectors match the MachineConfig's labels.
+	// Pools select the MachineConfig.
 	Pools []string `json:"pools"`
-	// Rendered are the rendered configs that contain the MachineConfig, by name.
+	// Rendered configs contain the MachineConfig, by name.
 	Rendered []HolderTrace `json:"rendered"`
 }
 
@@ -40,7 +39,7 @@ type ConfigTrace struct {
 type HolderTrace struct {
 	Name string `json:"name"`
 	Pool string `json:"pool"`
-	// Changed reports that the MachineConfig has changed since the config was rendered.
+	// Changed: the MachineConfig changed since the config was rendered.
 	Changed bool `json:"changed,omitempty"`
 	// VariantOf is set for a config of single nodes, and names the config of the pool's other nodes.
 	VariantOf string `json:"variantOf,omitempty"`
@@ -52,7 +51,7 @@ func IsRendered(mc *mcfgv1.MachineConfig) bool {
 		poolOf(mc) != "")
 }
 
-// poolOf returns the pool of a rendered config; empty for a MachineConfig that is not rendered.
+// poolOf is empty for a MachineConfig that is not rendered.
 func poolOf(mc *mcfgv1.MachineConfig) string {
 	for _, o := range mc.OwnerReferences {
 		if o.Kind == "MachineConfigPool" {
@@ -62,8 +61,8 @@ func poolOf(mc *mcfgv1.MachineConfig) string {
 	return ""
 }
 
-// TraceConfig returns where a MachineConfig that is not rendered comes from, and which configs contain it. The
-// parameters all, sources and pools are the MachineConfigs, GitSources and pools on the cluster.
+// TraceConfig returns where a MachineConfig that is not rendered comes from, and which configs contain it, among all
+// objects of the cluster.
 func TraceConfig(mc *mcfgv1.MachineConfig, all map[string]*mcfgv1.MachineConfig, sources []v1alpha1.GitSource,
 	pools []mcfgv1.MachineConfigPool,
 ) (ConfigTrace, error) {
@@ -111,7 +110,7 @@ func TraceConfig(mc *mcfgv1.MachineConfig, all map[string]*mcfgv1.MachineConfig,
 	return t, nil
 }
 
-// specManagers are the field managers that own fields of an object's spec, in the order of their last writes.
+// specManagers own fields of an object's spec, in the order of their last writes.
 func specManagers(entries []metav1.ManagedFieldsEntry) []string {
 	entries = slices.Clone(entries)
 	slices.SortStableFunc(entries, func(a, b metav1.ManagedFieldsEntry) int {
@@ -181,7 +180,7 @@ func (t ConfigTrace) Text() string {
 	return b.String()
 }
 
-// untaken returns a text that says why no rendered config contains the MachineConfig.
+// untaken says why no rendered config contains the MachineConfig.
 func (t ConfigTrace) untaken() string {
 	switch {
 	case len(t.Pools) > 0:

@@ -21,8 +21,8 @@ type History struct {
 
 // Row is one rollout, or one commit without a rollout.
 type Row struct {
-	// Cause is what began the rollout; empty for a commit without a rollout, or if it was not recorded. By is who holds
-	// the pool, and why.
+	// Cause is what began the rollout; empty for a commit without one, or if unknown. By is who holds the pool, and
+	// why.
 	Cause    v1alpha1.RolloutCause `json:"cause,omitempty"`
 	By       string                `json:"heldBy,omitempty"`
 	Source   string                `json:"source,omitempty"`
@@ -30,11 +30,10 @@ type Row struct {
 	Subject  string                `json:"subject"`
 	Author   string                `json:"author"`
 	// At is when the rollout began, or when the controller applied or refused the commit; nil if unknown.
-	At *time.Time `json:"at,omitempty"`
-	// Committed is the commit's own time.
+	At        *time.Time `json:"at,omitempty"`
 	Committed *time.Time `json:"committed,omitempty"`
-	// Rendered is the config that the commit gave the pool, and Before the config that the rollout replaced.
-	// RenderedAt is when Rendered was first created; nil if unknown.
+	// Rendered is the config that the commit gave the pool, RenderedAt its first creation, or nil if unknown, and
+	// Before the config that the rollout replaced.
 	Rendered   string     `json:"rendered,omitempty"`
 	Before     string     `json:"before,omitempty"`
 	RenderedAt *time.Time `json:"renderedAt,omitempty"`
@@ -46,43 +45,41 @@ type Row struct {
 
 // Changes are the changes through the API that a row describes.
 type Changes struct {
-	// API are the changes through the API that requested the config; Row.Revision was applied at that time.
+	// API are the changes that requested the config; Row.Revision was applied then.
 	API []v1alpha1.APIChange `json:"api,omitempty"`
-	// AlsoCommit is true if API is not empty and the commit of Revision requested the config too.
+	// AlsoCommit: with API, the commit of Revision requested the config too.
 	AlsoCommit bool `json:"alsoCommit,omitempty"`
 	// After are the changes through the API that reverted earlier ones, so that the pool returned to the commit's
 	// config.
 	After []v1alpha1.APIChange `json:"after,omitempty"`
-	// NewSecrets is true for the rollout of new values of the secrets of a config that the pool already had. Secrets
-	// are the changes that caused it, newest first, as far as they are known.
+	// NewSecrets: the rollout of new values of the secrets of a config that the pool already had. Secrets are the
+	// changes behind it, newest first, as far as they are known.
 	NewSecrets bool                    `json:"newSecrets,omitempty"`
 	Secrets    []v1alpha1.SecretChange `json:"secrets,omitempty"`
 }
 
 // RowOutcome is the result of a commit for a pool, or its progress.
 type RowOutcome struct {
-	// Result is the result as a stable word.
 	Result Result `json:"result"`
-	// Updated is how many of the Nodes ran the config when the rollout ended, or run it now. Updated and Nodes are 0 if
-	// there was no rollout.
+	// Updated is how many of the Nodes ran the config when the rollout ended, or run it now. Both are 0 without a
+	// rollout.
 	Updated int `json:"updated"`
 	Nodes   int `json:"nodes"`
 	// Began and Ended are times of the rollout; nil if they are unknown. Ended is nil while the rollout continues.
 	Began *time.Time `json:"began,omitempty"`
 	Ended *time.Time `json:"ended,omitempty"`
-	// Failed nodes reported a failure of the config when the rollout ended or was replaced.
+	// Failed is how many nodes failed the config when the rollout ended or was replaced.
 	Failed int `json:"failed,omitempty"`
-	// UpdatedBefore is how many nodes already ran the config when the rollout began. RanBefore is true if all nodes
-	// already ran the config, so that no node was updated.
+	// UpdatedBefore is how many nodes already ran the config when the rollout began. RanBefore: all did, so that none
+	// was updated.
 	UpdatedBefore int  `json:"updatedBefore,omitempty"`
 	RanBefore     bool `json:"ranBefore,omitempty"`
 	// Next is what replaced the rollout; otherwise nil.
 	Next *v1alpha1.NextRollout `json:"next,omitempty"`
-	// Back is the config to which the pool was reverted.
+	// Back is where a revert went.
 	Back string `json:"back,omitempty"`
-	// Why is the reason why the commit was refused, halted or reverted, or why its rollout waits.
-	Why string `json:"why,omitempty"`
-	// Outcome is the whole result as text.
+	// Why the commit was refused, halted or reverted, or its rollout waits.
+	Why     string `json:"why,omitempty"`
 	Outcome string `json:"outcome"`
 }
 
@@ -107,8 +104,7 @@ const (
 	ResultRollingOut Result = "RollingOut"
 	ResultWaiting    Result = "Waiting"
 	ResultPaused     Result = "Paused"
-	// ResultNoNodes: the pool has no nodes.
-	ResultNoNodes Result = "NoNodes"
+	ResultNoNodes    Result = "NoNodes"
 	// ResultUnknown: the result is not recorded any more.
 	ResultUnknown Result = "Unknown"
 )
@@ -118,10 +114,10 @@ func New(c fleet.Cluster, pool string, now time.Time) (History, error) {
 	return Of(fleet.New(c, now), pool)
 }
 
-// Of returns the history of a pool, like New, for a cluster whose decisions are known.
+// Of is New for a cluster whose decisions are known.
 //
-// A rollout is shown as it was recorded. A row without a rollout is about a commit that the source recorded and that is
-// the cause of no recorded rollout.
+// A rollout is shown as it was recorded. A row without one is about a commit that the source recorded and that caused
+// none of them.
 func Of(f *fleet.Fleet, pool string) (History, error) {
 	v, err := f.FindPool(pool)
 	if err != nil {
@@ -151,7 +147,7 @@ func Of(f *fleet.Fleet, pool string) (History, error) {
 	return h, nil
 }
 
-// withCommits adds the commits of a source that are the cause of no rollout, each at its time.
+// withCommits adds the commits of a source that caused no rollout, each at its time.
 func withCommits(v *fleet.Pool, rows []Row, src *v1alpha1.GitSource) []Row {
 	rollouts, newest := slices.Clone(rows), true
 	for i, e := range src.Status.History {
@@ -177,8 +173,8 @@ func withCommits(v *fleet.Pool, rows []Row, src *v1alpha1.GitSource) []Row {
 	return rows
 }
 
-// rolloutRows returns a row for each rollout of a pool, newest first. Rollouts that end with the pool's next decision
-// are shown as the controller is about to record them.
+// rolloutRows returns the rollouts of a pool, newest first. Those that end with its next decision are shown as the
+// controller is about to record them.
 func rolloutRows(f *fleet.Fleet, v *fleet.Pool, past []v1alpha1.RolloutOutcome) []Row {
 	rows := []Row{}
 	r := v.Decision.Record
@@ -210,8 +206,8 @@ func rolloutRows(f *fleet.Fleet, v *fleet.Pool, past []v1alpha1.RolloutOutcome) 
 	return rows
 }
 
-// setSecrets adds the changes of secrets to the row of a rollout that brought new values. The parameter older has the
-// rollouts before it.
+// setSecrets adds the changes of secrets to a rollout that brought new values. The parameter older has the rollouts
+// before it.
 func setSecrets(f *fleet.Fleet, row *Row, began time.Time, older []v1alpha1.RolloutOutcome) {
 	if row.Cause != v1alpha1.RolloutCauseSecrets {
 		return
@@ -224,7 +220,7 @@ func setSecrets(f *fleet.Fleet, row *Row, began time.Time, older []v1alpha1.Roll
 	row.Secrets = fleet.SecretsChangedIn(f, row.Rendered, after, began)
 }
 
-// progressOf returns the progress of the rollout in the pool's record, which has not ended.
+// progressOf is for a rollout that has not ended.
 func progressOf(f *fleet.Fleet, v *fleet.Pool) RowOutcome {
 	r, began := v.Decision.Record, (*time.Time)(nil)
 	if v.Facts.Care.Record.Target() == r.Target() { // Without a stored record, the rollout can only begin now.
@@ -244,7 +240,7 @@ func progressOf(f *fleet.Fleet, v *fleet.Pool) RowOutcome {
 	return out
 }
 
-// outcomeOf returns the outcome of a record that has ended, as far as the record has it.
+// outcomeOf is for a record that has ended.
 func outcomeOf(r v1alpha1.RolloutRecord) v1alpha1.RolloutOutcome {
 	o := v1alpha1.RolloutOutcome{
 		Requester: r.Requester, Config: r.Config, Secrets: r.Secrets, Before: r.Before, Began: r.Began,
@@ -261,8 +257,8 @@ func outcomeOf(r v1alpha1.RolloutRecord) v1alpha1.RolloutOutcome {
 	return o
 }
 
-// newRow returns the row of a rollout without its outcome. If the pool does not record who requested the config, the
-// histories of the sources say it.
+// newRow returns a rollout without its outcome. If the pool does not record who requested the config, the histories of
+// the sources do.
 func newRow(f *fleet.Fleet, pool string, asked v1alpha1.Requester, config string) Row {
 	for i := range f.Sources {
 		if c := v1alpha1.AskedBy(f.Sources[i].Status.History, pool, config); c != nil && asked.Revision == "" &&
@@ -301,7 +297,6 @@ func newRow(f *fleet.Fleet, pool string, asked v1alpha1.Requester, config string
 	return row
 }
 
-// endOf converts a recorded outcome.
 func endOf(o v1alpha1.RolloutOutcome) RowOutcome {
 	out := RowOutcome{
 		Result: Result(o.Result), Updated: o.Updated, Nodes: o.Nodes, Began: fleet.TimeOrNil(o.Began.UTC()),
@@ -312,7 +307,6 @@ func endOf(o v1alpha1.RolloutOutcome) RowOutcome {
 	return out
 }
 
-// sourceNotes returns notes about commits that a source has not recorded, or has forgotten.
 func sourceNotes(src *v1alpha1.GitSource, pool string) (notes []string) {
 	s := src.Status
 	has := func(e v1alpha1.HistoryEntry) bool { return e.Revision == s.ObservedRevision }
@@ -327,7 +321,6 @@ func sourceNotes(src *v1alpha1.GitSource, pool string) (notes []string) {
 	return notes
 }
 
-// currentOutcome returns the progress of the pool's target.
 func currentOutcome(f *fleet.Fleet, v *fleet.Pool) RowOutcome {
 	counts := v.Counts()
 	out := RowOutcome{
@@ -358,20 +351,18 @@ func currentResult(v *fleet.Pool) Result {
 	return ResultRollingOut
 }
 
-// commit is a commit in the history of a source.
 type commit struct {
 	pool     *fleet.Pool
 	entry    *v1alpha1.HistoryEntry
 	rollouts []Row
-	// at is when the commit was applied or refused.
+	// when it was applied or refused
 	at time.Time
-	// newer are the later commits of the source. newest is true for the newest applied one.
+	// the later commits of the source; true for the newest applied one
 	newer  []v1alpha1.HistoryEntry
 	newest bool
 }
 
-// outcome returns what came of the commit in the pool; the zero value if a rollout has the commit, or if the pool did
-// not exist.
+// outcome is zero if a rollout has the commit, or if the pool did not exist.
 func (c commit) outcome() RowOutcome {
 	name, e := c.pool.Object.Name, c.entry
 	if e.Refused != nil {
@@ -406,14 +397,14 @@ func (c commit) outcome() RowOutcome {
 	return RowOutcome{Result: ResultSkipped, Outcome: "not rolled out: a newer commit came first"}
 }
 
-// configs are the configs of a pool around a point in time; empty if no rollout is recorded.
+// configs are those of a pool around a point in time; empty if no rollout is recorded.
 type configs struct {
-	// before is the config of the last rollout that began before it, next that of the first one that began after it.
+	// of the last rollout that began before it, and of the first one after it
 	before, next string
 }
 
-// inForce returns the configs of the pool around the time when the commit was applied. The rollout of an earlier commit
-// can begin a moment after that, so the next rollout matters too, unless a later commit is its cause.
+// inForce returns the configs around the time when the commit was applied. The rollout of an earlier commit can begin a
+// moment after that, so the next one matters too, unless a later commit is its cause.
 func (c commit) inForce() configs {
 	var found configs
 	for _, r := range slices.Backward(c.rollouts) {

@@ -20,25 +20,25 @@ import (
 
 // Trace leads from a node, or a rendered config, to the commit and its lines.
 type Trace struct {
-	// Node is the node that the user asked about; nil if the user asked about a rendered config.
+	// Node that the user asked about; nil if she asked about a rendered config.
 	Node *TraceNode `json:"node,omitempty"`
-	// Rendered is the rendered config in force, with the commit that produced it.
+	// Rendered config in force, with the commit that produced it.
 	Rendered RenderedTrace `json:"rendered"`
-	// AskedBy is the commit that last requested the content, for example a revert. AskedBy is nil if this commit is the
-	// commit in Rendered, if no commit requested the content, or if the commit is unknown.
+	// AskedBy is the commit that last requested the content, for example a revert; nil if it is that of Rendered, if
+	// none did, or if unknown.
 	AskedBy *CommitTrace `json:"askedBy,omitempty"`
-	// API are the changes through the API that last requested the content. Unless AlsoCommit is set, no commit
-	// requested the content, and InForce is the revision that was applied at that time.
+	// API are the changes that last requested the content, unless AlsoCommit alone. InForce is the revision that was
+	// applied then.
 	API        []v1alpha1.APIChange `json:"api,omitempty"`
 	AlsoCommit bool                 `json:"alsoCommit,omitempty"`
 	InForce    string               `json:"inForce,omitempty"`
 	// Asked lists later revisions that requested the same content, such as a revert, newest first.
 	Asked []string `json:"asked,omitempty"`
-	// Secrets are the changes and the problems of the config's secrets; nil if it refers to none.
+	// Secrets is nil if the config refers to none.
 	Secrets *fleet.ConfigSecrets `json:"secrets,omitempty"`
-	// Inputs are the MachineConfigs that the config contains, in the order of their names.
+	// Inputs are sorted by name.
 	Inputs []TraceInput `json:"inputs"`
-	// Items are the items of the config with the lines that set them, if the repository was available.
+	// Items have the lines that set them, if the repository was available.
 	Items []TraceItem `json:"items,omitempty"`
 	// Note says what is unknown, and why.
 	Note string `json:"note,omitempty"`
@@ -77,13 +77,12 @@ type CommitTrace struct {
 // TraceInput is one MachineConfig that the rendered config contains.
 type TraceInput struct {
 	Name string `json:"name"`
-	// Files are the files of the repository that the MachineConfig comes from; none if a user created it through the
-	// API.
+	// Files of the repository; none if a user created the MachineConfig through the API.
 	Files []string `json:"files,omitempty"`
-	// Changed reports that the live object differs from the rendered content. For an object that a user created through
-	// the API, it is unknown whether a user changed the object, and Changed is false.
+	// Changed: the live object differs from the rendered content. For one that a user created through the API, that is
+	// unknown, and false.
 	Changed bool `json:"changed,omitempty"`
-	// Gone reports that the cluster no longer has the object.
+	// Gone from the cluster.
 	Gone bool `json:"gone,omitempty"`
 }
 
@@ -94,7 +93,7 @@ type TraceItem struct {
 }
 
 // TraceRendered reads the annotations of a rendered config. The parameters live and sources have the fragments and the
-// GitSources on the cluster. The parameter pool has the annotations of the config's pool; nil if the pool was deleted.
+// GitSources on the cluster, and pool the annotations of the config's pool, nil if it was deleted.
 func TraceRendered(mc *mcfgv1.MachineConfig, live map[string]*mcfgv1.MachineConfig, sources []v1alpha1.GitSource,
 	pool map[string]string,
 ) (Trace, error) {
@@ -228,7 +227,7 @@ func (t Trace) Text() string {
 	return b.String()
 }
 
-// text returns the input on one line: its name and its origin.
+// text has the name and the origin.
 func (in TraceInput) text() string {
 	text := in.Name + "   "
 	switch {
@@ -245,8 +244,7 @@ func (in TraceInput) text() string {
 	return text
 }
 
-// InputTexts returns a text for each input that is on the cluster, with its name and its files. The keys are the names
-// of the inputs.
+// InputTexts returns a text with name and files for each input that is on the cluster, by its name.
 func (t Trace) InputTexts() map[string]string {
 	out := map[string]string{}
 	for _, in := range t.Inputs {
@@ -268,7 +266,6 @@ func (t Trace) Commits() string {
 	return b.String()
 }
 
-// addCommits prints the requesters of the rendered config, and the commit that first produced it.
 func (t Trace) addCommits(b *terminal.Labels) {
 	r := t.Rendered
 	commit := CommitTrace{terminal.Dash(r.Revision), r.Subject, r.Author, r.Time}.text()
@@ -292,8 +289,8 @@ func (t Trace) addCommits(b *terminal.Labels) {
 	}
 }
 
-// tracedRequester returns who requested a rendered config last, and the time of the commit if it is known. The pool's
-// own records come first, as for events; then the histories of the GitSources, and then the annotations of the config.
+// tracedRequester returns who requested a rendered config last, and the time of the commit if known: from the pool's
+// own records as for events, else from the histories of the GitSources, else from the config's annotations.
 func tracedRequester(mc *mcfgv1.MachineConfig, sources []v1alpha1.GitSource,
 	pool map[string]string,
 ) (v1alpha1.Requester, string) {
@@ -324,7 +321,6 @@ func tracedRequester(mc *mcfgv1.MachineConfig, sources []v1alpha1.GitSource,
 	return asked, ""
 }
 
-// setRequester records who requested the rendered config last.
 func (t *Trace) setRequester(asked v1alpha1.Requester, committed string) {
 	t.API, t.AlsoCommit = asked.API, asked.AlsoCommit
 	if asked.ByAPI() {
@@ -337,7 +333,7 @@ func (t *Trace) setRequester(asked v1alpha1.Requester, committed string) {
 	t.AskedBy = &CommitTrace{Revision: asked.Revision, Subject: asked.Subject, Author: asked.Author, Time: committed}
 }
 
-// text returns the commit on one line, without unknown parts.
+// text leaves out what is unknown.
 func (c CommitTrace) text() string {
 	parts := []string{c.Revision}
 	if c.Subject != "" {

@@ -10,7 +10,6 @@ import (
 	"github.com/bunsen-os/bunsen/internal/terminal"
 )
 
-// text returns the result in words.
 func (o RowOutcome) text() string {
 	why := ""
 	if o.Why != "" {
@@ -54,7 +53,7 @@ func (o RowOutcome) text() string {
 	return "rolling out: " + o.at()
 }
 
-// failures returns a text that says how many nodes failed the config, or "".
+// failures says how many nodes failed the config, or "".
 func (o RowOutcome) failures() string {
 	if o.Failed == 0 {
 		return ""
@@ -62,7 +61,7 @@ func (o RowOutcome) failures() string {
 	return "; " + fleet.Count(o.Failed, "node") + " failed it"
 }
 
-// at returns a text that says how many nodes a rollout has updated.
+// at says how many nodes a rollout has updated.
 func (o RowOutcome) at() string {
 	if o.Nodes == 0 {
 		return "an unknown number of nodes" // An earlier version of the controller recorded no number.
@@ -72,11 +71,11 @@ func (o RowOutcome) at() string {
 
 // Line is a row of a history as texts.
 type Line struct {
-	// Commit is the short revision, or API for changes through the API; it may be empty.
+	// Commit is the short revision, or API; it may be empty.
 	Commit, Author, Subject, Outcome string
-	// Rendered is the config's name; empty if there is none.
+	// Rendered may be empty.
 	Rendered string
-	// When is the time of the row; the zero time if it is unknown.
+	// When is zero if unknown.
 	When time.Time
 }
 
@@ -115,8 +114,8 @@ func (h History) Line(i int) Line {
 	return l
 }
 
-// causeText returns what began a rollout of a commit, before the commit's subject; "" for a push and a revert, because
-// the subject says that.
+// causeText returns what began a rollout, before the commit's subject; "" for a push and a revert, because the subject
+// says that.
 func causeText(r Row) string {
 	switch r.Cause {
 	case v1alpha1.RolloutCauseHold:
@@ -133,7 +132,7 @@ func causeText(r Row) string {
 	return ""
 }
 
-// by returns who requested a rollout; "" if that is not known.
+// by is "" if that is not known.
 func by(r Row) string {
 	if r.By == "" {
 		return ""
@@ -141,7 +140,6 @@ func by(r Row) string {
 	return " by " + r.By
 }
 
-// nextText names what replaced a rollout.
 func nextText(next *v1alpha1.NextRollout) string {
 	switch {
 	case next == nil:
@@ -158,7 +156,7 @@ func nextText(next *v1alpha1.NextRollout) string {
 	return "another config"
 }
 
-// newSecrets is the subject of a rollout of new values of secrets, if the changes are not known.
+// if the changes are not known
 const newSecrets = "new values of secrets"
 
 // secretsSubject names the newest change of secrets, and how many more there are.
@@ -172,7 +170,7 @@ func secretsSubject(changes []v1alpha1.SecretChange) string {
 	return text
 }
 
-// changesSubject returns a text about changes through the API, which is shown instead of a commit's subject.
+// changesSubject stands in place of a commit's subject.
 func changesSubject(changes []v1alpha1.APIChange) string {
 	c := changes[0]
 	text := fmt.Sprintf("%s %s %s", c.Action, c.Kind, c.Name)

@@ -15,30 +15,27 @@ import (
 
 // Timeline says when each node of a pool took the steps of the pool's last rollout.
 type Timeline struct {
-	// Config is the config of the rollout; empty if the pool had none. Reverted is true if the rollout was reverted, so
-	// that its nodes returned to the config before.
+	// Config is empty if the pool had none. Reverted: its nodes returned to the config before.
 	Config   string
 	Reverted bool
-	// Began and Ended are the times of the rollout. Ended is nil while it continues.
+	// Ended is nil while the rollout continues.
 	Began time.Time
 	Ended *time.Time
-	// Nodes are the nodes that took a step, the node with the last step first.
+	// Nodes that took a step, the one with the last step first.
 	Nodes []TimelineNode
-	// Before is how many nodes run the config without a known step, and Waiting is how many nodes have not begun the
-	// update.
+	// Before is how many nodes run the config without a known step, Waiting how many have not begun.
 	Before, Waiting int
 }
 
 // TimelineNode has the times of one node. A nil time is unknown, or the node did not take that step.
 type TimelineNode struct {
 	Name string
-	// Began is when the node's daemon began the update, Drain when the drain began, and Reboot when the node shut down.
+	// Began is the begin of the update, Drain of the drain, and Reboot when the node shut down.
 	Began, Drain, Reboot *time.Time
-	// Done is when the node ran the config. Failed is when the node reported a failure from which it has not recovered.
+	// Done is when the node ran the config, Failed a failure from which it has not recovered.
 	Done, Failed *time.Time
 }
 
-// last returns the time of the node's last step.
 func (n TimelineNode) last() time.Time {
 	var last time.Time
 	for _, at := range []*time.Time{n.Began, n.Drain, n.Reboot, n.Done, n.Failed} {
@@ -57,7 +54,7 @@ func (n TimelineNode) Took() time.Duration {
 	return n.Done.Sub(*n.Began)
 }
 
-// The reasons of a daemon's events that have the time of a step.
+// Events of a daemon that have the time of a step.
 const (
 	eventDrain   = "Drain"
 	eventReboot  = "Reboot"
@@ -67,8 +64,7 @@ const (
 )
 
 // NewTimeline returns the timeline of a pool. MachineConfigNodes have the times of the present step, and those of the
-// end of an update. Events have the times of earlier steps for as long as the API server stores them, which is an hour
-// by default.
+// end of an update. Events have those of earlier steps for as long as the API server stores them, by default an hour.
 func NewTimeline(v *fleet.Pool, machines []mcfgv1.MachineConfigNode, events []corev1.Event) Timeline {
 	record := v.Facts.Care.Record
 	t := Timeline{
@@ -123,12 +119,11 @@ func NewTimeline(v *fleet.Pool, machines []mcfgv1.MachineConfigNode, events []co
 	return t
 }
 
-// HostTimeline returns the node that wrote an event; empty for an event of a controller. A node cannot name another
-// one: the admission policy bunsen-node-events refuses it.
+// HostTimeline returns the node that wrote an event; empty for a controller. A node cannot name another one: the
+// admission policy bunsen-node-events refuses it.
 func HostTimeline(e *corev1.Event) string { return e.Source.Host }
 
-// addEvent adds the time of an event during the rollout. The newest event of a kind counts, because a node may try
-// again.
+// addEvent adds the time of an event during the rollout. The newest of a kind counts, because a node may try again.
 func (t *Timeline) addEvent(n *TimelineNode, e *corev1.Event) {
 	at := LastTime(e).UTC()
 	if at.Before(t.Began) || t.Ended != nil && at.After(t.Ended.Add(time.Minute)) {
@@ -143,7 +138,7 @@ func (t *Timeline) addEvent(n *TimelineNode, e *corev1.Event) {
 	}
 }
 
-// addConditions adds the times of the node's present step. The parameter own is the node's own config of the rollout.
+// addConditions adds the times of the present step. The parameter own is the node's own config of the rollout.
 func (t *Timeline) addConditions(n *TimelineNode, r *fleet.NodeRow, own string, all []metav1.Condition) {
 	at := func(kind mcfgv1.StateProgress, statuses ...metav1.ConditionStatus) *time.Time {
 		for _, c := range all {
@@ -186,23 +181,20 @@ func (n *TimelineNode) settle(done bool) {
 
 // Update is one update of a node, as the events about the node say.
 type Update struct {
-	// Began is the time of the first event, and Ended that of the last. Ended is zero while the update is under way.
+	// The times of the first and the last event; Ended is zero while the update is under way.
 	Began, Ended time.Time
-	// Text is the message of the event that ended the update, or of the newest event of an update that is under way. It
-	// names the config.
+	// Text is the message of the event that ended the update, or of the newest one. It names the config.
 	Text string
-	// Failed is true if the node did not get the config.
+	// Failed: the node did not get the config.
 	Failed bool
-	// Steps are the steps of the update, in their order.
+	// Steps are in their order.
 	Steps []TimelineStep
 }
 
 // TimelineStep is one step of an update.
 type TimelineStep struct {
-	// Name is a word for the step, such as "drain".
 	Name string
-	// At is when the step began.
-	At time.Time
+	At   time.Time
 }
 
 // Took returns the time from the first event of an update to its end; 0 while it is under way.
@@ -213,8 +205,8 @@ func (u Update) Took() time.Duration {
 	return u.Ended.Sub(u.Began)
 }
 
-// stepNames has a word for each reason of an event about a step, from the controller and from the daemon. Ends are the
-// reasons that end an update, with whether it failed.
+// A word for each reason of an event about a step, from the controller and from the daemon; and the reasons that end an
+// update, with whether it failed.
 var (
 	stepNames = map[string]string{
 		"Cordon": "cordoned", eventDrain: "drain", "FailedToDrain": "drain failed", "OSUpdateStaged": "OS image staged",
@@ -225,8 +217,8 @@ var (
 )
 
 // Updates returns the updates of a node from the events about it, the newest first. Events of other nodes do not count.
-// A node updates to one config after the other, so an update ends where the next one begins. The API server stores
-// events for an hour by default, so there may have been earlier updates.
+// An update ends where the next one begins. The API server stores events for an hour by default, so there may have been
+// earlier updates.
 func Updates(node string, events []corev1.Event) []Update {
 	type moment struct {
 		at     time.Time

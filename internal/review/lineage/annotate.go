@@ -12,12 +12,12 @@ type Repository struct {
 	// Read returns the file that the lines of positions refer to.
 	Read func(file string) ([]byte, error)
 	// Blame returns the commit that last changed each line; line 0 is the whole file. A line without a commit, or with
-	// a Commit without a hash, is not committed yet.
+	// one without a hash, is not committed yet.
 	Blame func(file string, lines []int) (map[int]Commit, error)
 }
 
 // Annotate adds the commit that last changed its value to every writer, and the commit of each line to every content.
-// The commit of a value of several lines is the newest of its lines.
+// Of several lines, the newest commit counts.
 func (i *Item) Annotate(r Repository) error {
 	a := annotator{r, map[string][]byte{}}
 	var err error
@@ -101,8 +101,7 @@ func (w Writer) whole(file []byte) bool {
 	return w.At.Column == 0 && w.At.Line <= 1 && (w.content == nil || bytes.Equal(file, w.content))
 }
 
-// lines returns the lines of a file that write the value, and the lines with its content line by line, if the value has
-// a content.
+// lines returns the lines of a file that write the value, and those with its content, if it has one, line by line.
 func (w Writer) lines(file []byte) (all, content []int) {
 	text := strings.Split(strings.TrimSuffix(string(file), "\n"), "\n")
 	value := strings.Split(strings.TrimSuffix(string(w.content), "\n"), "\n")
@@ -139,7 +138,7 @@ func (w Writer) lines(file []byte) (all, content []int) {
 	return all, nil
 }
 
-// holds reports whether a text has exactly these lines at one line number. holds ignores the indentation of the lines.
+// holds reports whether a text has exactly these lines at a line number, whatever their indentation.
 func holds(text []string, from int, lines []string) bool {
 	return from+len(lines) <= len(text) && slices.EqualFunc(text[from:from+len(lines)], lines, func(a, b string) bool {
 		return strings.TrimSpace(a) == strings.TrimSpace(b)

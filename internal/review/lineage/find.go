@@ -9,16 +9,14 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/message"
 )
 
-// UnknownError means that no layer sets an item. The text of the error suggests similar names, and says where else the
-// item may come from.
+// UnknownError means that no layer sets an item. It suggests similar names, and says where else the item may come from.
 type UnknownError struct {
-	// Pool is the Pool of the Options.
 	Pool string
-	// Kind is the kind of item in the user's question, or "".
+	// Kind of item in the user's question, or "".
 	Kind disruption.ChangeKind
-	// Name is the name of the item in the user's question.
+	// Name in the user's question.
 	Name string
-	// Meant are similar names of items, the closest first.
+	// Meant are similar names, the closest first.
 	Meant []string
 	// Image is the OS image that the pool sets, or "".
 	Image string
@@ -64,7 +62,6 @@ var imaged = []disruption.ChangeKind{
 	disruption.KindGroup,
 }
 
-// words returns the name of a kind for a sentence.
 func words(kind disruption.ChangeKind) string {
 	switch kind {
 	case disruption.KindKargs:
@@ -121,7 +118,7 @@ var kinds = map[string]disruption.ChangeKind{
 	"luks": disruption.KindStorage,
 }
 
-// asked splits a question into the longest name of a kind and the rest of the question. asked ignores case.
+// asked splits a question into the longest name of a kind, in any case, and the rest.
 func asked(question string) (kind disruption.ChangeKind, rest string) {
 	longest := -1
 	try := func(words string, k disruption.ChangeKind) {
@@ -144,7 +141,7 @@ func asked(question string) (kind disruption.ChangeKind, rest string) {
 	return kind, rest
 }
 
-// find returns the items with a name, of one kind or of all kinds.
+// find is for all kinds if kind is empty.
 func (l *Lineage) find(kind disruption.ChangeKind, name string) (out []Item) {
 	for _, e := range candidates(kind, name) {
 		item, err := l.Explain(e.kind, e.name)
@@ -160,7 +157,7 @@ func (l *Lineage) find(kind disruption.ChangeKind, name string) (out []Item) {
 	return out
 }
 
-// candidates are the items that a name may refer to. A kind without a name refers to the only item of that kind.
+// candidates are the items that a name may refer to. A kind without a name refers to its only item.
 func candidates(kind disruption.ChangeKind, name string) (out []entry) {
 	switch {
 	case kind != "":
@@ -174,7 +171,7 @@ func candidates(kind disruption.ChangeKind, name string) (out []entry) {
 	return out
 }
 
-// findArgument returns the kernel arguments that have a name before their `=`.
+// findArgument finds kernel arguments by what stands before their `=`.
 func (l *Lineage) findArgument(name string) (out []Item) {
 	if name == "" {
 		return nil
@@ -202,7 +199,7 @@ func unitPath(name string) (unit, dropin string) {
 	return unit, dropin
 }
 
-// findUnit returns a unit, or only one drop-in of the unit.
+// findUnit returns a unit, or one drop-in of it.
 func (l *Lineage) findUnit(unit, dropin string) []Item {
 	item, err := l.Explain(disruption.KindUnit, unit)
 	if err != nil {
@@ -219,7 +216,7 @@ func (l *Lineage) findUnit(unit, dropin string) []Item {
 	return []Item{item}
 }
 
-// entries are the kinds and names of all items. A path has its final kind.
+// entries are those of all items. A path has its final kind.
 func (l *Lineage) entries() (out []entry) {
 	for k, touches := range l.touched {
 		out = append(out, entry{touches[len(touches)-1].list.kind, k.name})
@@ -244,10 +241,8 @@ func (l *Lineage) Names() (out []string) {
 	return out
 }
 
-// maxMeant is how many names an error suggests.
 const maxMeant = 3
 
-// unknown returns the error for an item that no layer sets, with similar names.
 func (l *Lineage) unknown(kind disruption.ChangeKind, name string) error {
 	e := &UnknownError{Pool: l.options.Pool, Kind: kind, Name: name}
 	if images := l.plain[entry{disruption.KindOSImage, ""}]; len(images) > 0 {
@@ -285,8 +280,8 @@ func (l *Lineage) unknown(kind disruption.ChangeKind, name string) error {
 	return e
 }
 
-// near returns the distance of two names, and reports whether the distance is small enough for a typing error. near
-// also accepts a path whose last part alone has a typing error, or whose directory alone differs.
+// near returns the distance of two names, and whether it is small enough for a typing error. A path may also have one
+// in its last part alone, or another directory.
 func near(asked, name string) (int, bool) {
 	a, b := strings.ToLower(asked), strings.ToLower(name)
 	last := func(s string) string { return s[strings.LastIndexByte(s, '/')+1:] }

@@ -11,7 +11,7 @@ import (
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 )
 
-// touch is the position at which a layer sets a part of an item.
+// touch is where a layer sets a part of an item.
 type touch struct {
 	layer int
 	list  *list
@@ -21,7 +21,7 @@ type touch struct {
 // write is one layer's value of one leaf.
 type write struct {
 	layer int
-	// path is the path of the leaf in the layer's own Ignition config, or in its spec.
+	// in the layer's own Ignition config, or in its spec
 	path string
 	leaf leaf
 }
@@ -35,10 +35,9 @@ type trail struct {
 // folded is an item after all layers.
 type folded struct {
 	list *list
-	// trails are the trails of all leaves, in the order of the item's fields.
+	// of all leaves, in the order of the item's fields
 	trails []trail
-	// touches are the positions at which layers set the item in its final kind. displaced are the earlier positions at
-	// which layers set an item of another kind at the same path.
+	// where layers set the item in its final kind, and before that an item of another kind at the same path
 	touches, displaced []touch
 }
 
@@ -106,8 +105,8 @@ func leaves(item reflect.Value, root, key string) []leaf {
 	return w.out
 }
 
-// detach applies a rule of the renderer: the compression and the verification of replaced contents do not apply to the
-// new contents.
+// detach applies a rule of the renderer: compression and verification of replaced contents do not apply to the new
+// ones.
 func detach(c ign.Config) ign.Config {
 	for i := range c.Storage.Files { // This list is a copy, so the loop may change it.
 		f := &c.Storage.Files[i]
@@ -144,7 +143,6 @@ func oneOwner(result *ign.Config, child ign.Config) {
 	}
 }
 
-// node returns the only path of a config.
 func node(c *ign.Config) *ign.Node {
 	switch s := &c.Storage; {
 	case len(s.Files) > 0:

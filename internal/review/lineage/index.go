@@ -12,27 +12,26 @@ import (
 )
 
 // Lineage has the layers of one pool, indexed by items. The cost of one item depends only on its own size, and that of
-// all items on the size of the layers. A Lineage never changes.
+// all items on the size of the layers. It never changes.
 type Lineage struct {
 	layers  []Layer
 	options Options
-	// touched are the positions of an item in the layers' Ignition configs, in the order of merging.
+	// of an item in the layers' Ignition configs, in the order of merging
 	touched map[key][]touch
-	// plain are the writes of the layers' fields outside of Ignition.
+	// of the fields outside of Ignition
 	plain map[entry][]write
 }
 
-// key is an item's name in a list that does not allow duplicates.
+// key is an item's name in a list without duplicates.
 type key struct{ family, name string }
 
-// entry is an item's kind and name.
 type entry struct {
 	kind disruption.ChangeKind
 	name string
 }
 
-// New indexes layers, which are in the order of merging: later layers override earlier ones. New does not copy the
-// layers. If a layer's config merges another config, the merged config counts as a layer of the same name.
+// New indexes layers in the order of merging: later ones override earlier ones. It does not copy them. If a layer's
+// config merges another config, that one counts as a layer of the same name.
 func New(layers []Layer, o Options) *Lineage {
 	layers = withNested(layers)
 	l := &Lineage{layers: layers, options: o, touched: map[key][]touch{}, plain: map[entry][]write{}}
@@ -56,9 +55,8 @@ func New(layers []Layer, o Options) *Lineage {
 	return l
 }
 
-// withNested adds the configs that layers name as layers of their own. These configs are merged after all layers, in
-// the order in which the layers name them. A config that replaces the whole config removes the Ignition configs of all
-// other layers.
+// withNested adds the configs that layers name as layers of their own. They are merged after all layers, in the order
+// in which the layers name them. One that replaces the whole config removes the Ignition configs of all other layers.
 func withNested(layers []Layer) []Layer {
 	var nested, replacing []Layer
 	for _, l := range layers {
@@ -87,7 +85,7 @@ func withNested(layers []Layer) []Layer {
 	return out
 }
 
-// defaultKernels are the writes of the default kernel. These writes count only if no layer sets another kernel.
+// defaultKernels count only if no layer sets another kernel.
 func defaultKernels(layers []Layer) (out []write) {
 	for n := range layers {
 		if kernel := layers[n].Config.KernelType; kernel != "" {
@@ -97,8 +95,8 @@ func defaultKernels(layers []Layer) (out []write) {
 	return out
 }
 
-// beside indexes the fields of a layer outside of Ignition by the renderer's rules. FIPS is on if any layer sets it.
-// The last kernel that is not the default wins. beside ignores the images of generated configs.
+// beside indexes a layer's fields outside of Ignition by the renderer's rules: FIPS is on if any layer sets it, the
+// last kernel that is not the default wins, and images of generated configs do not count.
 func (l *Lineage) beside(n int) {
 	c := l.layers[n].Config
 	set := func(kind disruption.ChangeKind, name, attribute, path, value string) {
@@ -127,7 +125,7 @@ func (l *Lineage) beside(n int) {
 	}
 }
 
-// Explain returns the lineage of one item. Kinds and names are those of policy's Changes and of render's Winner; a kind
+// Explain returns the lineage of one item, by a kind and name of disruption.Changes and of render's Winner; a kind
 // without a name means all kernel arguments, all extensions or the whole section `ignition`, in order. For a path, the
 // kinds file, directory and link are equal. The error is an *UnknownError, which suggests other names.
 func (l *Lineage) Explain(kind disruption.ChangeKind, name string) (Item, error) {
@@ -208,7 +206,7 @@ func (l *Lineage) list(kind disruption.ChangeKind) Item {
 	return item
 }
 
-// order is the order of the kinds in entries.
+// of the kinds in entries
 var order = []disruption.ChangeKind{
 	disruption.KindFile, disruption.KindDirectory, disruption.KindLink, disruption.KindUnit, disruption.KindUser,
 	disruption.KindGroup,
@@ -221,12 +219,11 @@ var order = []disruption.ChangeKind{
 
 // Name is the kind and the name of an item. NamesOf does not read the values of items, so a list of all names is cheap.
 type Name struct {
-	// Kind is the kind of the item.
 	Kind disruption.ChangeKind
-	// Shown is the name with secrets masked, for example in a kernel argument. For a field outside of Ignition that is
-	// one item, Shown is the value, such as the OS image.
+	// Shown is the name with secrets masked, for example in a kernel argument; for a single field outside of Ignition
+	// the value, such as the OS image.
 	Shown string
-	// key is the name by which a layer has the item.
+	// by which a layer has the item
 	key entry
 }
 
@@ -246,8 +243,7 @@ func NamesOf(l *Lineage) []Name {
 	return out
 }
 
-// Setters returns the layers that set an item of another lineage, in the order of merging. The list is empty if no
-// layer sets the item.
+// Setters returns the layers that set an item of another lineage, in the order of merging; none if no layer does.
 func Setters(l *Lineage, n Name) []Layer {
 	var out []Layer
 	add := func(layer int) {

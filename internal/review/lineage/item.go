@@ -8,7 +8,6 @@ import (
 	"github.com/bunsen-os/bunsen/internal/disruption"
 )
 
-// item converts a folded item to its readable form.
 func (l *Lineage) item(name string, f folded) Item {
 	out := Item{Kind: f.list.kind, Name: name}
 	for _, t := range f.trails {
@@ -45,7 +44,7 @@ func (l *Lineage) plainItem(e entry, writes []write) Item {
 	return out
 }
 
-// touchers are the layers that set an item, with the item's position in each.
+// touchers are the layers that set an item, with its position in each.
 func (l *Lineage) touchers(touches []touch) (out []Writer) {
 	for _, t := range touches {
 		root := t.list.root(t.index)
@@ -57,7 +56,7 @@ func (l *Lineage) touchers(touches []touch) (out []Writer) {
 	return out
 }
 
-// begins returns the writer that set the item at a position, without a value.
+// begins returns the writer at a position, without a value.
 func (l *Lineage) begins(layer int, path string) Writer {
 	at, _ := l.layers[layer].Origin.Find(path)
 	return Writer{Layer: l.layers[layer].Name, Source: l.layers[layer].Source, At: Place{at}, layer: layer}
@@ -74,7 +73,7 @@ func (l *Lineage) writer(w write, kind disruption.ChangeKind, name string) Write
 	return out
 }
 
-// part is a named part of an item, such as `config.merge`, with its writers.
+// part is a named part of an item, such as `config.merge`.
 func (i Item) part(name string) (Item, bool) {
 	out := Item{Kind: i.Kind, Name: name}
 	layers := map[int]bool{}
@@ -118,8 +117,7 @@ func defaults(i Item) (out []Default) {
 	return out
 }
 
-// first are the attributes that come first, in this order. The other attributes follow in the order of Ignition's
-// fields.
+// Others follow in the order of Ignition's fields.
 var first = []string{"contents", "append", "enabled", "mask", "dropins", "target", "mode", "user", "group"}
 
 func rank(name string) int {

@@ -10,18 +10,14 @@ import (
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 )
 
-// leaf is one value of an item.
 type leaf struct {
-	// path is the path of the leaf in the config, such as `$.storage.files.0.contents.source`.
+	// in the config, such as `$.storage.files.0.contents.source`
 	path string
-	// name is the name of the attribute that has the value.
 	name string
-	// id identifies a leaf in all layers: it is the same even if the layers have the leaf at different indexes of a
-	// list.
-	id string
-	// raw is the value as text.
+	// the same in all layers, even if they have the leaf at different indexes of a list
+	id  string
 	raw string
-	// resource is the resource whose source is the value, or nil.
+	// the resource whose source is the value, or nil
 	resource *ign.Resource
 }
 
@@ -91,14 +87,13 @@ func (w *walker) fields(v reflect.Value, at leaf) {
 	}
 }
 
-// named reports whether a leaf is a drop-in's name. The attribute with the drop-in's contents has this name already.
+// named reports whether a leaf is a drop-in's name, which the attribute with the contents has already.
 func named(v reflect.Value, json string) bool {
 	d, ok := v.Interface().(ign.Dropin)
 	return ok && json == "name" && d.Contents != nil
 }
 
-// same returns a field's name for the id of a leaf. Two lists get the same name if one of them removes entries of the
-// other.
+// same returns a field's name for the id of a leaf: one for two lists of which one removes entries of the other.
 func same(json string) string {
 	if json == "shouldNotExist" {
 		return "shouldExist"
@@ -106,7 +101,6 @@ func same(json string) string {
 	return json
 }
 
-// element returns the position of one element of a list.
 func element(at leaf, list reflect.Value, i int) leaf {
 	v, n := list.Index(i), strconv.Itoa(i)
 	key := util.CallKey(v)

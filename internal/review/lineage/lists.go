@@ -11,31 +11,27 @@ import (
 	"github.com/bunsen-os/bunsen/internal/disruption"
 )
 
-// list is one list of an Ignition config whose items have keys.
 type list struct {
-	// path is the path of the list in the config, without `$.`.
+	// in the config, without `$.`
 	path string
-	// family is the common name of lists whose items replace each other.
+	// common to lists whose items replace each other
 	family string
-	// kind is the kind of the items.
-	kind disruption.ChangeKind
-	// key is the field with the items' names.
+	kind   disruption.ChangeKind
+	// the field with the items' names
 	key string
-	// prefix is the prefix of the attributes' names. Storage devices need it: devices in several lists are of one kind
-	// and may have the same name.
+	// of the attributes' names: devices in several lists are of one kind and may have the same name
 	prefix string
-	// keys returns the keys of the list's items.
-	keys func(ign.Config) []string
-	// cut returns a config with only one item.
+	keys   func(ign.Config) []string
+	// a config with one item alone
 	cut func(ign.Config, int) ign.Config
-	// item returns the list's only item, if there is one.
+	// the list's only item, if there is one
 	item func(ign.Config) (reflect.Value, bool)
 }
 
-// nodes is the family of paths.
+// the family of paths
 const nodes = "node"
 
-// lists are all lists with keys.
+// those with keys
 var lists = []list{
 	listOf("storage.files:path", nodes, disruption.KindFile,
 		func(c *ign.Config) *[]ign.File { return &c.Storage.Files }),
@@ -68,7 +64,7 @@ var lists = []list{
 	whole("ignition", disruption.KindIgnition, func(c *ign.Config) *ign.Ignition { return &c.Ignition }),
 }
 
-// listOf returns a list by its path. In the argument, a colon and the key field of the list's items follow the path.
+// listOf returns a list by its path, a colon and the key field of its items.
 func listOf[T util.Keyed](path, family string, kind disruption.ChangeKind, of func(*ign.Config) *[]T) list {
 	path, key, _ := strings.Cut(path, ":")
 	l := list{path: path, key: key, family: family, kind: kind}
@@ -95,7 +91,7 @@ func listOf[T util.Keyed](path, family string, kind disruption.ChangeKind, of fu
 	return l
 }
 
-// whole is a part of a config that is not a list. Such a part of a config is one item without a name.
+// whole is a part of a config that is one item without a name.
 func whole[T any](path string, kind disruption.ChangeKind, of func(*ign.Config) *T) list {
 	empty := func(c ign.Config) bool {
 		c.Ignition.Version = ""
@@ -118,7 +114,7 @@ func whole[T any](path string, kind disruption.ChangeKind, of func(*ign.Config) 
 	}
 }
 
-// root returns the path of an item of the list in a config.
+// root returns the path of an item in a config.
 func (l list) root(index int) string {
 	if l.family == l.path {
 		return "$." + l.path

@@ -13,30 +13,27 @@ const Version = "1"
 
 // Report is the answer to a question, for people and for programs.
 type Report struct {
-	// Version is the version of the JSON form.
+	// of the JSON form
 	Version string `json:"version"`
-	// Pool is the pool in the user's question.
+	// Pool in the user's question.
 	Pool string `json:"pool"`
-	// Node is the node in the user's question, or "". Row is where the repository has its facts or its documents, or ""
-	// if it has neither.
-	Node string `json:"node,omitempty"`
-	Row  string `json:"row,omitempty"`
-	// Rendered is the name of the rendered config.
+	// Node in the user's question, or "". Row is where the repository has its facts or documents, or "".
+	Node     string `json:"node,omitempty"`
+	Row      string `json:"row,omitempty"`
 	Rendered string `json:"rendered,omitempty"`
-	// Revision is the revision of the files, or "" for a working directory.
+	// Revision of the files, or "" for a working directory.
 	Revision string `json:"revision,omitempty"`
-	// Shallow is true if the clone lacks old commits. The Report may then name the oldest commit of the clone in place
-	// of a missing older one.
+	// Shallow: the clone lacks old commits, so that its oldest one may stand for a missing one.
 	Shallow bool `json:"shallow,omitempty"`
-	// Items are the items that match the user's question, usually one.
+	// Items that match the question, usually one.
 	Items []Item `json:"items"`
 }
 
-// maxContent is how many lines of a content the text shows.
+// in lines
 const maxContent = 40
 
-// Text prints each item: a line for its name, one for each document that sets it, then every attribute. For an
-// attribute, Text prints the value, the line that wrote the value, and the lines that it replaced, the newest first.
+// Text prints each item: a line for its name, one for each document that sets it, then for every attribute the value,
+// the line that wrote it, and the lines that it replaced, the newest first.
 func (r Report) Text() string {
 	var b strings.Builder
 	for i, item := range r.Items {

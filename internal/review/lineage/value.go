@@ -14,14 +14,13 @@ import (
 	"github.com/bunsen-os/bunsen/internal/secretmask"
 )
 
-// maxShort is how many characters of a value are shown.
+// in characters
 const maxShort = 72
 
-// hidden are the last parts of the names of attributes that are never shown, because their type says that they are
-// secret.
+// Their type says that they are secret.
 var hidden = []string{"passwordHash", "keyFile"}
 
-// shown returns the value of a leaf for people: a short form, and also the whole text if people may read it.
+// shown returns a short form of a leaf, and also the whole text if people may read it.
 func (o Options) shown(x leaf, kind disruption.ChangeKind, item string) (short, content string) {
 	last := x.name[strings.LastIndexByte(x.name, '.')+1:]
 	switch {
@@ -42,8 +41,8 @@ func (o Options) shown(x leaf, kind disruption.ChangeKind, item string) (short, 
 	return plain(x.raw), ""
 }
 
-// hidden replaces a hidden value. The digest of a value is short, so that it shows a change but no reader can test
-// guesses with it. If the whole content is hidden, the digest is long, so that people can compare contents.
+// hidden replaces a value by a digest: short, so that it shows a change but no reader can test guesses with it, or long
+// if the whole content is hidden, so that people can compare contents.
 func (o Options) hidden(data []byte) string {
 	if o.Mask == nil {
 		return digest(data) + " (hidden)"
@@ -51,7 +50,6 @@ func (o Options) hidden(data []byte) string {
 	return secretmask.HiddenWithDigest(string(data))
 }
 
-// decoded returns the decoded content of a leaf.
 func decoded(x leaf) []byte {
 	if x.resource == nil {
 		return []byte(x.raw)
@@ -63,7 +61,7 @@ func decoded(x leaf) []byte {
 	return data
 }
 
-// text returns a content, or a mark in its place if it is secret.
+// text returns a mark in place of a secret content.
 func (o Options) text(path string, data []byte) (short, content string) {
 	if len(data) == 0 {
 		return "(empty)", ""
@@ -107,7 +105,6 @@ func readable(text string) bool {
 	})
 }
 
-// plain returns a value as one line.
 func plain(text string) string {
 	if safetext.HasHidden(text) {
 		text = safetext.Quote(text)

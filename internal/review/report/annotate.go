@@ -15,8 +15,7 @@ import (
 // Format is one way to write findings.
 type Format string
 
-// The formats of findings. Text is for people, JSON is for scripts, and each other format is for the system that it is
-// named after.
+// Text is for people, JSON for scripts, and each other format for the system that it is named after.
 const (
 	PlainText Format = "text"
 	JSON      Format = "json"
@@ -30,14 +29,11 @@ var Formats = []Format{PlainText, JSON, SARIF, GitHub, GitLab}
 
 // Findings are the result of one check of a directory.
 type Findings struct {
-	// Directory is the directory that was checked, relative to the repository's root, or "" for the root. The CI
-	// systems need paths from the root.
+	// Directory is relative to the repository's root, or "" for it: CI systems need paths from there.
 	Directory string
-	// Version is the version of the program that made the findings.
-	Version string
-	// Entries are the findings, in order.
-	Entries transpile.Report
-	// Pools are the pools whose configs the directory renders to. If an entry is fatal, there are no pools.
+	Version   string
+	Entries   transpile.Report
+	// Pools that the directory renders; none with a fatal entry.
 	Pools []PoolFindings
 }
 
@@ -48,8 +44,7 @@ type PoolFindings struct {
 	Documents int    `json:"documents"`
 }
 
-// Write returns the findings in a format. A text that is not empty ends in a newline. Write returns an error for an
-// unknown format.
+// Write returns the findings, ending in a newline unless empty. It fails for an unknown format alone.
 func (f Findings) Write(format Format) (string, error) {
 	switch format {
 	case PlainText:
@@ -127,7 +122,7 @@ func (f Findings) data() data {
 	return out
 }
 
-// file returns an entry's path from the repository's root, or the directory if the entry has no file.
+// file returns a path from the repository's root; the directory for an entry without a file.
 func (f Findings) file(e transpile.Entry) string {
 	if p := path.Join(f.Directory, e.File); p != "" {
 		return p
@@ -163,7 +158,6 @@ func (f Findings) github() string {
 	return b.String()
 }
 
-// issue is one entry of a Code Quality report.
 type issue struct {
 	Description string `json:"description"`
 	CheckName   string `json:"check_name"`

@@ -8,8 +8,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/review"
 )
 
-// ruleHint returns the line that stands below an item and names the rule that would avoid its reboot. ruleHint returns
-// "" if no rule avoids the reboot.
+// ruleHint names below an item the rule that would avoid its reboot, or is "".
 func ruleHint(r *review.DisruptionRule) string {
 	if r == nil {
 		return ""
@@ -17,7 +16,7 @@ func ruleHint(r *review.DisruptionRule) string {
 	return fmt.Sprintf("a rule for %s avoids this reboot: %s", r.Name(), actionWords(r.Actions))
 }
 
-// avoidTitle returns a text that says what to do with the YAML.
+// avoidTitle says what to do with the YAML.
 func avoidTitle(a *review.AvoidReboots) string {
 	if a.File == "" {
 		return "to avoid reboots, create " + review.NewPolicyFile
@@ -25,7 +24,7 @@ func avoidTitle(a *review.AvoidReboots) string {
 	return "to avoid reboots, add to the lists in spec.nodeDisruptionPolicy of " + a.File
 }
 
-// stillRebootText returns a text that names the pools that reboot in spite of the rules, or "".
+// stillRebootText names the pools that reboot in spite of the rules, or is "".
 func stillRebootText(a *review.AvoidReboots) string {
 	if len(a.StillReboot) == 0 {
 		return ""
@@ -33,7 +32,6 @@ func stillRebootText(a *review.AvoidReboots) string {
 	return "even so, other changes of this review reboot " + enumerate(a.StillReboot)
 }
 
-// writeAvoid writes the rules that a user can paste.
 func writeAvoid(a *review.AvoidReboots, b *strings.Builder, s Style) {
 	if a == nil {
 		return
@@ -45,8 +43,8 @@ func writeAvoid(a *review.AvoidReboots, b *strings.Builder, s Style) {
 	b.WriteString("\n")
 }
 
-// avoidMarkdown returns a folded section with the rules that a user can paste. If the section does not fit into room,
-// avoidMarkdown returns a sentence that names `bunsen diff`.
+// avoidMarkdown returns a folded section with the rules, or a sentence that names `bunsen diff` if it does not fit into
+// room.
 func avoidMarkdown(a *review.AvoidReboots, room int) string {
 	if a == nil {
 		return ""

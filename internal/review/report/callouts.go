@@ -22,10 +22,10 @@ func notEvicted(p review.PoolChange) []string {
 
 func capital(word string) string { return strings.ToUpper(word[:1]) + word[1:] }
 
-// markdownName returns the text of itemTitle without the word "file", because a path does not need that word.
+// markdownName is itemTitle without the word "file", which a path does not need.
 func markdownName(it review.Item) string { return strings.TrimPrefix(itemTitle(it), "file ") }
 
-// maxOpen is the maximum number of lines of a section that is not folded.
+// of a section that is not folded
 const maxOpen = 24
 
 const detailsEnd = "</details>\n\n"

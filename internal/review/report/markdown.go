@@ -14,21 +14,20 @@ import (
 
 // MarkdownOptions describe the place where the Markdown appears.
 type MarkdownOptions struct {
-	// Key distinguishes comments of one pull request, such as the name of a cluster. The marker and the heading contain
-	// the key. An empty key is "default", which the heading does not contain.
+	// Key tells comments of one pull request apart, such as the name of a cluster. It is in the marker and the heading;
+	// empty is "default", without a heading.
 	Key string
-	// Full is Markdown that says where the whole difference is, if a part of it is left out. If Full is empty, the text
-	// names the command `bunsen diff`.
+	// Full is Markdown that says where the whole difference is; empty names `bunsen diff`.
 	Full string
-	// Limit is the maximum number of bytes. The value 0 means DefaultLimit, and a value below MinLimit means MinLimit.
+	// Limit in bytes; 0 is DefaultLimit, and less than MinLimit is MinLimit.
 	Limit int
 }
 
 const (
-	// DefaultLimit is below the limits of git hosts for a comment, of which the smallest is 65,536 characters.
-	// DefaultLimit counts bytes, and a text never has more characters than bytes.
+	// DefaultLimit is below the limits of git hosts for a comment, at least 65,536 characters. It counts bytes, of
+	// which a text has no fewer.
 	DefaultLimit = 60_000
-	// MinLimit is enough for the parts that every comment has.
+	// MinLimit has room for what every comment has.
 	MinLimit = 10_000
 )
 
@@ -51,9 +50,8 @@ func key(text string) string {
 	return strings.Trim(text, "-")
 }
 
-// Markdown prints the comparison as a comment of a pull request, with at most o.Limit bytes. Markdown counts the items
-// that do not fit. The same comparison gives the same bytes. Texts of a repository cannot change the structure of the
-// comment.
+// Markdown prints the comparison as a comment of a pull request, with at most o.Limit bytes. Items that do not fit are
+// counted. The same comparison gives the same bytes. Texts of a repository cannot change the structure of the comment.
 func Markdown(c review.Comparison, o MarkdownOptions) string {
 	limit := max(cmp.Or(o.Limit, DefaultLimit), MinLimit)
 	hint := o.Full
@@ -87,7 +85,7 @@ func Markdown(c review.Comparison, o MarkdownOptions) string {
 	return strings.TrimRight(out.String(), "\n") + "\n"
 }
 
-// writeDetails writes each section, folded, in the remaining room.
+// writeDetails folds each section.
 func writeDetails(c review.Comparison, b *strings.Builder, room int, hint string) {
 	sections := c.Sections()
 	var blocks []block
@@ -117,7 +115,7 @@ func writeDetails(c review.Comparison, b *strings.Builder, room int, hint string
 	}
 }
 
-// summaryPools returns the names of pools for a place where hosts do not read Markdown.
+// summaryPools is for a place where hosts do not read Markdown.
 func summaryPools(pools []string) string {
 	out := make([]string, 0, maxNames+1)
 	for i, p := range pools {
@@ -146,7 +144,6 @@ func newBlock(section int, it review.Item) block {
 	return b
 }
 
-// markdownTitle returns the line above the item's difference.
 func markdownTitle(it review.Item) string {
 	title := code(changeSign(it) + " " + markdownName(it))
 	if move := renameText(it); move != "" {
@@ -169,9 +166,9 @@ func markdownTitle(it review.Item) string {
 	return title
 }
 
-// fit shares room among blocks. Every title comes first, as long as there is room. Then every difference gets the same
-// number of bytes; bytes that a short difference does not need go to the other differences. fit returns the blocks that
-// fit, and the number of bytes for each difference.
+// fit shares room among blocks: every title first, as long as there is room, then the same number of bytes for every
+// difference; what a short one does not need goes to the others. It returns the blocks that fit, and the bytes for each
+// difference.
 func fit(blocks []block, room int, hint string) (kept []block, each int) {
 	for i, b := range blocks {
 		need := len(b.title) + b.around(hint)
@@ -196,7 +193,7 @@ func fit(blocks []block, room int, hint string) (kept []block, each int) {
 	return kept, max(room, slices.Max(append(sizes, 0)))
 }
 
-// detailsStart returns the start of a section. It folds a section unless the section is short.
+// detailsStart folds a section unless it is short.
 func detailsStart(sec review.Section) string {
 	lines := 0
 	for _, it := range sec.Items {
@@ -208,7 +205,7 @@ func detailsStart(sec review.Section) string {
 	return " open"
 }
 
-// writeCallouts writes the most important remarks for a reviewer as quotes above the details.
+// writeCallouts writes the most important remarks as quotes above the details.
 func writeCallouts(c review.Comparison, b *strings.Builder, room int) {
 	var all []string
 	say := func(of func(review.PoolChange) []string, format string) {
@@ -307,7 +304,7 @@ func each(list []string, write func(string) string) []string {
 	return out
 }
 
-// causeMarkdown returns the text of causeText with names as code.
+// causeMarkdown is causeText with names as code.
 func causeMarkdown(it review.Item) string {
 	why := []string{}
 	if isListed(it) {
@@ -325,7 +322,7 @@ func causeMarkdown(it review.Item) string {
 	return code(markdownName(it)) + " (" + strings.Join(why, ", ") + ")"
 }
 
-// heading returns the heading of the comment, which names the two sides.
+// heading names the two sides.
 func heading(c review.Comparison, key string) string {
 	out := ""
 	if key != "" {
@@ -341,10 +338,9 @@ func heading(c review.Comparison, key string) string {
 	return out + " · " + name(c.Head, "head", c.HeadCommit) + " against " + name(c.Base, "base", c.BaseCommit)
 }
 
-// maxHeading limits the bytes of a name in the heading.
+// in bytes, in the heading
 const maxHeading = 60
 
-// atMost returns a text, or another text if the first one is too long.
 func atMost(text string, limit int, otherwise string) string {
 	if len(text) > limit {
 		return otherwise
@@ -359,8 +355,8 @@ func undoMarkdown(c review.Comparison) string {
 	return prose(c.Undo)
 }
 
-// tableText returns a table with a row for each pool that changes, and one row for all other pools. A fact that is
-// unknown for every pool has no column. The table has at most about half of the bytes that limit allows.
+// tableText has a row for each pool that changes, and one for all others. A fact that is unknown for every pool has no
+// column. It takes at most about half of the limit in bytes.
 func tableText(c review.Comparison, changed []review.PoolChange, same []string, limit int) string {
 	if len(c.Pools) == 0 {
 		return "No pools on either side.\n\n"
@@ -403,7 +399,7 @@ func tableText(c review.Comparison, changed []review.PoolChange, same []string, 
 	return b.String()
 }
 
-// nodesOf returns the sum of the pools' nodes, if it is known for all pools.
+// nodesOf is empty unless the nodes of all pools are known.
 func nodesOf(c review.Comparison, pools []string) string {
 	of := map[string]*review.Rollout{}
 	for _, p := range c.Pools {
@@ -442,7 +438,7 @@ func tableRow(p review.PoolChange, facts bool) string {
 	return row + forecastCells(*p.Rollout)
 }
 
-// forecastCells returns the last cells of a row: the nodes, the reboots and the duration.
+// forecastCells has the nodes, the reboots and the duration.
 func forecastCells(r review.Rollout) string {
 	reboots, takes := thousands(r.Reboots), DurationText(r)
 	if r.Reboots > 0 {
@@ -457,7 +453,7 @@ func forecastCells(r review.Rollout) string {
 	return fmt.Sprintf(" %s | %s | %s |\n", thousands(r.Nodes), reboots, takes)
 }
 
-// disruptionMarkdown returns a text that says what nodes do, with the most important word in bold.
+// disruptionMarkdown says what nodes do, with the most important word in bold.
 func disruptionMarkdown(p review.PoolChange) string {
 	switch {
 	case len(p.Refused) > 0:
@@ -476,7 +472,7 @@ func disruptionMarkdown(p review.PoolChange) string {
 	return prose(actionsOf(p))
 }
 
-// renderedNames returns the short hashes of both rendered configs.
+// renderedNames has short hashes.
 func renderedNames(p review.PoolChange) string {
 	if len(p.Nodes) > 1 {
 		return "each its own"

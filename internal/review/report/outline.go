@@ -7,52 +7,49 @@ import (
 	"github.com/bunsen-os/bunsen/internal/review"
 )
 
-// Outline is the text of a comparison in its parts. Text prints them in this order, and a browser shows each part in a
-// form of its own. All texts are safe to show.
+// Outline is the text of a comparison in its parts. Text prints them in this order, and a browser shows each in a form
+// of its own. All are safe to show.
 type Outline struct {
-	// Compared has a line for each side: its name and its commit. It is empty if neither side is a commit.
+	// Compared has a line for each side, with name and commit; empty if neither is a commit.
 	Compared []string
-	// Pools has a line for each changed pool: its config before and after.
+	// Pools has the config before and after of each changed pool.
 	Pools []string
-	// Warnings are the most important remarks for a reviewer.
+	// Warnings are the most important remarks.
 	Warnings []string
-	// Groups are the changes by the pools that get them.
+	// Groups are by the pools that get the changes.
 	Groups []Group
-	// Cluster are the changes of objects in cluster/, each list with its title.
+	// Cluster are changes in cluster/, each list with its title.
 	Cluster []List
-	// Costs has a line for each changed pool, which says what its nodes do and how long that takes. A disruptive Cost
-	// is that of a pool whose nodes are drained.
+	// Costs says for each changed pool what its nodes do and how long that takes. A disruptive one drains nodes.
 	Costs []Cost
-	// Unchanged names the pools without a change. Unchanged is empty if every pool changes.
+	// Unchanged names the pools without a change; empty if there are none.
 	Unchanged string
-	// WithoutEffect names the changed files that change nothing on nodes. WithoutEffect is empty if there are none.
+	// WithoutEffect names the changed files that change nothing on nodes; empty if there are none.
 	WithoutEffect string
-	// Undo is the command that reverts the change. Undo is empty if nothing changes.
+	// Undo reverts the change; empty if nothing changes.
 	Undo string
-	// Sum is the last line of the text. It says how many items change.
+	// Sum is the last line: how many items change.
 	Sum string
 }
 
 // Group has the changes that one group of pools gets.
 type Group struct {
-	// Title names the pools of the group. Title is empty if the comparison has only one pool.
-	Title string
-	// Entries are the changed items.
+	// Title names the pools; empty if the comparison has only one.
+	Title   string
 	Entries []Entry
 }
 
 // Entry is one changed item.
 type Entry struct {
-	// Sign is + for an added item, - for a removed item, and ~ for a changed item. An exclamation mark follows if the
-	// item drains nodes.
+	// Sign is + for an added, - for a removed and ~ for a changed item, with an exclamation mark if it drains nodes.
 	Sign string
-	// Line names the item, says what nodes do for the item and why, and names its position in the repository.
+	// Line names the item, what nodes do and why, and its position in the repository.
 	Line string
-	// Disruptive is true if the item drains nodes.
+	// Disruptive: it drains nodes.
 	Disruptive bool
-	// Diff has the lines of the difference, with secrets hidden.
+	// Diff hides secrets.
 	Diff []string
-	// Hint is the rule that avoids a reboot; empty if no rule avoids it.
+	// Hint is the rule that avoids a reboot, or empty.
 	Hint string
 }
 
@@ -114,7 +111,7 @@ func OutlineOf(c review.Comparison) Outline {
 	return o
 }
 
-// comparedText says what one side is, so that a reader sees which commit a revision such as HEAD~1 or v1 was.
+// comparedText says which commit a revision such as HEAD~1 or v1 was.
 func comparedText(side, name string, commit *review.Commit) string {
 	text := side + ": " + review.ShortHash(name)
 	switch {
@@ -129,7 +126,6 @@ func comparedText(side, name string, commit *review.Commit) string {
 	return safetext.Line(text)
 }
 
-// entryOf describes a changed item.
 func entryOf(it review.Item) Entry {
 	e := Entry{Sign: changeSign(it), Disruptive: movesPods(it)}
 	line := itemTitle(it)

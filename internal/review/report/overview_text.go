@@ -6,13 +6,13 @@ import (
 	"github.com/bunsen-os/bunsen/internal/review"
 )
 
-// countsText returns the counts of items as a text: `2 to add, 1 to change, 0 to remove`.
+// countsText is such as `2 to add, 1 to change, 0 to remove`.
 func countsText(n review.Counts) string {
 	return fmt.Sprintf("%s to add, %s to change, %s to remove", thousands(n.Add), thousands(n.Change),
 		thousands(n.Remove))
 }
 
-// hiddenText says how many items leave out a secret; it is "" if none does.
+// hiddenText says how many items leave out a secret, or is "".
 func hiddenText(hidden int) string {
 	if hidden == 0 {
 		return ""
@@ -20,7 +20,7 @@ func hiddenText(hidden int) string {
 	return thousands(hidden) + " hidden"
 }
 
-// warningText returns the position and the message of a warning.
+// warningText has the position and the message.
 func warningText(w review.Warning) string {
 	if w.Origin == "" {
 		return w.Message

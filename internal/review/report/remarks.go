@@ -9,13 +9,13 @@ import (
 	"github.com/bunsen-os/bunsen/internal/review"
 )
 
-// remark is a sentence and the pools that it describes.
+// remark is a sentence, and the pools that it is about.
 type remark struct {
 	pools []string
 	text  string
 }
 
-// remarks collects the remarks of all pools, without duplicates.
+// remarks has each one once.
 func remarks(c review.Comparison, of func(review.PoolChange) []string) (out []remark) {
 	at := map[string]int{}
 	for _, p := range c.Pools {
@@ -34,7 +34,7 @@ func remarks(c review.Comparison, of func(review.PoolChange) []string) (out []re
 	return out
 }
 
-// split returns the pools that change, and the names of the pools that do not change.
+// split returns the pools that change, and the names of the others.
 func split(c review.Comparison) (changed []review.PoolChange, same []string) {
 	for _, p := range c.Pools {
 		if p.Changed() {
@@ -49,7 +49,7 @@ func split(c review.Comparison) (changed []review.PoolChange, same []string) {
 	})
 }
 
-// countPools counts the pools of entries. Several entries can be about nodes of one pool.
+// countPools counts the pools of entries, several of which can be about nodes of one pool.
 func countPools(changes []review.PoolChange) int {
 	names := map[string]bool{}
 	for _, p := range changes {
@@ -58,10 +58,10 @@ func countPools(changes []review.PoolChange) int {
 	return len(names)
 }
 
-// maxFetches is the maximum number of downloads that a text names. The text only counts the other downloads.
+// The others are counted only.
 const maxFetches = 5
 
-// fetchTexts returns a text that names what nodes of a pool download before they are drained, and how much that is.
+// fetchTexts names what nodes of a pool download before they are drained, and how much that is.
 func fetchTexts(p review.PoolChange) []string {
 	if len(p.Fetches) == 0 {
 		return nil
@@ -80,7 +80,6 @@ func fetchTexts(p review.PoolChange) []string {
 	return []string{strings.Join(texts, "; ") + totalText(p)}
 }
 
-// nodeWritesTexts returns what the cluster stores for the nodes of a pool with configs of their own.
 func nodeWritesTexts(p review.PoolChange) []string {
 	if p.NodeWrites == nil {
 		return nil
@@ -89,7 +88,7 @@ func nodeWritesTexts(p review.PoolChange) []string {
 		machineconfig.SizeText(int64(p.NodeWrites.Bytes)) + " together"}
 }
 
-// sizeText returns a size for people.
+// sizeText is for people.
 func sizeText(bytes int64) string {
 	if bytes == 0 {
 		return "size unknown"
@@ -97,8 +96,8 @@ func sizeText(bytes int64) string {
 	return machineconfig.SizeText(bytes)
 }
 
-// totalText returns how much one node downloads, and all nodes of the pool if their number is known. It returns no text
-// if a reader sees the same already.
+// totalText says how much one node downloads, and all nodes of the pool if their number is known; nothing if a reader
+// sees that already.
 func totalText(p review.PoolChange) string {
 	var sum int64
 	atLeast := ""
@@ -120,7 +119,7 @@ func totalText(p review.PoolChange) string {
 	return ""
 }
 
-// nodeCount returns the number of nodes that take a change; 0 if it is not known.
+// nodeCount is 0 if it is not known.
 func nodeCount(p review.PoolChange) int {
 	if p.Rollout == nil {
 		return len(p.Nodes)

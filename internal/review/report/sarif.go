@@ -8,11 +8,9 @@ import (
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
-// sarifSchema is the schema that a SARIF 2.1.0 document names.
 const sarifSchema = "https://raw.githubusercontent.com/oasis-tcs/sarif-spec/main/sarif-2.1/schema/sarif-schema-2.1.0.json"
 
-// sarifLog is a SARIF document with the properties that readers of findings use. SARIF defines defaults for all other
-// properties.
+// sarifLog has the properties that readers of findings use. SARIF defines defaults for all others.
 type sarifLog struct {
 	Schema  string     `json:"$schema"`
 	Version string     `json:"version"`
@@ -65,7 +63,6 @@ type sarifRegion struct {
 	StartColumn int `json:"startColumn,omitempty"`
 }
 
-// sarif returns the findings as one run of bunsen.
 func (f Findings) sarif() sarifLog {
 	rules := f.rules()
 	run := sarifRun{Results: []sarifResult{}}
@@ -94,7 +91,6 @@ func (f Findings) sarif() sarifLog {
 	return sarifLog{sarifSchema, "2.1.0", []sarifRun{run}}
 }
 
-// rules returns the rules that the entries name, without duplicates.
 func (f Findings) rules() []string {
 	var rules []string
 	for _, e := range f.Entries {

@@ -9,11 +9,10 @@ import (
 	"github.com/bunsen-os/bunsen/internal/review"
 )
 
-// maxSummary is the limit of git hosts for the description of a status.
+// of git hosts for the description of a status
 const maxSummary = 140
 
-// Summary returns the comparison in one short line, for a status: `1 to add, 1 to change, 0 to remove in 1 pool: gpu
-// drain + reboot`.
+// Summary returns one short line, for a status: `1 to add, 1 to change, 0 to remove in 1 pool: gpu drain + reboot`.
 func Summary(c review.Comparison) string {
 	warned := ""
 	if n := len(c.Warnings); n > 0 {
@@ -31,7 +30,7 @@ func Summary(c review.Comparison) string {
 	return shorten(visible(deedsOf(c)), maxSummary-len("…")-len(warned)) + warned
 }
 
-// unreadableCount returns how many files nobody without the key can review. A file of several pools counts once.
+// unreadableCount counts the files that nobody without the key can review, once for several pools.
 func unreadableCount(c review.Comparison) int {
 	all := map[string]bool{}
 	for _, p := range c.Pools {
@@ -72,7 +71,7 @@ func deedsOf(c review.Comparison) string {
 	return countsText(c.Counts) + " in " + count(countPools(changed), "pool") + ": " + strings.Join(deeds, "; ")
 }
 
-// poolSummary returns two or three words that say what happens to the pool's nodes.
+// poolSummary says in two or three words what happens to the nodes.
 func poolSummary(p review.PoolChange) string {
 	switch {
 	case len(p.Refused) > 0:
@@ -87,7 +86,6 @@ func poolSummary(p review.PoolChange) string {
 	return actionsOf(p)
 }
 
-// count writes a number with its noun.
 func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -95,7 +93,6 @@ func count(n int, noun string) string {
 	return thousands(n) + " " + noun + "s"
 }
 
-// thousands writes a number with a comma before each three digits.
 func thousands(n int) string {
 	digits := strconv.Itoa(n)
 	for i := len(digits) - 3; i > 0; i -= 3 {
@@ -104,7 +101,7 @@ func thousands(n int) string {
 	return digits
 }
 
-// unreadableTexts returns a text that names the files of a pool that nobody without the key can review.
+// unreadableTexts names the files of a pool that nobody without the key can review.
 func unreadableTexts(p review.PoolChange) []string {
 	switch n := len(p.Unreadable); n {
 	case 0:
@@ -144,13 +141,13 @@ type block struct {
 	section int
 	title   string
 	lines   []string
-	// bytes is the number of bytes of the lines.
+	// of the lines
 	bytes int
 	fence string
 }
 
-// around returns the maximum number of bytes of a block without its title and its lines. These bytes are two fences,
-// the words that say what is left out, and the hint.
+// around returns the most bytes of a block beside title and lines: two fences, the words that say what is left out, and
+// the hint.
 func (b block) around(hint string) int {
 	if len(b.lines) == 0 {
 		return 2
@@ -158,7 +155,7 @@ func (b block) around(hint string) int {
 	return 2*len(b.fence) + len(hint) + 120
 }
 
-// visibleLines is the function visible for a text that keeps its line breaks.
+// visibleLines is visible for a text that keeps its line breaks.
 func visibleLines(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, l := range lines {
@@ -167,7 +164,7 @@ func visibleLines(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// write prints the block. write prints at most the given number of bytes of the block's difference.
+// write prints at most so many bytes of the difference.
 func (b block) write(out *strings.Builder, each int, hint string) {
 	out.WriteString(b.title + "\n\n")
 	if len(b.lines) == 0 {
@@ -203,7 +200,7 @@ func cutAt(text string, limit int) string {
 	return strings.TrimSuffix(text[:limit], "\n")
 }
 
-// measured counts the lines of a difference: `120 lines (+100 −20)`.
+// measured is such as `120 lines (+100 −20)`.
 func measured(lines []string) string {
 	added, removed := 0, 0
 	for _, l := range lines {

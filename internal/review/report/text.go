@@ -69,7 +69,7 @@ func Text(c review.Comparison, s Style) string {
 	return b.String() + o.Sum + "\n"
 }
 
-// sentence writes a text as a further sentence. sentence writes nothing if the text is "".
+// sentence writes nothing for "".
 func sentence(text string) string {
 	if text == "" {
 		return ""
@@ -97,7 +97,6 @@ func clusterLists(c review.Comparison) (out []List) {
 	return out
 }
 
-// warnings returns the most important remarks for a reviewer.
 func warnings(c review.Comparison) (out []string) {
 	say := func(of func(review.PoolChange) []string, format string) {
 		for _, r := range remarks(c, of) {
@@ -141,10 +140,10 @@ func warnings(c review.Comparison) (out []string) {
 	return out
 }
 
-// maxCauses is the maximum number of reasons for a reboot that a text names. The text only counts the other reasons.
+// The others are counted only.
 const maxCauses = 3
 
-// because returns a function that returns the reasons for a disruption of one level in a pool.
+// because returns the reasons for a disruption of one level in a pool.
 func because(level disruption.Disruption) func(review.PoolChange) []string {
 	return func(p review.PoolChange) []string {
 		if p.Rollout != nil && p.Rollout.Nodes == 0 {
@@ -154,8 +153,7 @@ func because(level disruption.Disruption) func(review.PoolChange) []string {
 	}
 }
 
-// reasonsFor returns a text that names the causes of a disruption of one level. For a new or a removed pool, reasonsFor
-// returns no text.
+// reasonsFor names the causes of a disruption of one level; nothing for a new or a removed pool.
 func reasonsFor(p review.PoolChange, level disruption.Disruption, name func(review.Item) string) []string {
 	causes := causes(p)
 	if len(causes) == 0 || p.Level() != level || p.From == "" || p.To == "" {
@@ -171,7 +169,7 @@ func reasonsFor(p review.PoolChange, level disruption.Disruption, name func(revi
 	return []string{strings.Join(reasons, "; ")}
 }
 
-// causeText returns the item with the reason for its disruption.
+// causeText has the reason for the item's disruption.
 func causeText(it review.Item) string {
 	why := it.Why
 	if isListed(it) {
@@ -184,8 +182,7 @@ func causeText(it review.Item) string {
 	return itemTitle(it) + " (" + strings.TrimPrefix(why, ", ") + ")"
 }
 
-// isListed reports whether the text can name the difference itself as the reason: a short list of arguments, or one
-// value.
+// isListed reports whether the difference itself can be the reason: a short list of arguments, or one value.
 func isListed(it review.Item) bool {
 	switch disruption.ChangeKind(it.Kind) {
 	case disruption.KindKargs, disruption.KindExtensions, disruption.KindKernelType, disruption.KindOSImage:
@@ -226,7 +223,7 @@ func poolCost(p review.PoolChange) Cost {
 	return Cost{line, p.Level() >= disruption.Drain}
 }
 
-// maxAbsent is the maximum number of nodes that a text about missing nodes names.
+// in a text about missing nodes
 const maxAbsent = 5
 
 // absentText names the nodes with configs of their own that the pool does not have: `node-9 is not in the pool`.
@@ -244,7 +241,7 @@ func absentText(p review.PoolChange) string {
 	return safetext.Line(names) + " are not in the pool"
 }
 
-// togetherCosts has a line for each pool with several entries: what all of its nodes do in one rollout.
+// togetherCosts says for pools with several entries what all nodes do in one rollout.
 func togetherCosts(c review.Comparison) (out []Cost) {
 	for _, pool := range slices.Sorted(maps.Keys(c.Together)) {
 		r := c.Together[pool]
@@ -258,7 +255,6 @@ func togetherCosts(c review.Comparison) (out []Cost) {
 	return out
 }
 
-// write prints a changed item with its difference.
 func (e Entry) write(b *strings.Builder, s Style) {
 	line := e.Sign + " " + e.Line
 	if e.Disruptive {

@@ -15,7 +15,7 @@ const (
 	// HeadFails means that head cannot be rendered.
 	HeadFails Failing = "**Nothing would be rolled out:** what merging makes cannot be rendered, so nodes would stay " +
 		"as they are. `bunsen validate` shows the same."
-	// BaseFails means that head can be rendered, but base cannot. The nodes then run a config of an earlier commit.
+	// BaseFails means that only base cannot be rendered. The nodes then run a config of an earlier commit.
 	BaseFails Failing = "**What this does to machines is not known:** this commit renders, but the branch that it " +
 		"merges into does not, so Bunsen cannot compare them. Nodes run an earlier commit and would get every change " +
 		"since then. `bunsen diff` with that commit as the base shows these changes."
@@ -23,8 +23,8 @@ const (
 	AllFails Failing = "**There is no plan:** Bunsen could not compute it, so the effect on machines is unknown."
 )
 
-// Trouble returns the comment on a pull request for which there is no Comparison. This comment has the same marker as
-// the comment with the Comparison, so that each of them replaces the other.
+// Trouble returns the comment for a pull request without a Comparison. It has the same marker, so that each replaces
+// the other.
 func Trouble(failing Failing, problem string, o MarkdownOptions) string {
 	limit := max(cmp.Or(o.Limit, DefaultLimit), MinLimit) - 1000
 	problem = visibleLines(strings.TrimSpace(strings.ToValidUTF8(problem, "�")))
@@ -43,17 +43,16 @@ func Trouble(failing Failing, problem string, o MarkdownOptions) string {
 		fence)
 }
 
-// This file follows the Markdown rules of all git hosts. Texts of a repository must appear unchanged: they must not end
-// a table's cell or a code span, or become HTML or a link. Such texts must not mention a person or an issue, because
-// the host would notify people.
+// Texts of a repository must appear unchanged by the Markdown rules of all git hosts: they must not end a table's cell
+// or a code span, or become HTML or a link, or mention a person or an issue, whom the host would notify.
 
-// maxInline limits the bytes of a name in a line. A path may have 4,095 bytes.
+// in bytes, in a line: a path may have 4,095
 const maxInline = 240
 
-// zeroWidth is an invisible character that breaks a word, so that it does not become a mention or a link.
+// It is invisible and breaks a word, so that it becomes no mention or link.
 const zeroWidth = "&#8203;"
 
-// code writes text as code: in backticks if its characters allow that, else with a reference for each odd character.
+// code writes text in backticks if its characters allow that, else with a reference for each odd one.
 func code(text string) string {
 	text = shorten(visible(text), maxInline)
 	if text == "" {
@@ -81,8 +80,8 @@ func prose(text string) string {
 // links matches texts that hosts turn into links.
 var links = regexp.MustCompile(`(?i)(https?:|ftp:|mailto:|xmpp:|ssh:|git:|www|\bgh)(//|\.|-|[^\s/])`)
 
-// escape writes special characters as references. escape puts a break after an @ or #, because hosts search the visible
-// text for mentions.
+// escape writes special characters as references, and a break after an @ or #, because hosts search the visible text
+// for mentions.
 func escape(text string, special func(rune) bool) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -98,7 +97,6 @@ func escape(text string, special func(rune) bool) string {
 	return b.String()
 }
 
-// shorten removes the middle of a long text.
 func shorten(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -113,10 +111,9 @@ func shorten(text string, limit int) string {
 	return text[:head] + "…" + text[tail:]
 }
 
-// startsRune reports whether a byte begins a character, so that a text can be split before it.
+// startsRune reports whether a text can be split before a byte.
 func startsRune(text string, at int) bool { return at >= len(text) || text[at]&0xC0 != 0x80 }
 
-// codes writes a list of names as code.
 func codes(names []string) string {
 	out := make([]string, 0, maxNames+1)
 	for i, n := range names {
@@ -129,7 +126,6 @@ func codes(names []string) string {
 	return strings.Join(out, ", ")
 }
 
-// maxNames is how many names of a list are written.
 const maxNames = 12
 
 // fenceFor returns a fence that no line of the text can close, or "" if it would be longer than maxFence.

@@ -12,8 +12,7 @@ import (
 
 // The words that text and Markdown share.
 
-// changeSign returns + for an added item, - for a removed item and ~ for a changed item. A ! follows the sign if the
-// item drains nodes.
+// changeSign returns + for an added, - for a removed and ~ for a changed item, with a ! if it drains nodes.
 func changeSign(it review.Item) string {
 	sign := map[string]string{"added": "+", "removed": "-"}[it.Change]
 	if sign == "" {
@@ -25,14 +24,13 @@ func changeSign(it review.Item) string {
 	return sign
 }
 
-// movesPods reports whether this item alone drains nodes.
 func movesPods(it review.Item) bool {
 	return slices.ContainsFunc(it.Actions, func(a review.Action) bool {
 		return a.Type == string(disruption.ActionReboot) || a.Type == string(disruption.ActionDrain)
 	})
 }
 
-// nouns maps kinds to readable names. The readable name of any other kind is the kind itself.
+// Any other kind is its own name.
 var nouns = map[string]string{
 	string(disruption.KindKargs):          "kernel arguments",
 	string(disruption.KindKernelType):     "kernel type",
@@ -41,7 +39,7 @@ var nouns = map[string]string{
 	string(disruption.KindFIPS):           "FIPS mode",
 }
 
-// itemTitle names the item: `file /etc/motd`, `unit kubelet.service drop-in 20-limits.conf`, `kernel arguments`.
+// itemTitle is such as `file /etc/motd`, `unit kubelet.service drop-in 20-limits.conf`, `kernel arguments`.
 func itemTitle(it review.Item) string {
 	title := it.Kind
 	if noun, ok := nouns[it.Kind]; ok {
@@ -64,7 +62,7 @@ func changedDropIn(it review.Item) string {
 	return ""
 }
 
-// diffOf returns the difference of an item without its title. A renamed item has no difference.
+// diffOf leaves the title out. A renamed item has no difference.
 func diffOf(it review.Item) string {
 	if it.RenamedTo != "" || it.RenamedFrom != "" {
 		return ""
@@ -77,7 +75,6 @@ func diffOf(it review.Item) string {
 	return it.Diff
 }
 
-// renameText returns the other name of a renamed item.
 func renameText(it review.Item) string {
 	switch {
 	case it.RenamedFrom != "":
@@ -88,8 +85,8 @@ func renameText(it review.Item) string {
 	return ""
 }
 
-// actionWords writes actions in their order: `restart chronyd.service`, `drain + reboot`. An action that follows
-// itself is counted: `restart app.service ×2`.
+// actionWords keeps the order: `restart chronyd.service`, `drain + reboot`. An action that follows itself is counted:
+// `restart app.service ×2`.
 func actionWords(actions []review.Action) string {
 	words := make([]string, 0, len(actions))
 	times := 1
@@ -118,7 +115,7 @@ func actionWords(actions []review.Action) string {
 	return strings.Join(words, ", ")
 }
 
-// effectText returns what nodes do for the item: its effect and its actions.
+// effectText has the effect and the actions.
 func effectText(it review.Item) string {
 	words := actionWords(it.Actions)
 	switch {
@@ -133,7 +130,7 @@ func effectText(it review.Item) string {
 // noDisruption is the text for no action.
 const noDisruption = "applied live, no disruption"
 
-// actionsOf returns a text that says what the pool's nodes do for all items together.
+// actionsOf says what the pool's nodes do for all items together.
 func actionsOf(p review.PoolChange) string {
 	words := actionWords(p.Actions)
 	newNodes := func(it review.Item) bool { return it.Effect == disruption.EffectNewNodes }
@@ -151,8 +148,7 @@ func actionsOf(p review.PoolChange) string {
 	return words
 }
 
-// nothing returns the text for a comparison in which no config changes. Even then, nodes may move to another pool and
-// get its config.
+// nothing is for a comparison in which no config changes. Even then, nodes may move to another pool and get its config.
 func nothing(c review.Comparison) string {
 	switch {
 	case c.MovesNodes:
@@ -205,8 +201,7 @@ func noConfigText(p review.PoolChange) string {
 	return "(gone)"
 }
 
-// moving returns a text about nodes that get the config of another pool. The Comparison does not compare the two
-// configs.
+// moving is about nodes that get the config of another pool, with which theirs is not compared.
 func moving(p review.PoolChange) []string {
 	switch {
 	case p.From == "" && p.To != "":
@@ -240,12 +235,10 @@ func causes(p review.PoolChange) (out []review.Item) {
 	return out
 }
 
-// noticeText returns the text of a notice with the name of its item.
 func noticeText(n review.Notice) string {
 	return strings.TrimPrefix(strings.TrimSpace(n.Kind+" "+n.Path)+": ", ": ") + n.Message
 }
 
-// noticeTexts returns the texts of the renderer's notices about the pool.
 func noticeTexts(p review.PoolChange) (out []string) {
 	for _, n := range p.Notices {
 		out = append(out, noticeText(n))

@@ -35,16 +35,16 @@ var errINI = errors.New("SOPS loses text of INI files (values with ; or #, quote
 	"binary, which keeps every byte, under a name that does not end in .ini, such as app.sops.conf")
 
 const (
-	// MaxSize is the largest file in bytes. A rendered config must fit into an object of the API server.
+	// MaxSize in bytes: a rendered config must fit into an object of the API server.
 	MaxSize = 1 << 20
-	// maxValues bounds the values of a file, and maxDepth how deep they are nested.
+	// of values in a file, and how deep they are nested
 	maxValues, maxDepth = 100_000, 100
 )
 
 // Comment is a comment of a file. SOPS encrypts comments too.
 type Comment struct {
 	Text string
-	// Inline is true for a comment at the end of a line.
+	// at the end of a line
 	Inline bool
 }
 
@@ -59,7 +59,7 @@ type Branch []Item
 type Document struct {
 	Format   Format
 	Branches []Branch
-	// Metadata has no Raw if the file is not encrypted.
+	// without Raw if the file is not encrypted
 	Metadata Metadata
 }
 
@@ -84,8 +84,7 @@ var (
 	iniMetadata    = regexp.MustCompile(`(?m)^\[sops\]`)
 )
 
-// Detect reports whether SOPS encrypted a file, and in which format. The name decides between formats that look the
-// same.
+// Detect reports whether SOPS encrypted a file, and its format. The name decides between those that look the same.
 func Detect(name string, body []byte) (format Format, encrypted bool) {
 	if !bytes.Contains(body, []byte("ENC[AES256_GCM,data:")) || !bytes.Contains(body, []byte("sops")) {
 		return "", false
@@ -139,7 +138,6 @@ func Parse(format Format, body []byte) (d Document, err error) {
 	return d, d.check()
 }
 
-// extract removes the metadata from a document, and returns it.
 func extract(d *Document) (Metadata, error) {
 	var raw Branch
 	for i, b := range d.Branches {
@@ -158,7 +156,6 @@ func extract(d *Document) (Metadata, error) {
 	return readMetadata(raw)
 }
 
-// split divides a branch into metadata and the rest.
 func split(format Format, b Branch) (metadata, rest Branch, err error) {
 	for _, it := range b {
 		key, _ := it.Key.(string)
@@ -183,7 +180,6 @@ func split(format Format, b Branch) (metadata, rest Branch, err error) {
 	return metadata, rest, err
 }
 
-// unflatten turns flat metadata into nested metadata.
 func unflatten(b Branch) (Branch, error) {
 	root := &flatNode{}
 	for _, it := range b {
@@ -274,8 +270,8 @@ func ParsePlain(format Format, body []byte) (d Document, err error) {
 	return d, nil
 }
 
-// Recover turns a panic into an error, for a defer statement: one file that a library cannot take must not end a server
-// that decrypts many. The error leaves out what the library said, which may be a value.
+// Recover turns a panic into an error, in a defer statement: one file that a library cannot take must not end a server
+// that decrypts many. What the library said is left out: it may be a value.
 func Recover(err *error) {
 	if what := recover(); what != nil {
 		*err = fmt.Errorf("the file made a library fail (%T); it is damaged, or encrypt it as binary", what)
@@ -286,7 +282,7 @@ func sizeError(size int) error {
 	return fmt.Errorf("the file has %d bytes; at most %d are allowed", size, MaxSize)
 }
 
-// parse reads a file of a format other than binary, with its metadata among the values.
+// parse is for formats other than binary, with the metadata among the values.
 func parse(format Format, body []byte, aliases bool) (Document, error) {
 	if len(body) > MaxSize {
 		return Document{}, sizeError(len(body))
@@ -435,7 +431,7 @@ func writeJSON(b Branch) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// appendJSON writes a value. JSON has no comments, so it leaves them out.
+// appendJSON leaves out comments, which JSON does not have.
 func appendJSON(out *bytes.Buffer, v any) error {
 	switch v := v.(type) {
 	case Branch:
@@ -498,7 +494,7 @@ func writeDotenv(b Branch) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// flatText returns a value as text, as SOPS writes it in formats that have strings only.
+// flatText returns a value as SOPS writes it in formats that have strings only.
 func flatText(v any) (string, error) {
 	switch v := v.(type) {
 	case string:

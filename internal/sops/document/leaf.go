@@ -14,7 +14,7 @@ type Rules struct {
 	UnencryptedSuffix, EncryptedSuffix             string
 	UnencryptedRegex, EncryptedRegex               string
 	UnencryptedCommentRegex, EncryptedCommentRegex string
-	// MACOnlyEncrypted excludes values in the clear from the message authentication code.
+	// MACOnlyEncrypted leaves values in the clear out of the message authentication code.
 	MACOnlyEncrypted bool
 
 	expression *regexp.Regexp
@@ -55,13 +55,12 @@ func (r *Rules) compile() error {
 
 // Leaf is a value of a file, or a comment.
 type Leaf struct {
-	// Path has the keys that lead to the value. It does not have the places in lists: SOPS does not authenticate them.
+	// Path has the keys to the value, without places in lists: SOPS does not authenticate them.
 	Path []string
-	// Name is the path as users read it: `users[2].password`.
-	Name string
-	// Value is the value as it is stored.
+	// as users read it: `users[2].password`
+	Name  string
 	Value any
-	// Encrypt reports whether the rules say that the value is encrypted.
+	// The rules say that the value is encrypted.
 	Encrypt bool
 }
 
@@ -85,18 +84,17 @@ func (d Document) Walk(visit func(Leaf) (any, error)) error {
 type walker struct {
 	rules Rules
 	visit func(Leaf) (any, error)
-	// empty, if set, gets values that have no leaf: null, and empty lists and mappings.
+	// gets values that have no leaf: null, and empty lists and mappings; may be nil
 	empty func(name, text string)
 }
 
-// without reports a value that has no leaf.
 func (w walker) without(name, text string) {
 	if w.empty != nil {
 		w.empty(name, text)
 	}
 }
 
-// plainKey matches keys that names show without quotes. Others have quotes, so that "a.b" is not b below a.
+// The others have quotes, so that "a.b" is not b below a.
 var plainKey = regexp.MustCompile(`^[A-Za-z0-9_/-]+$`)
 
 func nameBelow(name, key string) string {
@@ -106,7 +104,7 @@ func nameBelow(name, key string) string {
 	return strings.TrimPrefix(name+"."+key, ".")
 }
 
-// branch visits the leaves of a mapping. The argument above has the comments that apply to it.
+// branch visits the leaves of a mapping. above has the comments that apply to it.
 func (w walker) branch(b Branch, path []string, name string, above [][]string) error {
 	active := append(above[:len(above):len(above)], nil)
 	last := len(active) - 1
@@ -180,7 +178,6 @@ func (w walker) leaf(v any, path []string, name string, active [][]string) (any,
 	return w.visit(Leaf{path, name, v, w.rules.encrypt(path, active, isComment)})
 }
 
-// encrypt reports whether a value is encrypted.
 func (r Rules) encrypt(path []string, active [][]string, isComment bool) bool {
 	some := func(match func(string) bool) bool {
 		for _, key := range path {
@@ -205,8 +202,8 @@ func (r Rules) encrypt(path []string, active [][]string, isComment bool) bool {
 	return !some(func(key string) bool { return strings.HasSuffix(key, r.UnencryptedSuffix) })
 }
 
-// comments reports whether the expression matches a comment that applies. If skip is true, the last comment does not
-// count: it is the one that the question is about.
+// comments reports whether the expression matches a comment that applies, without the last one if skip: that is the one
+// in question.
 func (r Rules) comments(active [][]string, skip bool) bool {
 	for i, group := range active {
 		for j, text := range group {
@@ -228,7 +225,7 @@ func Ciphertext(v any) bool {
 	return ok && strings.HasPrefix(text, "ENC[AES256_GCM,data:") && strings.HasSuffix(text, "]")
 }
 
-// check refuses values in the clear that the rules encrypt. A user may have written them into the encrypted file.
+// check refuses values in the clear that the rules encrypt. A user may have written them there.
 func (d Document) check() error {
 	var clear []string
 	err := d.Walk(func(l Leaf) (any, error) {
@@ -247,16 +244,16 @@ func (d Document) check() error {
 
 // Entry is one line of a file as a reviewer without a key reads it: a value, an empty list or mapping, or a comment.
 type Entry struct {
-	// Name is the name of a Leaf, after the number of its document if the file has several.
+	// of a Leaf, after the number of its document if the file has several
 	Name string
-	// Text is the ciphertext, or the value as it stands in the file; texts have quotes.
+	// the ciphertext, or the value as it stands in the file, with quotes if it is a text
 	Text string
-	// Encrypted reports whether Text is a ciphertext.
+	// Text is a ciphertext.
 	Encrypted, Comment bool
 }
 
-// Entries returns everything that a file holds besides its metadata, in its order. The authentication code of SOPS does
-// not cover keys in the clear, comments, and empty or missing values, so whoever compares files compares these entries.
+// Entries returns everything besides the metadata, in its order. The authentication code of SOPS does not cover keys in
+// the clear, comments, and empty or missing values, so whoever compares files compares these entries.
 func (d Document) Entries() []Entry {
 	var out []Entry
 	for i, b := range d.Branches {

@@ -13,12 +13,12 @@ import (
 
 // Recipient is one holder of a key that can read a file, or a part of its data key.
 type Recipient struct {
-	// Kind is the list in SOPS's metadata: "age", "pgp", "kms" and others.
+	// the list in SOPS's metadata: "age", "pgp", "kms" and others
 	Kind string
-	// Name is the public key or the name of the key. Several words name it completely: where the key is, and what a
-	// key service uses for it, such as a role.
+	// the public key or the name of the key, in several words if need be: where it is, and what a key service uses for
+	// it, such as a role
 	Name string
-	// Encrypted is the data key, or a part of it, for this recipient.
+	// the data key, or a part of it
 	Encrypted string
 }
 
@@ -32,12 +32,11 @@ func (r Recipient) String() string {
 
 // Metadata is what SOPS stores beside the values of a file.
 type Metadata struct {
-	// Groups are the recipients. Each group has one part of the data key if there is more than one group.
+	// each with one part of the data key if there are several
 	Groups [][]Recipient
-	// Threshold is the number of parts that give the data key.
-	Threshold int
-	Rules     Rules
-	// MAC is the encrypted message authentication code of all values.
+	// the number of parts that give the data key
+	Threshold    int
+	Rules        Rules
 	MAC          string
 	LastModified time.Time
 	Version      string
@@ -80,7 +79,7 @@ func (m Metadata) RuleTexts() []string {
 	return out
 }
 
-// recipientNames maps the kinds of recipients to the fields that make up their names.
+// the fields that make up the name, by kind
 var recipientNames = map[string][]string{
 	"age": {"recipient"}, "pgp": {"fp"}, "kms": {"arn"}, "gcp_kms": {"resource_id"},
 	"azure_kv": {"vault_url", "name", "version"}, "hc_vault": {"vault_address", "engine_path", "key_name"},
@@ -90,7 +89,7 @@ var recipientNames = map[string][]string{
 // IsKind reports whether SOPS has recipients of a kind.
 func IsKind(kind string) bool { return recipientNames[kind] != nil }
 
-// The words in the name of a key of AWS that follow its ARN. An entry of the context is encoded as in a URL.
+// They follow the ARN in the name of a key of AWS. An entry of the context is encoded as in a URL.
 const (
 	roleWord    = "role="
 	profileWord = "profile="
@@ -99,10 +98,10 @@ const (
 
 // Key is a recipient in the terms of a key service.
 type Key struct {
-	// Fields are those of the key's kind, in the order of the metadata: one for most kinds; the address, name and
-	// version of a key of Azure; the address, path and name of one of Vault.
+	// Fields in the order of the metadata: one for most kinds; the address, name and version of a key of Azure; the
+	// address, path and name of one of Vault.
 	Fields []string
-	// Role, Profile and Context are those of a key of AWS.
+	// of a key of AWS
 	Role, Profile string
 	Context       map[string]string
 }
@@ -130,8 +129,8 @@ func (r Recipient) Key() Key {
 	return k
 }
 
-// name returns the name of a recipient. Equal names are the same key, asked in the same way: no field of a name of
-// several words has a space.
+// name returns the name of a recipient. Equal names are the same key, asked in the same way: no field of several words
+// has a space.
 func (f *fields) name(kind string) string {
 	var words []string
 	for _, field := range recipientNames[kind] {
@@ -163,7 +162,7 @@ func (f *fields) name(kind string) string {
 	return strings.TrimRight(strings.Join(words, " "), " ")
 }
 
-// fields reads the metadata's fields, and collects problems.
+// fields collects problems.
 type fields struct {
 	branch   Branch
 	problems []error
@@ -223,7 +222,7 @@ func (f *fields) list(key string) []Branch {
 	return out
 }
 
-// group reads the recipients that a mapping lists by kind.
+// group reads recipients by kind.
 func (f *fields) group(b Branch) []Recipient {
 	var out []Recipient
 	in := fields{branch: b}

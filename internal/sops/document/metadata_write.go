@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// branch returns the metadata as SOPS stores it: keys in order, without empty fields. The recipients must be of age.
+// branch is as SOPS stores it: keys in order, without empty fields. The recipients must be of age.
 func (m Metadata) branch() Branch {
 	values := map[string]any{
 		"lastmodified": m.LastModified.UTC().Format(time.RFC3339), "mac": m.MAC, "version": m.Version,
@@ -52,7 +52,6 @@ func ageList(group []Recipient) []any {
 	return out
 }
 
-// embed returns the branches with the metadata in each.
 func (d Document) embed() []Branch {
 	metadata := d.Metadata.branch()
 	if d.Format == Dotenv {
@@ -67,10 +66,9 @@ func (d Document) embed() []Branch {
 	return out
 }
 
-// The separators of flat metadata: age__list_0__map_enc.
+// as in age__list_0__map_enc
 const mapSeparator, listSeparator = "__map_", "__list_"
 
-// flatten turns nested metadata into flat metadata.
 func flatten(prefix string, b Branch) Branch {
 	var out Branch
 	for _, it := range b {
@@ -92,7 +90,7 @@ func appendFlat(out Branch, key string, v any) Branch {
 	return append(out, Item{key, v})
 }
 
-// flatNode is a value of flat metadata. The names of a list's children begin with NUL.
+// The names of a list's children begin with NUL.
 type flatNode struct {
 	value    any
 	names    []string

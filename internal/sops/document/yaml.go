@@ -9,13 +9,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// yamlReader turns the nodes of YAML into a tree, with the limits of a document.
+// yamlReader has the limits of a document.
 type yamlReader struct {
 	aliases bool // whether an alias may stand for its value
 	values  int
 }
 
-// comments appends the lines of a comment to a branch.
 func comments(b Branch, text string, inline bool) Branch {
 	for line := range strings.SplitSeq(text, "\n") {
 		if line != "" {
@@ -25,7 +24,6 @@ func comments(b Branch, text string, inline bool) Branch {
 	return b
 }
 
-// listComments appends the lines of a comment to a list.
 func listComments(l []any, text string, inline bool) []any {
 	for _, it := range comments(nil, text, inline) {
 		l = append(l, it.Key)
@@ -33,7 +31,7 @@ func listComments(l []any, text string, inline bool) []any {
 	return l
 }
 
-// count refuses files with too many or too deeply nested values, and with tags, which SOPS loses.
+// count refuses too many or too deeply nested values, and tags, which SOPS loses.
 func (r *yamlReader) count(n *yaml.Node, depth int) error {
 	if strings.HasPrefix(n.Tag, "!") && !strings.HasPrefix(n.Tag, "!!") {
 		return fmt.Errorf("line %d: the tag %s: SOPS would lose it", n.Line, n.Tag)
@@ -45,8 +43,7 @@ func (r *yamlReader) count(n *yaml.Node, depth int) error {
 	return nil
 }
 
-// branch appends a mapping, or the mapping of a document, to a branch. If done is true, the caller has added the node's
-// own comments.
+// branch appends a mapping, or that of a document. done: the caller has added the node's own comments.
 func (r *yamlReader) branch(n *yaml.Node, b Branch, done bool, depth int) (Branch, error) {
 	if err := r.count(n, depth); err != nil {
 		return nil, err

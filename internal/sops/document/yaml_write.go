@@ -6,16 +6,16 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// yamlIndent is the indentation that SOPS writes without a configuration.
+// what SOPS writes without a configuration
 const yamlIndent = 4
 
-// pending collects the comments before the next value.
+// pending are the comments before the next value.
 type pending struct {
 	head, inline []string
 	started      bool // whether the mapping or list has a value
 }
 
-// add adds a comment and returns true if the argument is one.
+// add returns true for a comment, and keeps it.
 func (p *pending) add(v any) bool {
 	c, ok := v.(Comment)
 	switch {
@@ -27,7 +27,7 @@ func (p *pending) add(v any) bool {
 	return ok
 }
 
-// place writes the comments to a value of a mapping or list: those before the first value belong to the parent.
+// place writes the comments to a value of a mapping or list; those before the first value belong to the parent.
 func (p *pending) place(parent, head, line *yaml.Node) {
 	if !p.started {
 		parent.HeadComment, p.head, p.started = joinComments(p.head, parent.HeadComment), nil, true
@@ -37,7 +37,7 @@ func (p *pending) place(parent, head, line *yaml.Node) {
 	p.head, p.inline = nil, nil
 }
 
-// finish writes the remaining comments after the last value, which begins with the node last.
+// finish writes the comments after the last value, which begins with the node last.
 func (p *pending) finish(parent, last *yaml.Node) {
 	rest := append(p.head, p.inline...)
 	if len(rest) == 0 {
