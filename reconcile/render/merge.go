@@ -237,7 +237,7 @@ func validateMerged(c machineconfig.Config, set setBy, b *book) (bad []error) {
 }
 
 // validateNested validates the merge of the nested configs with all other configs.
-func validateNested(c machineconfig.Config) []error {
+func validateNested(c machineconfig.Config) machineconfig.Problems {
 	if names := c.Ignition.Ignition.Config; names.Replace.Source == nil && len(names.Merge) == 0 {
 		return nil
 	}
@@ -246,7 +246,7 @@ func validateNested(c machineconfig.Config) []error {
 
 // validateBetween checks Ignition's rules between entries. validateBetween skips the check if no rule can be violated,
 // because the check compares every path with every link.
-func validateBetween(c machineconfig.Config) []error {
+func validateBetween(c machineconfig.Config) machineconfig.Problems {
 	st := c.Ignition.Storage
 	if len(st.Links) == 0 {
 		return nil
@@ -467,7 +467,7 @@ func checkInputs(inputs []Input) error {
 }
 
 // blame joins the problems of one MachineConfig, each with its name; nil if there are none.
-func blame(name string, bad []error) error {
+func blame(name string, bad machineconfig.Problems) error {
 	named := make([]error, 0, len(bad))
 	for _, b := range bad {
 		named = append(named, fmt.Errorf("MachineConfig %s: %w", name, b))

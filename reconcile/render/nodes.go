@@ -324,7 +324,7 @@ func WithNodes(r Rendered, table *mcfgv1.MachineConfig, nodes v1alpha1.NodeConfi
 // readTable reads the MachineConfig that stores the table of the nodes of a pool.
 func readTable(r Rendered, table *mcfgv1.MachineConfig) (Input, error) {
 	in := Read(table)
-	if err := errors.Join(in.Problems...); err != nil {
+	if err := in.Problems.Err(); err != nil {
 		return Input{}, fmt.Errorf("reading MachineConfig %s: %w", table.Name, err)
 	}
 	if in.Table != r.Pool {
