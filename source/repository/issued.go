@@ -171,5 +171,5 @@ func (i *appIssuer) Credentials(ctx context.Context) (map[string][]byte, error) 
 
 // Forget drops a refused token.
 func (i *appIssuer) Forget(refused map[string][]byte) {
-	i.tokens.Forget(i.app, string(refused["password"]), i.now())
+	i.tokens.Forget(i.app, string(refused["password"]))
 }
