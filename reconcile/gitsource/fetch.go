@@ -164,7 +164,7 @@ func (r *Controller) Transpile(ctx context.Context, src *v1alpha1.GitSource,
 	if err != nil {
 		return transpile.Result{}, fmt.Errorf("opening the repository of GitSource %q: %w", src.Name, err)
 	}
-	tree, err := fetchEarlier(ctx, src, repo, revision)
+	tree, err := fetchEarlier(ctx, src, repo, revision, r.Now())
 	if err != nil {
 		return transpile.Result{}, fmt.Errorf("fetching %s: %w", revision.Short(), err)
 	}
@@ -182,7 +182,7 @@ func (r *Controller) Transpile(ctx context.Context, src *v1alpha1.GitSource,
 // fetchEarlier reads the files of an earlier commit from the disk. If the files are not on disk, fetchEarlier fetches
 // the commit by its hash or, if the remote does not serve single commits, with the whole history of its ref.
 func fetchEarlier(ctx context.Context, src *v1alpha1.GitSource, repo Repository,
-	revision source.Revision,
+	revision source.Revision, now time.Time,
 ) (source.Tree, error) {
 	picked := source.Picked{Ref: revision.Ref, Hash: revision.Hash}
 	tree, err := readTree(ctx, src, repo, picked)
@@ -191,11 +191,13 @@ func fetchEarlier(ctx context.Context, src *v1alpha1.GitSource, repo Repository,
 	}
 	limited, cancel := context.WithTimeout(ctx, timeoutOf(src))
 	defer cancel()
-	refs, listErr := repo.List(limited)
+	listed, listErr := repo.List(limited, source.Poll{
+		Source: src.Name, Now: now, Interval: kube.PollInterval(src), NotBefore: now,
+	})
 	if listErr != nil {
 		return source.Tree{}, err
 	}
-	for _, ref := range refs {
+	for _, ref := range listed.Refs {
 		if source.ShortRef(ref.Name) == revision.Ref {
 			picked.FullName = ref.Name
 			return readTree(ctx, src, repo, picked)

@@ -63,7 +63,7 @@ func (r *Controller) list(ctx context.Context, repo Repository, src *v1alpha1.Gi
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeoutOf(src))
 	defer cancel()
-	found, err := poll(ctx, repo, source.Poll{
+	found, err := repo.List(ctx, source.Poll{
 		Source: src.Name, Now: now, Interval: next.wait,
 		NotBefore: notBefore(src, last, same, now),
 	})
@@ -128,15 +128,6 @@ func notBefore(src *v1alpha1.GitSource, last listing, same bool, now time.Time) 
 		return time.Time{}
 	}
 	return now
-}
-
-// poll lists a repository, or uses the listing of another source if the repository can share listings.
-func poll(ctx context.Context, repo Repository, p source.Poll) (source.Listing, error) {
-	if shared, ok := repo.(Polled); ok {
-		return shared.Poll(ctx, p)
-	}
-	refs, err := repo.List(ctx)
-	return source.Listing{Refs: refs, At: p.Now}, err
 }
 
 // nextPoll returns when a source is due for its next reconciliation without an event. A request of a user, a changed

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,49 +17,21 @@ import (
 	"github.com/bunsen-os/bunsen/source/verify"
 )
 
-// Repository is one remote repository, as a GitSource describes it.
+// Repository is the repository of one GitSource. source/repository.Repository implements it.
 type Repository interface {
-	// List returns the refs of the remote, at least those that the spec needs.
-	List(ctx context.Context) ([]source.Ref, error)
-	// Tree returns the files of a commit below the source's path. If the commit was fetched before, Tree reads the
-	// files from the disk.
-	Tree(ctx context.Context, picked source.Picked) (source.Tree, error)
-	// Evidence returns the objects of the commits that a commit adds to picked.Applied, and the relation of both
-	// commits. Evidence fetches no files.
-	Evidence(ctx context.Context, picked source.Picked) (source.Evidence, error)
-}
-
-// Polled is a Repository whose listings several sources may share.
-type Polled interface {
-	Repository
-	// Poll returns the refs of the remote, at least those that the spec needs, and when their listing began. The
+	// List returns the refs of the repository, at least those that the spec needs, and when their listing began. The
 	// listing may be that of another source with the same address and the same credentials.
-	Poll(ctx context.Context, p source.Poll) (source.Listing, error)
-}
-
-// Secrets are the contents of the Secrets that a spec names; nil if it names none.
-type Secrets struct {
-	// Credentials are the credentials for the remote. Keys are the public keys of spec.verify. The controller checks
-	// signatures of git commits with these keys, and the repository signatures of artifacts. Proxy is the proxy to the
-	// remote.
-	Credentials, Keys, Proxy map[string][]byte
-}
-
-// digest identifies Secrets without storing them.
-func (s Secrets) digest() string {
-	h := sha256.New()
-	for _, data := range []map[string][]byte{s.Credentials, s.Keys, s.Proxy} {
-		for _, key := range slices.Sorted(maps.Keys(data)) {
-			fmt.Fprintf(h, "%d:%s=%d:%s,", len(key), key, len(data[key]), data[key])
-		}
-		fmt.Fprint(h, ";")
-	}
-	return hex.EncodeToString(h.Sum(nil))
+	List(ctx context.Context, poll source.Poll) (source.Listing, error)
+	// Evidence returns the objects of the commits that a commit adds to picked.Applied, and the relation of both
+	// commits. It fetches no files.
+	Evidence(ctx context.Context, picked source.Picked) (source.Evidence, error)
+	// Tree returns the files of a commit below the source's path, from the disk if the commit was fetched before.
+	Tree(ctx context.Context, picked source.Picked) (source.Tree, error)
 }
 
 // Open creates a Repository without a request to the remote. Only a repository of OCI artifacts checks signatures
 // itself.
-type Open func(spec v1alpha1.GitSourceSpec, secrets Secrets) (Repository, error)
+type Open func(spec v1alpha1.GitSourceSpec, secrets source.Secrets) (Repository, error)
 
 // opened is a repository with the digest of the Secrets that its requests use, and with the policy for signatures; a
 // nil policy requires none.
@@ -72,7 +43,7 @@ type opened struct {
 
 // repository connects to the repository of a source, with the Secrets that its spec names.
 func (r *Controller) repository(ctx context.Context, src *v1alpha1.GitSource) (opened, error) {
-	var secrets Secrets
+	var secrets source.Secrets
 	var policy *verify.Policy
 	var err error
 	if ref := src.Spec.SecretRef; ref != nil {
@@ -93,7 +64,7 @@ func (r *Controller) repository(ctx context.Context, src *v1alpha1.GitSource) (o
 		if secrets.Keys, err = r.readSecret(ctx, v.SecretRef.Name, v1alpha1.ReasonSignature); err != nil {
 			return opened{}, err
 		}
-		if !isArtifact(src) {
+		if !source.IsArtifact(src.Spec) {
 			required, err := verify.ParsePolicy(*v, src.Spec.Ref, secrets.Keys)
 			if err != nil {
 				return opened{}, err
@@ -105,12 +76,8 @@ func (r *Controller) repository(ctx context.Context, src *v1alpha1.GitSource) (o
 	if err != nil {
 		return opened{}, fault.Of(err, v1alpha1.ReasonInvalidSpec)
 	}
-	return opened{repo, secrets.digest(), policy}, nil
+	return opened{repo, digestOf(secrets), policy}, nil
 }
-
-// isArtifact reports whether a source follows artifacts, which have no history and whose signatures their repository
-// checks.
-func isArtifact(src *v1alpha1.GitSource) bool { return strings.HasPrefix(src.Spec.URL, "oci://") }
 
 // readSecret reads a Secret. The parameter reason is the reason of the returned failure.
 func (r *Controller) readSecret(ctx context.Context, name, reason string) (map[string][]byte, error) {
@@ -119,4 +86,16 @@ func (r *Controller) readSecret(ctx context.Context, name, reason string) (map[s
 		return nil, fault.NewRetry(reason, fmt.Errorf("reading Secret %s/%s: %w", r.Namespace, name, err))
 	}
 	return s.Data, nil
+}
+
+// digestOf identifies Secrets without storing them.
+func digestOf(s source.Secrets) string {
+	h := sha256.New()
+	for _, data := range []map[string][]byte{s.Credentials, s.Keys, s.Proxy} {
+		for _, key := range slices.Sorted(maps.Keys(data)) {
+			fmt.Fprintf(h, "%d:%s=%d:%s,", len(key), key, len(data[key]), data[key])
+		}
+		fmt.Fprint(h, ";")
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }
