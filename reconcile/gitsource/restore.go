@@ -15,7 +15,6 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/kube"
 	"github.com/bunsen-os/bunsen/reconcile/revision"
-
 	"github.com/bunsen-os/bunsen/source"
 )
 
@@ -83,10 +82,10 @@ func (a *Applier) restoreContent(ctx context.Context, src *v1alpha1.GitSource,
 	if err != nil {
 		return err
 	}
-	p, err := planner{
+	p, err := (&planner{
 		source: src.Name, prune: true, seen: &a.seen, live: live,
 		mayDelete: func(key string) bool { return slices.Contains(created, key) },
-	}.plan(content)
+	}).plan(content)
 	if err != nil {
 		return fault.NewStalled(v1alpha1.ReasonConflict, err)
 	}
