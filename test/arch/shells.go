@@ -149,8 +149,8 @@ var shellFiles = map[string][]string{
 		"version0.go",
 	},
 	"source/git/transport": {
-		"doc.go",
 		"http.go",
+		"session.go",
 		"ssh.go",
 	},
 	"source/oci": {
