@@ -4,5 +4,5 @@
 //
 // In: MachineConfigs in any order, a pool's name, a cluster's default images. Out: a Rendered, with the conflicts
 // between its inputs; or every problem of every MachineConfig at once. Never: a decision on which MachineConfigs a pool
-// selects, or on whether nodes accept the result (package policy decides that); any I/O.
+// selects, or on whether nodes accept the result (package disruption decides that); any I/O.
 package render

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"slices"
 
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/transpile/kinds"
-
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 )
 
 // RoleLabel is the label with the role of a MachineConfig.

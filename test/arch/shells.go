@@ -113,8 +113,9 @@ var shellFiles = map[string][]string{
 	},
 	"reconcile/render": {
 		"controller.go",
+		"facts.go",
+		"hold.go",
 		"rendered_config.go",
-		"target.go",
 	},
 	"reconcile/revision": {
 		"objects.go",
