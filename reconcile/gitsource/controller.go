@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"sync"
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -160,62 +160,6 @@ func webhookProblems(ctx context.Context, live client.Reader, namespace string, 
 	}
 	return []string{fmt.Sprintf("every request of the webhook is refused: reading Secret %s/%s: %v", namespace, name,
 		err)}
-}
-
-// renderedUnder returns the rendered config of each pool that was rendered at the revision.
-func renderedUnder(at string, pools []mcfgv1.MachineConfigPool) map[string]string {
-	out := map[string]string{}
-	for i := range pools {
-		if p := &pools[i]; at != "" && p.Annotations[v1alpha1.RevisionAnnotation] == at &&
-			p.Spec.Configuration.Name != "" {
-			// An invalid record counts as no record.
-			target, _ := v1alpha1.ParsePoolTarget(p.Annotations[v1alpha1.TargetAnnotation])
-			if given := revision.GivenBy(target, at, p.Spec.Configuration.Name); given != "" {
-				out[p.Name] = given
-			}
-		}
-	}
-	return out
-}
-
-// renderProblems lists the pools that cannot be rendered. The status of the GitSource shows these pools, because the
-// author of a commit reads this status first.
-func renderProblems(pools []mcfgv1.MachineConfigPool) []string {
-	var out []string
-	for i := range pools {
-		for _, c := range pools[i].Status.Conditions {
-			if c.Type == mcfgv1.MachineConfigPoolRenderDegraded && c.Status == corev1.ConditionTrue {
-				out = append(out, fmt.Sprintf("pool %s keeps its old config: %s", pools[i].Name, c.Message))
-			}
-		}
-	}
-	return out
-}
-
-// notRenderedUnder returns the reason for each pool that could not be rendered at the revision.
-func notRenderedUnder(revision string, pools []mcfgv1.MachineConfigPool) map[string]string {
-	out := map[string]string{}
-	for i := range pools {
-		p := &pools[i]
-		why := kube.ConditionMessage(p, mcfgv1.MachineConfigPoolRenderDegraded)
-		if why != "" && revision != "" && p.Annotations[v1alpha1.NotRenderedAnnotation] == revision {
-			out[p.Name] = v1alpha1.RenderProblem(p.Name, why)
-		}
-	}
-	return out
-}
-
-// heldElsewhere returns the pools that users hold at another revision, by name.
-func heldElsewhere(revision string, pools []mcfgv1.MachineConfigPool) []string {
-	var out []string
-	for i := range pools {
-		if p := &pools[i]; p.Annotations[v1alpha1.HoldAnnotation] != "" &&
-			p.Annotations[v1alpha1.HeldRevisionAnnotation] != revision {
-			out = append(out, p.Name)
-		}
-	}
-	slices.Sort(out)
-	return out
 }
 
 // follow applies the newest commit of a source: it lists, picks, fetches, transpiles and applies. If the commit cannot
@@ -436,4 +380,89 @@ func listPools(ctx context.Context, c client.Reader) ([]mcfgv1.MachineConfigPool
 		return nil, fmt.Errorf("listing MachineConfigPools: %w", err)
 	}
 	return list.Items, nil
+}
+
+// Slots is a semaphore. The capacity of Slots is the number of goroutines that may hold a slot at a time. A nil Slots
+// means no limit.
+type Slots chan struct{}
+
+// acquire waits for a slot.
+func (s Slots) acquire(ctx context.Context) error {
+	if s == nil {
+		return nil
+	}
+	select {
+	case s <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for other sources to be applied: %w", context.Cause(ctx))
+	}
+}
+
+// release returns a slot.
+func (s Slots) release() {
+	if s != nil {
+		<-s
+	}
+}
+
+// memory is the state of the sources between reconciliations. If this state is lost, the controller sends more
+// requests.
+type memory struct {
+	listings sync.Map // GitSource name → listing
+	warnings sync.Map // GitSource name → appliedWarnings
+	failures sync.Map // GitSource name → failedFetch
+	checks   sync.Map // GitSource name → checkedCommit
+}
+
+// appliedWarnings are the warnings about the applied revision, which stay in the GitSource's status.
+type appliedWarnings struct {
+	revision string
+	warnings []string
+}
+
+// forget removes the state of a deleted source.
+func (m *memory) forget(name string) {
+	m.listings.Delete(name)
+	m.warnings.Delete(name)
+	m.failures.Delete(name)
+	m.checks.Delete(name)
+}
+
+// listing returns the last listing of a source; it returns the zero value before the first listing.
+func (m *memory) listing(name string) listing {
+	v, _ := m.listings.Load(name)
+	last, _ := v.(listing)
+	return last
+}
+
+// lastListings returns the last listing of each repository, by the name of the GitSource.
+func (m *memory) lastListings() map[string]v1alpha1.SourceLook {
+	out := map[string]v1alpha1.SourceLook{}
+	m.listings.Range(func(name, value any) bool {
+		out[name.(string)] = value.(listing).report()
+		return true
+	})
+	return out
+}
+
+// failedFetch returns the last fetch of a source if it failed; otherwise the zero value.
+func (m *memory) failedFetch(name string) failedFetch {
+	v, _ := m.failures.Load(name)
+	failed, _ := v.(failedFetch)
+	return failed
+}
+
+// checkedCommit returns the last commit of a source that was checked; the zero value if there is none.
+func (m *memory) checkedCommit(name string) checkedCommit {
+	v, _ := m.checks.Load(name)
+	checked, _ := v.(checkedCommit)
+	return checked
+}
+
+// warningsOf returns the warnings about the applied revision of a source; the zero value if they are unknown.
+func (m *memory) warningsOf(name string) appliedWarnings {
+	v, _ := m.warnings.Load(name)
+	warnings, _ := v.(appliedWarnings)
+	return warnings
 }
