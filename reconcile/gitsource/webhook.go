@@ -232,8 +232,8 @@ var signatures = map[v1alpha1.WebhookType][]struct{ header, prefix string }{
 	v1alpha1.WebhookGeneric:   {{"X-Signature", "sha256="}},
 }
 
-// VerifyWebhook returns ErrWebhookSignature unless the request was signed with the token. The parameter header returns the
-// first value of a header. GitLab sends the token itself. Every other host sends a SHA-256 HMAC of the body.
+// VerifyWebhook returns ErrWebhookSignature unless the request was signed with the token. The parameter header returns
+// the first value of a header. GitLab sends the token itself. Every other host sends a SHA-256 HMAC of the body.
 func VerifyWebhook(host v1alpha1.WebhookType, token []byte, header func(string) string, body []byte) error {
 	if len(token) < minToken {
 		return ErrWebhookSignature
