@@ -212,7 +212,7 @@ func secretPathsOf(rendered *mcfgv1.MachineConfig) secretmask.Paths {
 
 func (d spec) write(config machineconfig.Config, name string) ([]byte, error) {
 	if bad := machineconfig.Validate(config); len(bad) > 0 {
-		return nil, fmt.Errorf("composing Ignition from config %s: %w", name, errors.Join(bad...))
+		return nil, fmt.Errorf("composing Ignition from config %s: %w", name, bad.Err())
 	}
 	raw, err := config.IgnitionJSON()
 	if err != nil {

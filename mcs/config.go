@@ -1,7 +1,6 @@
 package mcs
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -75,7 +74,7 @@ func check(rendered *mcfgv1.MachineConfig) error {
 		return nil // Compose reports this error.
 	}
 	if bad := machineconfig.Check(config); len(bad) > 0 {
-		return fmt.Errorf("checking config %s: %w", rendered.Name, errors.Join(bad...))
+		return fmt.Errorf("checking config %s: %w", rendered.Name, bad.Err())
 	}
 	return nil
 }

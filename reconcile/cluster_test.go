@@ -81,10 +81,10 @@ type shared struct {
 }
 
 // List is repository's.
-func (s *shared) List(ctx context.Context) ([]source.Ref, error) {
+func (s *shared) List(ctx context.Context, poll source.Poll) (source.Listing, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.inner.List(ctx)
+	return s.inner.List(ctx, poll)
 }
 
 // Tree is repository's.
@@ -226,7 +226,7 @@ func (s *stage) run(rc *rest.Config) {
 	}
 	err = reconcile.Register(mgr, reconcile.Config{
 		Namespace: "bunsen-system", SecretsNamespace: "bunsen-sources", ContentRegistry: s.registry,
-		Version: "test", Now: time.Now, Open: func(_ v1alpha1.GitSourceSpec, secrets gitsource.Secrets) (
+		Version: "test", Now: time.Now, Open: func(_ v1alpha1.GitSourceSpec, secrets source.Secrets) (
 			gitsource.Repository, error,
 		) {
 			s.repo.mu.Lock()

@@ -242,9 +242,9 @@ type counting struct {
 }
 
 // List counts a listing.
-func (c counting) List(ctx context.Context) ([]source.Ref, error) {
+func (c counting) List(ctx context.Context, poll source.Poll) (source.Listing, error) {
 	*c.lists++
-	return c.Repository.List(ctx)
+	return c.Repository.List(ctx, poll)
 }
 
 // Evidence counts a fetch, because the controller fetches the commits first.
@@ -316,9 +316,9 @@ func playFault(t *testing.T, h *host, f gitFault) string {
 		t.Fatal(err)
 	}
 	var lists, fetches int
-	w.source.Open = func(v1alpha1.GitSourceSpec, gitsource.Secrets) (gitsource.Repository, error) {
+	w.source.Open = func(v1alpha1.GitSourceSpec, source.Secrets) (gitsource.Repository, error) {
 		c := git.Config{
-			URL: h.URL + "/cfg.git", Cache: cache,
+			URL: h.URL + "/cfg.git",
 			Secret: map[string][]byte{"ca.crt": pem.EncodeToMemory(&pem.Block{
 				Type:  "CERTIFICATE",
 				Bytes: h.good.Certificate[0],
@@ -327,11 +327,9 @@ func playFault(t *testing.T, h *host, f gitFault) string {
 		if f := h.fault.Load(); f != nil {
 			c.URL, c.PackBytes = cmp.Or(f.url, c.URL), f.pack
 		}
-		remote, err := (&repository.Connector{}).Open(c, nil)
-		return counting{
-			repository.Repository{Remote: remote, Store: trees, URL: "u", Ref: &v1alpha1.GitRef{Branch: "main"}},
-			&lists, &fetches,
-		}, err
+		repo, err := (&repository.Opener{Store: trees, Objects: cache}).OpenGit(c)
+		repo.URL, repo.Ref = "u", &v1alpha1.GitRef{Branch: "main"}
+		return counting{repo, &lists, &fetches}, err
 	}
 	w.follow()
 	controllertest.Contains(t, "Ready before the fault", w.Condition("Ready"), "True|Succeeded")

@@ -247,7 +247,7 @@ func TestARemoteThatGivesOutNoSingleCommitsIsAskedForItsBranch(t *testing.T) {
 		w.Create(controllertest.Node("n1", first, first))
 		w.Remove(w.Config(first))
 		remote := &forgetful{Repository: w.repo, lost: lost}
-		w.source.Open = func(v1alpha1.GitSourceSpec, gitsource.Secrets) (gitsource.Repository, error) {
+		w.source.Open = func(v1alpha1.GitSourceSpec, source.Secrets) (gitsource.Repository, error) {
 			return remote, nil
 		}
 		told := w.sweep(w.garbage())

@@ -23,14 +23,14 @@ type polled struct {
 	polls []source.Poll
 }
 
-// Poll returns the refs as of the other source's listing, if the poll accepts that.
-func (p *polled) Poll(ctx context.Context, at source.Poll) (source.Listing, error) {
+// List returns the refs as of the other source's listing, if the poll accepts that.
+func (p *polled) List(ctx context.Context, at source.Poll) (source.Listing, error) {
 	p.polls = append(p.polls, at)
-	refs, err := p.List(ctx)
+	found, err := p.Repository.List(ctx, at)
 	if !p.other.Before(at.NotBefore) && !p.other.IsZero() {
-		return source.Listing{Refs: refs, At: p.other}, err
+		found.At = p.other
 	}
-	return source.Listing{Refs: refs, At: at.Now}, err
+	return found, err
 }
 
 // TestWhichListingsOfOtherSourcesCount: a hint is never answered from memory, and a poll is.
@@ -110,7 +110,7 @@ func TestAListingOfAnotherSourceIsAsOldAsItIs(t *testing.T) {
 
 // share gives the source a repository whose listings others share.
 func (w *hooked) share(p *polled) {
-	w.source.Open = func(v1alpha1.GitSourceSpec, gitsource.Secrets) (gitsource.Repository, error) { return p, nil }
+	w.source.Open = func(v1alpha1.GitSourceSpec, source.Secrets) (gitsource.Repository, error) { return p, nil }
 }
 
 func (w *hooked) annotate(request string) {

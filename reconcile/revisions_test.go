@@ -267,7 +267,7 @@ func (h *history) restart() {
 			Client: c, Live: live, Applier: &gitsource.Applier{Client: c, Live: live, Now: clock, Events: silent},
 			Transpiler: &transpile.Transpiler{},
 			Namespace:  "bunsen-system", Now: clock, Events: silent,
-			Open: func(spec v1alpha1.GitSourceSpec, _ gitsource.Secrets) (gitsource.Repository, error) {
+			Open: func(spec v1alpha1.GitSourceSpec, _ source.Secrets) (gitsource.Repository, error) {
 				return h.follows[strings.TrimPrefix(spec.URL, "https://git.example.com/")].repo, nil
 			},
 		},

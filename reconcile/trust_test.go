@@ -215,7 +215,7 @@ func newTrustingWorld(t *testing.T, at *checkout, keys map[string][]byte,
 
 // open makes the source controller read the repository in w.dir.
 func (w *trustingWorld) open() {
-	w.source.Open = func(v1alpha1.GitSourceSpec, gitsource.Secrets) (gitsource.Repository, error) {
+	w.source.Open = func(v1alpha1.GitSourceSpec, source.Secrets) (gitsource.Repository, error) {
 		remote, err := git.New(git.Config{URL: w.dir})
 		return repository.Repository{Remote: remote, Store: w.trees, URL: "u"}, err
 	}

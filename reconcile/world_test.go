@@ -47,7 +47,7 @@ func (w *world) restart() {
 			Client: w.Client, Live: w.Client, Now: clock,
 			Events: w.Events,
 		}, Transpiler: w.transpiler, Namespace: "bunsen-system", Now: clock, Events: w.Events,
-		Open: func(v1alpha1.GitSourceSpec, gitsource.Secrets) (gitsource.Repository, error) { return w.repo, nil },
+		Open: func(v1alpha1.GitSourceSpec, source.Secrets) (gitsource.Repository, error) { return w.repo, nil },
 	}
 	w.render = &render.Controller{
 		Client: w.Client, Live: w.Admin, Renderer: &render.Renderer{}, Version: "v1",

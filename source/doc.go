@@ -1,4 +1,6 @@
-// Package source defines refs, commits and trees of a repository, and selects the commit to follow.
+// Package source defines refs, commits and trees of a repository, selects the commit to follow, and says which fields
+// of a GitSource do not fit together.
 //
-// In: listed refs and the ref of a GitSource. Out: a Commit, a Tree. Never: any I/O; source/git reads the remote.
+// In: the spec of a GitSource, listed refs. Out: an Address, a Picked commit, the shape of a Tree and its digest; or
+// Stalled faults that say what to write. Never: any I/O; source/repository reads remotes.
 package source

@@ -2,7 +2,6 @@ package transpile
 
 import (
 	"cmp"
-	"errors"
 	"maps"
 	"path"
 	"slices"
@@ -284,7 +283,7 @@ func convert(repo repository, pool string, n named) translation {
 	d.Add(found...)
 	if doc.Kind != documents.Butane && !d.HasErrors() {
 		for _, bad := range machineconfig.Validate(d.config) { // Butane has already validated Butane documents.
-			at, _ := d.origin.Find(PlacedOutput(bad.Error()))
+			at, _ := d.origin.Find(bad.Path)
 			d.Errorf(at, "ignition", "%s", message.TranslateLine(bad.Error()))
 		}
 	}
@@ -328,12 +327,12 @@ func rawConfig(doc documents.Document) translation {
 		return d
 	}
 	if d.config, err = machineconfig.Parse(mc.Spec); err != nil {
-		for _, line := range strings.Split(err.Error(), "\n") {
-			at, ok := d.origin.Find(PlacedOutput(line))
+		for _, p := range machineconfig.ProblemsOf(err) {
+			at, ok := d.origin.Find(p.Path)
 			if !ok {
 				at = start
 			}
-			d.Errorf(at, "ignition", "%s", message.TranslateLine(line))
+			d.Errorf(at, "ignition", "%s", message.TranslateLine(p.Error()))
 		}
 	}
 	return d
@@ -390,20 +389,19 @@ func withoutEchoes(findings []origin.Finding) []origin.Finding {
 func (d *translation) check() {
 	found := append(machineconfig.Check(d.config), machineconfig.CheckSystem(d.config.KernelType,
 		d.config.Extensions)...)
-	for _, err := range found {
-		at, _ := d.origin.Find(PlacedOutput(err.Error()))
+	for _, p := range found {
+		at, _ := d.origin.Find(p.Path)
 		rule := "unsafe"
-		var nested *machineconfig.NestedError
-		if errors.As(err, &nested) {
+		if p.Nested {
 			rule = "merged-config"
 		}
-		d.Errorf(at, rule, "%s", message.TranslateLine(err.Error()))
+		d.Errorf(at, rule, "%s", message.TranslateLine(p.Error()))
 	}
 	if d.HasErrors() {
 		return
 	}
 	for _, r := range disruption.Invalid(d.config) {
-		item := PlacedItem(d.config, r.Kind, r.Name)
+		item := placedItem(d.config, r.Kind, r.Name)
 		if r.Part != "" {
 			item += "." + r.Part
 		}

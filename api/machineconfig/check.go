@@ -1,6 +1,7 @@
 package machineconfig
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"regexp"
@@ -30,54 +31,48 @@ const (
 
 // Check checks a parsed config by rules that Ignition does not have: names that would escape their directory or forge
 // lines in a system file, special mode bits, sources that are not in the config, contents that do not decode or do not
-// match their hash. Check reads the flat form of the config, so it covers merged configs too. Check returns all errors,
-// each with its position; a config with an error must not reach a node. Package policy decides whether a running node
-// can apply the config.
-func Check(c Config) []error {
+// match their hash. It reads the flat form of the config, so it covers merged configs too. A config with a problem must
+// not reach a node. Package disruption decides whether a running node can apply a config.
+func Check(c Config) Problems {
 	bad := checkWritten(c)
 	if !nests(c.Ignition) {
 		return bad
 	}
 	nested, err := named(c.Ignition)
 	if err != nil {
-		return append(bad, split(err)...)
+		return append(bad, ProblemsOf(err)...)
 	}
 	for _, n := range nested {
-		for _, err := range Check(n.Config) {
-			bad = append(bad, at(n.Place, err))
-		}
+		bad = append(bad, nestedProblems(spot{n.Path, n.Place}, Check(n.Config))...)
 	}
 	flat, err := Flat(c)
 	if err != nil {
-		return append(bad, split(err)...)
+		return append(bad, ProblemsOf(err)...)
 	}
 	if len(bad) > 0 {
-		return bad // A check of the merged config would report these errors again.
+		return bad // A check of the merged config would report these problems again.
 	}
-	for _, err := range checkWritten(flat) {
-		bad = append(bad, at("ignition.config: merging its configs", err))
-	}
-	return bad
+	return nestedProblems(spot{"$.ignition.config", "ignition.config: merging its configs"}, checkWritten(flat))
 }
 
 // checkWritten checks a config without the configs that it merges.
-func checkWritten(c Config) []error {
+func checkWritten(c Config) Problems {
 	k := &checker{}
 	k.storage(c.Ignition.Storage)
 	k.units(c.Ignition.Systemd.Units)
 	k.passwd(c.Ignition.Passwd)
 	k.ignition(c.Ignition.Ignition)
 	k.kargs(c)
-	k.image("osImageURL", c.OSImageURL)
-	k.image("baseOSExtensionsContainerImage", c.ExtensionsImage)
+	k.image(ofSpec("osImageURL"), c.OSImageURL)
+	k.image(ofSpec("baseOSExtensionsContainerImage"), c.ExtensionsImage)
 	return k.bad
 }
 
 // checker collects problems.
-type checker struct{ bad []error }
+type checker struct{ bad Problems }
 
-func (k *checker) addError(place, format string, args ...any) {
-	k.bad = append(k.bad, fmt.Errorf("%s: %w", place, fmt.Errorf(format, args...)))
+func (k *checker) addError(at spot, format string, args ...any) {
+	k.bad = append(k.bad, Problem{Path: at.path, Place: at.place, Err: fmt.Errorf(format, args...)})
 }
 
 func (k *checker) storage(s ign.Storage) {
@@ -85,79 +80,81 @@ func (k *checker) storage(s ign.Storage) {
 		k.file(i, f)
 	}
 	for i, d := range s.Directories {
-		at := item("directories", i, d.Path)
+		at := item("storage", "directories", i, d.Path)
 		k.node(at, d.Node)
 		k.mode(at, d.Mode)
 	}
 	for i, l := range s.Links {
-		at := item("links", i, l.Path)
+		at := item("storage", "links", i, l.Path)
 		k.node(at, l.Node)
 		k.belowRoot(at, l.Path)
 		if l.Target != nil {
-			k.plain(at+" target", *l.Target)
+			k.plain(at.part("target"), *l.Target)
 		}
 	}
 	for i, f := range s.Filesystems {
-		at := item("filesystems", i, f.Device)
-		k.plain(at+" device", f.Device)
+		at := item("storage", "filesystems", i, f.Device)
+		k.plain(at.part("device"), f.Device)
 		if f.Path != nil {
-			k.plain(at+" path", *f.Path)
+			k.plain(at.part("path"), *f.Path)
 		}
 	}
 	for i, d := range s.Disks {
-		k.plain(item("disks", i, d.Device)+" device", d.Device)
+		k.plain(item("storage", "disks", i, d.Device).part("device"), d.Device)
 	}
 	for i, l := range s.Luks {
-		k.resource(item("luks", i, l.Name)+" keyFile", l.KeyFile)
+		k.resource(item("storage", "luks", i, l.Name).part("keyFile"), l.KeyFile)
 	}
 }
 
 func (k *checker) file(i int, f ign.File) {
-	at := item("files", i, f.Path)
+	at := item("storage", "files", i, f.Path)
 	k.node(at, f.Node)
 	k.belowRoot(at, f.Path)
 	k.mode(at, f.Mode)
 	checkContents(k, at, f)
 	for j, a := range f.Append {
-		k.resource(fmt.Sprintf("%s append[%d]", at, j), a)
+		k.resource(at.part("append").at(j), a)
 	}
 }
 
 // checkContents checks the contents of a file, which may be remote.
-func checkContents(k *checker, at string, f ign.File) {
+func checkContents(k *checker, at spot, f ign.File) {
 	_, remote, err := RemoteOf(f.Contents)
+	source := at.part("contents").below("source")
 	switch {
 	case !remote:
-		k.resource(at+" contents", f.Contents)
+		k.resource(at.part("contents"), f.Contents)
 	case err != nil:
-		k.addError(at+" contents", "%w", err)
+		k.addError(resourcePart(at.part("contents"), err), "%w", err)
 	case len(f.Append) > 0:
-		k.addError(at+" contents", "a file with remote contents cannot append: put all of it behind the address, or "+
+		k.addError(source, "a file with remote contents cannot append: put all of it behind the address, or "+
 			"put the contents into the repository")
 	case strings.HasPrefix(path.Clean(f.Path), nodepath.UnitDir+"/"), strings.HasPrefix(path.Clean(f.Path),
 		nodepath.UnitDir+"-preset/"):
-		k.addError(at+" contents", "units and presets are not downloaded, because Bunsen must know their [Install] "+
+		k.addError(source, "units and presets are not downloaded, because Bunsen must know their [Install] "+
 			"sections: put the file into the repository, and name it with Butane's `local:`")
 	}
 }
 
-func (k *checker) node(at string, n ign.Node) {
-	k.plain(at+" path", n.Path)
-	k.fits(at+" path", n.Path)
+func (k *checker) node(at spot, n ign.Node) {
+	k.plain(at.part("path"), n.Path)
+	k.fits(at.part("path"), n.Path)
 	for _, owner := range []struct {
 		what string
 		name *string
 	}{{"user", n.User.Name}, {"group", n.Group.Name}} {
 		if util.NotEmpty(owner.name) {
-			k.account(at+" "+owner.what, *owner.name)
+			k.account(at.part(owner.what).below("name"), *owner.name)
 		}
 	}
 }
 
-func (k *checker) mode(at string, mode *int) {
+func (k *checker) mode(at spot, mode *int) {
 	if mode == nil || *mode >= 0 && *mode <= 0o777 {
 		return
 	}
+	at = at.below("mode")
 	if octal, err := strconv.ParseUint(strconv.Itoa(*mode), 8, 32); err == nil && octal <= 0o777 {
 		k.addError(at, "mode %d is read as a decimal number: write %#o (in JSON: %d)", *mode, octal, octal)
 	} else if err != nil && *mode > 0 && *mode <= 999 { // A digit 8 or 9: YAML takes 0888 for a decimal number.
@@ -170,28 +167,40 @@ func (k *checker) mode(at string, mode *int) {
 	}
 }
 
-func (k *checker) resource(at string, r ign.Resource) {
+func (k *checker) resource(at spot, r ign.Resource) {
 	data, err := Contents(r)
 	if err == nil {
 		err = verify(r, data)
 	}
 	if err != nil {
-		k.addError(at, "%w", err)
+		k.addError(resourcePart(at, err), "%w", err)
 	}
+}
+
+// hashError is a problem of the hash of a resource.
+type hashError struct{ error }
+
+// resourcePart returns the spot of the part of a resource that a problem is about: the hash, or otherwise the source.
+func resourcePart(resource spot, problem error) spot {
+	if errors.As(problem, new(hashError)) {
+		return resource.below("verification.hash")
+	}
+	return resource.below("source")
 }
 
 func (k *checker) units(units []ign.Unit) {
 	for i, u := range units {
-		at := item("units", i, u.Name)
+		at := item("systemd", "units", i, u.Name)
 		if !unitName.MatchString(u.Name) || strings.HasPrefix(u.Name, ".") {
-			k.addError(at, "%q is not the name of a unit: use letters, digits and :_.@\\- and end in .service, "+
-				".socket, .mount, .timer or another unit type", u.Name)
+			k.addError(at.below("name"), "%q is not the name of a unit: use letters, digits and :_.@\\- and end "+
+				"in .service, .socket, .mount, .timer or another unit type", u.Name)
 		}
-		k.fits(at, u.Name)
+		k.fits(at.below("name"), u.Name)
 		for j, d := range u.Dropins {
-			k.fits(fmt.Sprintf("%s dropins[%d]", at, j), d.Name)
+			dropin := at.part("dropins").at(j).below("name")
+			k.fits(dropin, d.Name)
 			if !dropinName.MatchString(d.Name) || safetext.HasHidden(d.Name) {
-				k.addError(fmt.Sprintf("%s dropins[%d]", at, j), "%q is not the name of a drop-in: names end in "+
+				k.addError(dropin, "%q is not the name of a drop-in: names end in "+
 					".conf and contain no /", d.Name)
 			}
 		}
@@ -200,36 +209,36 @@ func (k *checker) units(units []ign.Unit) {
 
 func (k *checker) passwd(p ign.Passwd) {
 	for i, u := range p.Users {
-		at := item("users", i, u.Name)
-		k.account(at, u.Name)
+		at := item("passwd", "users", i, u.Name)
+		k.account(at.below("name"), u.Name)
 		for _, f := range []struct {
 			what  string
 			value *string
 		}{{"gecos", u.Gecos}, {"homeDir", u.HomeDir}, {"shell", u.Shell}, {"passwordHash", u.PasswordHash}} {
 			if f.value != nil && (safetext.HasHidden(*f.value) || strings.Contains(*f.value, ":")) {
-				k.addError(at+" "+f.what, "it contains a colon or a hidden character, which could forge a line of "+
+				k.addError(at.part(f.what), "it contains a colon or a hidden character, which could forge a line of "+
 					"/etc/passwd or /etc/shadow")
 			}
 		}
 		if u.PrimaryGroup != nil {
-			k.account(at+" primaryGroup", *u.PrimaryGroup)
+			k.account(at.part("primaryGroup"), *u.PrimaryGroup)
 		}
 		for _, g := range u.Groups {
-			k.account(at+" groups", string(g))
+			k.account(at.part("groups"), string(g))
 		}
 		for j, key := range u.SSHAuthorizedKeys {
 			if strings.ContainsRune(string(key), 0) {
-				k.addError(fmt.Sprintf("%s sshAuthorizedKeys[%d]", at, j), "it contains a NUL byte")
+				k.addError(at.part("sshAuthorizedKeys").at(j), "it contains a NUL byte")
 			}
 		}
 	}
 	for i, g := range p.Groups {
-		k.account(item("groups", i, g.Name), g.Name)
+		k.account(item("passwd", "groups", i, g.Name).below("name"), g.Name)
 	}
 }
 
 // account checks the name of a user or group.
-func (k *checker) account(at, name string) {
+func (k *checker) account(at spot, name string) {
 	if !userName.MatchString(name) {
 		k.addError(at, "%q is not a valid name of a user or group. A name begins with a letter or _, contains "+
 			"letters, digits and _.-, and has at most 32 characters", name)
@@ -239,22 +248,22 @@ func (k *checker) account(at, name string) {
 // ignition refuses certificates that Ignition would fetch from elsewhere.
 func (k *checker) ignition(i ign.Ignition) {
 	for j, r := range i.Security.TLS.CertificateAuthorities {
-		k.resource(fmt.Sprintf("ignition.security.tls.certificateAuthorities[%d]", j), r)
+		k.resource(ofIgnition("security.tls.certificateAuthorities").at(j), r)
 	}
 }
 
 func (k *checker) kargs(c Config) {
 	for i, a := range c.KernelArguments {
 		if strings.Count(a, `"`)%2 != 0 {
-			k.addError(fmt.Sprintf("kernelArguments[%d]", i), "it has an odd number of double quotes, so it would "+
+			k.addError(ofSpec("kernelArguments").at(i), "it has an odd number of double quotes, so it would "+
 				"include the next arguments: close the quote")
 		}
-		k.plain(fmt.Sprintf("kernelArguments[%d]", i), strings.ReplaceAll(strings.ReplaceAll(a, "\t", " "), "\n", " "))
+		k.plain(ofSpec("kernelArguments").at(i), strings.ReplaceAll(strings.ReplaceAll(a, "\t", " "), "\n", " "))
 	}
 }
 
 // image refuses references that a program would read as two arguments or as an option.
-func (k *checker) image(at, ref string) {
+func (k *checker) image(at spot, ref string) {
 	if strings.HasPrefix(ref, "-") || strings.ContainsFunc(ref, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		k.addError(at, "%q is not a reference of an image: write one like quay.io/org/image@sha256:…, without blanks",
 			ref)
@@ -262,14 +271,14 @@ func (k *checker) image(at, ref string) {
 }
 
 // belowRoot refuses a file or link at the path of the root directory.
-func (k *checker) belowRoot(at, path string) {
+func (k *checker) belowRoot(at spot, path string) {
 	if path == "/" {
-		k.addError(at+" path", "it is the root directory: write a path below it")
+		k.addError(at.part("path"), "it is the root directory: write a path below it")
 	}
 }
 
 // fits refuses names that are too long for file systems. A node would fail when it writes the file.
-func (k *checker) fits(at, path string) {
+func (k *checker) fits(at spot, path string) {
 	if len(path) > maxPath {
 		k.addError(at, "it has %d bytes, and a path has at most %d", len(path), maxPath)
 		return
@@ -282,18 +291,13 @@ func (k *checker) fits(at, path string) {
 }
 
 // plain refuses hidden characters, because two different names could look the same.
-func (k *checker) plain(at, text string) {
+func (k *checker) plain(at spot, text string) {
 	if safetext.HasHidden(text) {
 		k.addError(at, "%s contains a hidden character", safetext.Quote(text))
 	}
 }
 
-// item returns the name of an item of a list for messages: `files[2] /etc/x`. item quotes a name with hidden
-// characters.
-func item(list string, i int, name string) string {
-	return strings.TrimRight(fmt.Sprintf("%s[%d] %s", list, i, oneLine(name)), " ")
-}
-
+// oneLine returns a name for messages, quoted if it has hidden characters.
 func oneLine(name string) string {
 	if safetext.HasHidden(name) {
 		return safetext.Quote(name)

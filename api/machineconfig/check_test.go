@@ -1,7 +1,6 @@
 package machineconfig_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
@@ -56,11 +55,54 @@ func TestCheckRefusesWhatIgnitionLetsThrough(t *testing.T) {
 			if err != nil {
 				t.Fatalf("Ignition itself refuses it now: %v", err)
 			}
-			got := errors.Join(machineconfig.Check(cfg)...)
+			got := machineconfig.Check(cfg).Err()
 			if got == nil || !strings.Contains(got.Error(), c.want) {
 				t.Errorf("got %v\nwant %q in it", got, c.want)
 			}
 		})
+	}
+}
+
+// TestAProblemHasThePathOfItsValue: users of this package find the line of a problem by its path.
+func TestAProblemHasThePathOfItsValue(t *testing.T) {
+	const remote = `{"path":"/a","contents":{"source":"https://example.com/a"`
+	for path, config := range map[string]string{
+		"$.storage.files.0.path":            `{"storage":{"files":[{"path":"/"}]}`,
+		"$.storage.files.1.mode":            `{"storage":{"files":[{"path":"/a"},{"path":"/b","mode":644}]}`,
+		"$.storage.files.0.user.name":       `{"storage":{"files":[{"path":"/a","user":{"name":"a:b"}}]}`,
+		"$.storage.files.0.contents.source": `{"storage":{"files":[` + remote + `}}]}`,
+		"$.storage.files.0.append.0.source": `{"storage":{"files":[{"path":"/a","append":[{"source":"tftp://h/a"}]}]}`,
+		"$.systemd.units.0.dropins.0.name":  `{"systemd":{"units":[{"name":"a.service","dropins":[{"name":"../b.conf"}]}]}`,
+		"$.passwd.users.0.gecos":            `{"passwd":{"users":[{"name":"core","gecos":":"}]}`,
+		"$.ignition.config.merge.0.source":  `{"merge":"https://example.com/a"`,
+		"$.storage.files.0.contents.verification.hash": `{"storage":{"files":[` + strings.Replace(remote,
+			"https://example.com/a", "data:,a", 1) + `,"verification":{"hash":"sha256-` + strings.Repeat("0", 64) + `"}}}]}`,
+	} {
+		head := `,"ignition":{"version":"3.5.0"}}`
+		if rest, ok := strings.CutPrefix(config, `{"merge":`); ok {
+			config, head = "{", `"ignition":{"version":"3.5.0","config":{"merge":[{"source":`+rest+`}]}}}`
+		}
+		c, err := machineconfig.Parse(spec(config + head))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := machineconfig.Check(c)
+		if len(got) != 1 || got[0].Path != path {
+			t.Errorf("%+v, want the path %s", got, path)
+		}
+		if nested := strings.Contains(path, "merge"); nested != got[0].Nested {
+			t.Errorf("%s: nested is %v", path, got[0].Nested)
+		}
+	}
+	_, err := machineconfig.Parse(spec(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"a"},{"path":"/b"}],` +
+		`"links":[{"path":"/l"}]}}`))
+	got := machineconfig.ProblemsOf(err) // In the order of Ignition's report.
+	if len(got) != 2 || got[0].Path != "$.storage.links.0.target" || got[1].Path != "$.storage.files.0.path" {
+		t.Errorf("Parse: %+v", got)
+	}
+	got = machineconfig.CheckSystem("fast", []string{"usbguard", "x"})
+	if len(got) != 2 || got[0].Path != "spec.kernelType" || got[1].Path != "spec.extensions.1" {
+		t.Errorf("CheckSystem: %+v", got)
 	}
 }
 
@@ -83,7 +125,7 @@ func TestCheckTakesWhatPeopleWrite(t *testing.T) {
 func TestAnImageIsOneWord(t *testing.T) {
 	for _, ref := range []string{"a b", "a\nb", "-rf", "--option", "a\u00a0b"} {
 		for _, cfg := range []machineconfig.Config{{OSImageURL: ref}, {ExtensionsImage: ref}} {
-			if got := errors.Join(machineconfig.Check(cfg)...); got == nil ||
+			if got := machineconfig.Check(cfg).Err(); got == nil ||
 				!strings.Contains(got.Error(), "is not a reference of an image") {
 				t.Errorf("%q: %v", ref, got)
 			}

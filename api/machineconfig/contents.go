@@ -105,8 +105,11 @@ func decodeBody(body string, isBase64 bool) ([]byte, error) {
 // verify compares contents with the resource's hash, if it has one.
 func verify(r ign.Resource, data []byte) error {
 	function, want, err := r.Verification.HashParts()
-	if err != nil || function == "" {
-		return err
+	if err != nil {
+		return hashError{err}
+	}
+	if function == "" {
+		return nil
 	}
 	var got []byte
 	switch function {
@@ -117,11 +120,11 @@ func verify(r ign.Resource, data []byte) error {
 		sum := sha512.Sum512(data)
 		got = sum[:]
 	default:
-		return fmt.Errorf("verification hash %q is unknown: use sha256 or sha512", function)
+		return hashError{fmt.Errorf("verification hash %q is unknown: use sha256 or sha512", function)}
 	}
 	if subtle.ConstantTimeCompare([]byte(strings.ToLower(want)), []byte(hex.EncodeToString(got))) == 0 {
-		return fmt.Errorf("verification hash does not match the contents: a machine would refuse to boot; write "+
-			"%s-%s, or remove it", function, hex.EncodeToString(got))
+		return hashError{fmt.Errorf("verification hash does not match the contents: a machine would refuse to boot; "+
+			"write %s-%s, or remove it", function, hex.EncodeToString(got))}
 	}
 	return nil
 }

@@ -38,7 +38,8 @@ func Flat(c Config) (Config, error) {
 	out := c
 	out.Ignition = flat
 	if bad := Validate(out); len(bad) > 0 {
-		return c, at("ignition.config: merging the configs that it names", errors.Join(bad...))
+		at := spot{"$.ignition.config", "ignition.config: merging the configs that it names"}
+		return c, nestedProblems(at, bad).Err()
 	}
 	return out, nil
 }
@@ -82,36 +83,26 @@ func NestedConfigs(c Config) ([]Nested, error) {
 func named(c ign.Config) (all []Nested, err error) {
 	var f flattener
 	var bad []error
-	read := func(place, path string, r ign.Resource, replaces bool) {
-		flat, err := f.child(place, r, 0)
+	read := func(at spot, r ign.Resource, replaces bool) {
+		flat, err := f.child(at, r, 0)
 		all = append(all, Nested{
-			place, "$.ignition.config." + path + ".source",
-			Config{Ignition: flat, HasIgnition: true},
-			replaces,
+			at.place, at.below("source").path, Config{Ignition: flat, HasIgnition: true}, replaces,
 		})
 		bad = append(bad, err)
 	}
 	for i, r := range c.Ignition.Config.Merge {
-		read(mergePlace(i), fmt.Sprintf("merge.%d", i), r, false)
+		read(ofIgnition("config.merge").at(i), r, false)
 	}
 	if r := c.Ignition.Config.Replace; r.Source != nil {
-		read("ignition.config.replace", "replace", r, true)
+		read(ofIgnition("config.replace"), r, true)
 	}
-	var errs []error
-	for _, err := range bad {
-		if err != nil {
-			errs = append(errs, split(err)...)
-		}
-	}
-	return all, errors.Join(errs...)
+	return all, ProblemsOf(errors.Join(bad...)).Err()
 }
 
 // nests reports whether a config names other configs.
 func nests(c ign.Config) bool {
 	return c.Ignition.Config.Replace.Source != nil || len(c.Ignition.Config.Merge) > 0
 }
-
-func mergePlace(i int) string { return fmt.Sprintf("ignition.config.merge[%d]", i) }
 
 // flattener resolves one config, and counts the nested configs and their bytes.
 type flattener struct{ configs, bytes int }
@@ -121,13 +112,13 @@ func (f *flattener) config(c ign.Config, depth int) (ign.Config, error) {
 		return c, fmt.Errorf("configs name configs more than %d levels deep: write them as one config", maxNesting)
 	}
 	if r := c.Ignition.Config.Replace; r.Source != nil {
-		return f.child("ignition.config.replace", r, depth)
+		return f.child(ofIgnition("config.replace"), r, depth)
 	}
 	children := slices.Clone(c.Ignition.Config.Merge)
 	c.Ignition.Config = ign.IgnitionConfig{}
 	var bad []error
 	for i, r := range children {
-		more, err := f.child(mergePlace(i), r, depth)
+		more, err := f.child(ofIgnition("config.merge").at(i), r, depth)
 		if bad = append(bad, err); errors.Join(bad...) == nil {
 			c = v35.Merge(c, more)
 		}
@@ -135,20 +126,21 @@ func (f *flattener) config(c ign.Config, depth int) (ign.Config, error) {
 	return c, errors.Join(bad...)
 }
 
-// child reads and resolves a config that another config names at a place.
-func (f *flattener) child(place string, r ign.Resource, depth int) (ign.Config, error) {
+// child reads and resolves the config of a resource at a spot of another config.
+func (f *flattener) child(at spot, r ign.Resource, depth int) (ign.Config, error) {
 	if f.configs++; f.configs > maxNested {
 		if f.configs > maxNested+1 {
 			return ign.Config{}, nil // child reports a nested config's problem once.
 		}
-		return ign.Config{}, fmt.Errorf("%s: the config names more than %d configs: write them as one config", place,
-			maxNested)
+		return ign.Config{}, Problem{Path: at.below("source").path, Place: at.place, Err: fmt.Errorf("the config "+
+			"names more than %d configs: write them as one config", maxNested)}
 	}
 	raw, err := contents(r, maxNestedBytes-f.bytes)
 	if err == nil {
 		err = verify(r, raw)
 	}
 	f.bytes += len(raw)
+	at = resourcePart(at, err)
 	var c ign.Config
 	if err == nil {
 		c, err = parseIgnition(raw)
@@ -156,43 +148,13 @@ func (f *flattener) child(place string, r ign.Resource, depth int) (ign.Config, 
 	if err == nil {
 		c, err = f.config(c, depth+1)
 	}
-	return c, at(place, err)
+	return c, nestedProblems(at, ProblemsOf(err)).Err()
 }
 
-// NestedError is a problem of a nested config, or of the merged result.
-type NestedError struct {
-	// Place is where another config names the nested config, such as `ignition.config.merge[0]`.
-	Place string
-	// Err is the problem.
-	Err error
-}
-
-// Error returns the problem with its place.
-func (e *NestedError) Error() string { return e.Place + ": " + e.Err.Error() }
-
-// Unwrap returns the problem.
-func (e *NestedError) Unwrap() error { return e.Err }
-
-// at puts a place before each of the errors that are joined in err.
-func at(place string, err error) error {
-	if err == nil {
-		return nil
-	}
-	var all []error
-	for _, e := range split(err) {
-		all = append(all, &NestedError{place, e})
-	}
-	return errors.Join(all...)
-}
-
-// split returns the single errors of a joined error, whose parts may be joined errors too.
-func split(err error) (all []error) {
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return []error{err}
-	}
-	for _, e := range joined.Unwrap() {
-		all = append(all, split(e)...)
+// nestedProblems returns problems of a config that another one names at a spot, as problems of the other one.
+func nestedProblems(at spot, problems Problems) (all Problems) {
+	for _, p := range problems {
+		all = append(all, Problem{Path: at.path, Place: at.place, Err: p, Nested: true})
 	}
 	return all
 }

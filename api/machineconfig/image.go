@@ -126,13 +126,13 @@ func checkImage(reference, command string) error {
 
 // CheckImages returns why the images of a config do not decide what nodes run, each with its field. Check does not
 // include it, because a MachineConfig that a user created through the API keeps its image.
-func CheckImages(c Config) []error {
+func CheckImages(c Config) Problems {
 	k := &checker{}
 	for _, image := range []struct{ field, reference string }{
 		{"osImageURL", c.OSImageURL}, {"baseOSExtensionsContainerImage", c.ExtensionsImage},
 	} {
 		if err := CheckImage(image.reference); err != nil {
-			k.addError(image.field, "%w", err)
+			k.addError(ofSpec(image.field), "%w", err)
 		}
 	}
 	return k.bad

@@ -41,7 +41,7 @@ func TestAnImageIsADigest(t *testing.T) {
 		}
 	}
 	config := machineconfig.Config{OSImageURL: "a/b:1", ExtensionsImage: "a/c:1"}
-	bad := errors.Join(machineconfig.CheckImages(config)...)
+	bad := machineconfig.CheckImages(config).Err()
 	if bad == nil || !strings.HasPrefix(bad.Error(), `osImageURL: "a/b:1" names`) ||
 		!strings.Contains(bad.Error(), `baseOSExtensionsContainerImage: "a/c:1" names`) {
 		t.Errorf("the images of a config: %v", bad)

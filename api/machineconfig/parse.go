@@ -23,9 +23,9 @@ const Version = "3.5.0"
 const supported = "3.0.0, 3.1.0, 3.2.0, 3.3.0, 3.4.0 and 3.5.0"
 
 // Parse reads a spec. An Ignition config of an older supported version is translated to 3.5.0; unknown keys
-// are dropped, as Ignition does. The error joins all errors of the config, each with its position, such as
-// `files[2] /etc/x: …`. The result depends on the spec's bytes only, so a caller may cache it by their digest. Parse
-// applies Ignition's rules; Check has the other rules.
+// are dropped, as Ignition does. The error joins all problems of the config, each with its place, such as
+// `files[2] /etc/x: …`; ProblemsOf takes it apart. The result depends on the spec's bytes only, so a caller may
+// cache it by their digest. Parse applies Ignition's rules; Check has the other rules.
 func Parse(spec mcfgv1.MachineConfigSpec) (Config, error) {
 	c := Config{
 		KernelArguments: spec.KernelArguments,
@@ -91,7 +91,7 @@ func parseIgnition(raw []byte) (ign.Config, error) {
 	}
 	cfg, rpt, err := v35.ParseCompatibleVersion(raw)
 	if err != nil {
-		return ign.Config{}, errors.Join(problems(rpt, raw, err)...)
+		return ign.Config{}, problems(rpt, raw, err).Err()
 	}
 	return cfg, nil
 }
@@ -101,10 +101,10 @@ func parseIgnition(raw []byte) (ign.Config, error) {
 func parseNewest(raw []byte) (ign.Config, error) {
 	var cfg ign.Config
 	if rpt, err := util.HandleParseErrors(raw, &cfg); err != nil {
-		return ign.Config{}, errors.Join(problems(rpt, raw, err)...)
+		return ign.Config{}, problems(rpt, raw, err).Err()
 	}
 	if bad := Validate(Config{Ignition: cfg}); len(bad) > 0 {
-		return ign.Config{}, errors.Join(bad...)
+		return ign.Config{}, bad.Err()
 	}
 	return cfg, nil
 }
@@ -134,20 +134,20 @@ func versionOf(raw []byte) (string, error) {
 	return *v, nil
 }
 
-// Validate checks the config by Ignition's rules, as a machine that boots it does, and returns all errors. Parse calls
-// Validate. A caller that merges configs must call Validate for the result.
-func Validate(c Config) []error {
+// Validate checks the config by Ignition's rules, as a machine that boots it does, and returns all problems. Parse
+// calls it. A caller that merges configs must call it for the result.
+func Validate(c Config) Problems {
 	return fatal(c.Ignition, validate.ValidateWithContext(c.Ignition, nil))
 }
 
 // problems returns the errors of Ignition's report. The report does not contain the config, so problems decodes the
 // config again to get the names of items.
-func problems(rpt report.Report, raw []byte, cause error) []error {
+func problems(rpt report.Report, raw []byte, cause error) Problems {
 	var partial ign.Config
 	_ = json.Unmarshal(raw, &partial) // An item that cannot be decoded gets no name.
 	bad := fatal(partial, rpt)
 	if len(bad) == 0 {
-		bad = []error{fmt.Errorf("reading config: %w", cause)}
+		bad = Problems{{Path: "$", Err: fmt.Errorf("reading config: %w", cause)}}
 	}
 	return bad
 }
@@ -155,16 +155,17 @@ func problems(rpt report.Report, raw []byte, cause error) []error {
 // ValidateBetween checks only the rules between entries of storage, such as a file below a link. A call of Validate
 // with the changed entries and a call of ValidateBetween check as much as Validate with the whole merged config, and
 // cost much less time.
-func ValidateBetween(c Config) []error {
+func ValidateBetween(c Config) Problems {
 	rpt := c.Ignition.Storage.Validate(path.New("json", "storage"))
 	return fatal(c.Ignition, rpt)
 }
 
 // fatal returns the errors of a report.
-func fatal(c ign.Config, rpt report.Report) (bad []error) {
+func fatal(c ign.Config, rpt report.Report) (bad Problems) {
 	for _, e := range rpt.Entries {
 		if e.Kind.IsFatal() {
-			bad = append(bad, fmt.Errorf("%s: %s", pathText(c, e.Context.Path), withoutQuote(e.Message)))
+			at := reported(c, e.Context.Path)
+			bad = append(bad, Problem{Path: at.path, Place: at.place, Err: errors.New(withoutQuote(e.Message))})
 		}
 	}
 	return bad

@@ -65,8 +65,8 @@ func RemoteOf(r ign.Resource) (Remote, bool, error) {
 	raw, err := hex.DecodeString(sum)
 	if size := map[string]int{"sha256": sha256.Size, "sha512": sha512.Size}[function]; err != nil || size == 0 ||
 		len(raw) != size {
-		return Remote{}, true, fmt.Errorf("verification hash %q is not sha512-HEX or sha256-HEX: run `bunsen hash "+
-			"FILE`, which writes it", *r.Verification.Hash)
+		return Remote{}, true, hashError{fmt.Errorf("verification hash %q is not sha512-HEX or sha256-HEX: run "+
+			"`bunsen hash FILE`, which writes it", *r.Verification.Hash)}
 	}
 	switch compression := r.Compression; {
 	case compression == nil || *compression == "":

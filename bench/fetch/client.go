@@ -46,27 +46,28 @@ func runClient(ctx context.Context, args []string, out io.Writer) error {
 	if err := f.Parse(args); err != nil {
 		return err
 	}
-	c := git.Config{URL: url}
+	o := &repository.Opener{Now: time.Now}
 	if cache != "" {
 		if err := os.MkdirAll(cache, 0o700); err != nil {
 			return err
 		}
 		var err error
-		if c.Cache, err = objects.NewCache(cache, time.Now()); err != nil {
+		if o.Objects, err = objects.NewCache(cache, time.Now()); err != nil {
 			return err
 		}
 	}
-	remote, err := (&repository.Connector{Now: time.Now}).Open(c, nil)
+	repo, err := o.OpenGit(git.Config{URL: url})
 	if err != nil {
 		return err
 	}
+	repo.Path, repo.Ref = path, &v1alpha1.GitRef{Branch: "main"}
 	if do == "list" {
 		for range polls {
-			refs, err := remote.ListFor(ctx, v1alpha1.GitRef{Branch: "main"})
+			listed, err := repo.List(ctx, source.Poll{Now: time.Now()})
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(out, len(refs))
+			fmt.Fprintln(out, len(listed.Refs))
 		}
 		return nil
 	}
@@ -75,13 +76,13 @@ func runClient(ctx context.Context, args []string, out io.Writer) error {
 	}
 	picked := source.Picked{Ref: "main", Hash: hash, FullName: "refs/heads/main", Applied: applied}
 	if applied != "" { // as the controller, which compares the history
-		e, err := remote.Evidence(ctx, picked)
+		e, err := repo.Evidence(ctx, picked)
 		if err != nil {
 			return err
 		}
 		fmt.Fprintln(out, e.Descent)
 	}
-	tree, err := remote.Tree(ctx, picked, path, source.Destination{Dir: into, Earlier: earlier})
+	tree, err := repo.Fetch(ctx, picked, source.Destination{Dir: into, Earlier: earlier})
 	if err != nil {
 		return err
 	}

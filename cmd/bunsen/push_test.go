@@ -110,7 +110,7 @@ func followed(ts *testscript.TestScript, neg bool, args []string) {
 
 // reader is a repository in git or in a registry.
 type reader interface {
-	List(ctx context.Context) ([]source.Ref, error)
+	List(ctx context.Context, prefixes ...string) ([]source.Ref, error)
 	Tree(ctx context.Context, p source.Picked, path string, into source.Destination) (source.Tree, error)
 }
 

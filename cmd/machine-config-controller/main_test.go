@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/gitsource"
+	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/test/ports"
 )
 
@@ -123,7 +123,7 @@ func TestRepositoriesAreOpenedBySpec(t *testing.T) {
 		"https://git.example.com/os": true, "git@git.example.com:os": false,
 		"ftp://git.example.com/os": false, "relative/path": false,
 	} {
-		if _, err := open(v1alpha1.GitSourceSpec{URL: url}, gitsource.Secrets{}); (err == nil) != ok {
+		if _, err := open(v1alpha1.GitSourceSpec{URL: url}, source.Secrets{}); (err == nil) != ok {
 			t.Errorf("%s: %v", url, err)
 		}
 	}

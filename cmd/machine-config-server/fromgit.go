@@ -44,13 +44,13 @@ func openRepository(c fromgit.Config, cacheDir string) (*fromgit.Repository, *re
 		return nil, nil, fmt.Errorf("opening the store of objects (--cache-dir): %w", errors.Join(err, trees.Close()))
 	}
 	c.Last = filepath.Join(dir, "last-good.json")
-	connector := &repository.Connector{Now: time.Now, Memory: memory.New(repository.MemoryOfSources)}
+	opener := &repository.Opener{
+		Now: time.Now, Store: trees, Objects: fetched, Memory: memory.New(repository.MemoryOfSources),
+	}
 	c.Open = func(a fromgit.Access) (fromgit.Remote, error) {
-		remote, err := connector.Open(git.Config{URL: a.URL, Secret: a.Secret, Verify: a.Verify, Cache: fetched}, nil)
-		if err != nil {
-			return nil, err
-		}
-		return repository.Repository{Remote: remote, Store: trees, URL: remote.URL(), Path: a.Path, Trust: a.Trust}, nil
+		r, err := opener.OpenGit(git.Config{URL: a.URL, Secret: a.Secret, Verify: a.Verify})
+		r.Path, r.Trust = a.Path, a.Trust
+		return r, err
 	}
 	r, err := fromgit.New(c)
 	if err != nil {

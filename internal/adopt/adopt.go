@@ -385,7 +385,7 @@ func addMachineConfig(a *adoption, i int) {
 		c.spec, err = machineconfig.Parse(mc.Spec)
 	}
 	if err == nil {
-		err = errors.Join(machineconfig.Check(c.spec)...)
+		err = machineconfig.Check(c.spec).Err()
 	}
 	if err != nil {
 		a.setAside(i, err.Error())

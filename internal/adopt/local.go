@@ -138,15 +138,15 @@ func (i *importer) accepts(f *file) bool {
 		i.setAside(f, max(1, first.At.Line), strings.Join(all, "; "))
 		return false
 	}
-	var problems []string
-	for _, err := range machineconfig.Check(config) {
-		problems = append(problems, err.Error())
+	problems, found := []string(nil), machineconfig.Check(config)
+	for _, p := range found {
+		problems = append(problems, p.Error())
 	}
 	for _, r := range disruption.Invalid(config) {
 		problems = append(problems, r.Field+": "+r.Why)
 	}
 	if len(problems) > 0 {
-		i.setAside(f, lineOf(problems[0], at), strings.Join(problems, "; "))
+		i.setAside(f, lineOf(found, at), strings.Join(problems, "; "))
 		return false
 	}
 	for _, r := range disruption.NewNodesOnly(machineconfig.Config{HasIgnition: true}, config) {
@@ -217,14 +217,12 @@ func places(name string, n *yaml.Node, at string, into map[string]origin.Pos) {
 	}
 }
 
-// lineOf finds the line of a problem such as `files[2] /etc/a: …`.
-func lineOf(problem string, at origin.Map) int {
-	for _, section := range []string{"storage", "systemd", "passwd"} {
-		list, rest, ok := strings.Cut(problem, "[")
-		index, _, closed := strings.Cut(rest, "]")
-		if p, found := at.At[fmt.Sprintf("$.%s.%s.%s", section, list, index)]; ok && closed && found {
-			return p.Line
-		}
+// lineOf returns the line of the item, such as a file, that the first problem is about; 1 if unknown.
+func lineOf(problems machineconfig.Problems, at origin.Map) int {
+	if len(problems) == 0 {
+		return 1
 	}
-	return 1
+	steps := strings.Split(problems[0].Path, ".") // $, section, list and index, then the parts of the item
+	p := at.At[strings.Join(steps[:min(len(steps), 4)], ".")]
+	return max(1, p.Line)
 }

@@ -18,9 +18,9 @@ import (
 // gone is a remote that does not answer, and tells who asks.
 type gone struct{ asked func() }
 
-func (g gone) List(context.Context) ([]source.Ref, error) {
+func (g gone) List(context.Context, source.Poll) (source.Listing, error) {
 	g.asked()
-	return nil, errors.New("connection refused")
+	return source.Listing{}, errors.New("connection refused")
 }
 
 func (gone) Tree(context.Context, source.Picked) (source.Tree, error) {

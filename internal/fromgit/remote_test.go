@@ -186,21 +186,17 @@ func (m *machine) open() (*fromgit.Repository, func()) {
 // connect opens remotes as the command does, over a store; without one, over a new one for each.
 func (m *machine) connect(trees *repository.Store) fromgit.Open {
 	return func(a fromgit.Access) (fromgit.Remote, error) {
-		remote, err := (&repository.Connector{}).Open(git.Config{URL: a.URL, Secret: a.Secret, Verify: a.Verify}, nil)
-		if err != nil {
-			return nil, err
-		}
 		on := trees
 		if on == nil {
+			var err error
 			if on, err = repository.Open(m.t.TempDir(), 2); err != nil {
 				return nil, err
 			}
 			m.t.Cleanup(func() { _ = on.Close() })
 		}
-		return counted{
-			repository.Repository{Remote: remote, Store: on, URL: remote.URL(), Path: a.Path, Trust: a.Trust},
-			&m.trees,
-		}, nil
+		r, err := (&repository.Opener{Store: on}).OpenGit(git.Config{URL: a.URL, Secret: a.Secret, Verify: a.Verify})
+		r.Path, r.Trust = a.Path, a.Trust
+		return counted{r, &m.trees}, err
 	}
 }
 

@@ -26,10 +26,10 @@ import (
 // timeout limits one listing of refs or one fetch.
 const timeout = time.Minute
 
-// Remote is a repository whose trees are stored on disk. repository.Repository implements it.
+// Remote is a repository whose trees are stored on disk. source/repository.Repository implements it.
 type Remote interface {
-	// List returns the remote's refs.
-	List(ctx context.Context) ([]source.Ref, error)
+	// List returns all refs of the repository.
+	List(ctx context.Context, poll source.Poll) (source.Listing, error)
 	// Tree returns the files of a commit, from the disk if it has them.
 	Tree(ctx context.Context, picked source.Picked) (source.Tree, error)
 }
@@ -217,11 +217,11 @@ func (r *Repository) withCredentials(err error) error {
 func (r *Repository) pick(ctx context.Context, from Remote) (source.Picked, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	refs, err := from.List(ctx)
+	listed, err := from.List(ctx, source.Poll{Now: r.now()})
 	if err != nil {
 		return source.Picked{}, r.withCredentials(err)
 	}
-	return r.ref.pick(refs)
+	return r.ref.pick(listed.Refs)
 }
 
 // LargeFile returns the file of the content store with a hash, if the applied commit or the one before names it.

@@ -21,6 +21,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcs"
 	bunsenreconcile "github.com/bunsen-os/bunsen/reconcile"
 	"github.com/bunsen-os/bunsen/reconcile/gitsource"
+	"github.com/bunsen-os/bunsen/source"
 
 	"github.com/bunsen-os/bunsen/reconcile/kube"
 	"github.com/bunsen-os/bunsen/reconcile/render"
@@ -149,9 +150,10 @@ func inCluster(t *testing.T, from *remote, path string, d fromgit.Images) map[st
 	follow := &gitsource.Controller{
 		Client: c, Live: c, Applier: &gitsource.Applier{Client: c, Live: c, Now: time.Now, Events: silent{}},
 		Transpiler: &transpile.Transpiler{}, Namespace: "bunsen-system", Now: time.Now, Events: silent{},
-		Open: func(spec v1alpha1.GitSourceSpec, s gitsource.Secrets) (gitsource.Repository, error) {
-			remote, err := (&repository.Connector{}).Open(git.Config{URL: spec.URL, Secret: s.Credentials}, nil)
-			return repository.Repository{Remote: remote, Store: trees, URL: spec.URL, Path: spec.Path}, err
+		Open: func(spec v1alpha1.GitSourceSpec, s source.Secrets) (gitsource.Repository, error) {
+			r, err := (&repository.Opener{Store: trees}).OpenGit(git.Config{URL: spec.URL, Secret: s.Credentials})
+			r.Path = spec.Path
+			return r, err
 		},
 	}
 	reconciled(t, follow, "os")

@@ -87,7 +87,7 @@ func readConfigs(ctx context.Context, a *Agent, node report.Node) (plan.Transiti
 	}
 	to, err := a.resolved(plan.ParseConfig(t.Config))
 	if err == nil {
-		err = errors.Join(machineconfig.Check(to.Config)...)
+		err = machineconfig.Check(to.Config).Err()
 	}
 	if err == nil {
 		_, err = secrets.PathsOf(to)

@@ -158,7 +158,7 @@ func encapsulated(files host.Files) (*mcfgv1.MachineConfig, host.Entry, error) {
 func firstBootPlan(ctx context.Context, h host.Host, mc mcfgv1.MachineConfig) (plan.Plan, error) {
 	to, err := plan.ParseConfig(mc)
 	if err == nil {
-		err = errors.Join(machineconfig.Check(to.Config)...)
+		err = machineconfig.Check(to.Config).Err()
 	}
 	if err != nil {
 		return plan.Plan{}, err

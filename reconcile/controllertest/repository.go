@@ -30,15 +30,15 @@ type Repository struct {
 }
 
 // List counts its calls, and returns the refs unless the remote is down.
-func (r *Repository) List(context.Context) ([]source.Ref, error) {
+func (r *Repository) List(_ context.Context, poll source.Poll) (source.Listing, error) {
 	r.Lists++
 	if r.Down != nil {
-		return nil, r.Down
+		return source.Listing{}, r.Down
 	}
-	return []source.Ref{
+	return source.Listing{At: poll.Now, Refs: []source.Ref{
 		{Name: "HEAD", Hash: r.Head, Target: "refs/heads/main"},
 		{Name: "refs/heads/main", Hash: r.Head},
-	}, nil
+	}}, nil
 }
 
 // Tree returns a commit's files.

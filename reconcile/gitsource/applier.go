@@ -17,7 +17,6 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/content"
 	"github.com/bunsen-os/bunsen/reconcile/kube"
 	"github.com/bunsen-os/bunsen/reconcile/revision"
-
 	"github.com/bunsen-os/bunsen/reconcile/status"
 	"github.com/bunsen-os/bunsen/transpile"
 )
@@ -163,10 +162,10 @@ func (a *Applier) planChanges(ctx context.Context, src *v1alpha1.GitSource, cont
 		if live, err = revision.ReadState(ctx, from); err != nil {
 			return p, live, applyFault(err)
 		}
-		p, err = planner{
+		p, err = (&planner{
 			source: src.Name, prune: prunes(src), created: created, seen: &a.seen, live: live, at: at,
 			unrecorded: src.Status.AppliedContent == "",
-		}.plan(content)
+		}).plan(content)
 		if err != nil {
 			return p, live, fault.NewStalled(v1alpha1.ReasonConflict, err)
 		}

@@ -15,7 +15,6 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/pools"
 	"github.com/bunsen-os/bunsen/reconcile/revision"
-
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
@@ -32,7 +31,7 @@ type changeSet struct {
 	foreign []*unstructured.Unstructured
 }
 
-// planner compares a revision with the live objects.
+// planner compares a revision with the live objects. It plans one revision.
 type planner struct {
 	source string
 	prune  bool
@@ -49,6 +48,8 @@ type planner struct {
 	// mayDelete, if set, reports whether the controller deletes an object of cluster/ that the revision does not
 	// contain. If mayDelete returns false, the controller releases the object.
 	mayDelete func(key string) bool
+
+	out changeSet // the changes that are planned so far
 }
 
 // ContentOf returns the objects of a transpiled commit, and the place in the repository of each.
@@ -75,47 +76,47 @@ func ContentOf(res transpile.Result) (revision.Content, map[string]string, error
 }
 
 // plan lists the changes that bring the cluster to a revision. The error names every object that has another owner.
-func (p planner) plan(c revision.Content) (changeSet, error) {
-	out := changeSet{content: c}
+func (p *planner) plan(c revision.Content) (changeSet, error) {
+	p.out = changeSet{content: c}
 	if err := p.conflicts(c); err != nil {
-		return out, err
+		return p.out, err
 	}
 	inventory, err := c.Inventory()
 	if err != nil {
-		return out, err
+		return p.out, err
 	}
 	named := map[string]string{}
 	for _, e := range inventory {
 		named[revision.Key(e.Kind, e.Name)] = e.Digest
 	}
 	for _, mc := range c.Configs {
-		if err := p.config(&out, mc, named[revision.Key(revision.KindMachineConfig, mc.Name)]); err != nil {
-			return out, err
+		if err := p.config(mc, named[revision.Key(revision.KindMachineConfig, mc.Name)]); err != nil {
+			return p.out, err
 		}
 	}
 	for _, o := range c.Objects {
-		if err := p.object(&out, o, named[revision.Key(o.GetKind(), o.GetName())]); err != nil {
-			return out, err
+		if err := p.object(o, named[revision.Key(o.GetKind(), o.GetName())]); err != nil {
+			return p.out, err
 		}
 	}
 	for _, o := range c.Foreign {
 		key := revision.Key(o.GetKind(), o.GetName())
 		if live, ok := p.live.Cluster[key]; ok && live.GetLabels()[v1alpha1.SourceLabel] == p.source {
-			out.changes = append(out.changes, change{
+			p.out.changes = append(p.out.changes, change{
 				verb: resetObject, kind: o.GetKind(), name: o.GetName(),
 				object: o,
 			})
 		}
 		named[key] = ""
 	}
-	gone, err := p.removals(&out, named)
+	gone, err := p.removals(named)
 	if err != nil {
-		return out, err
+		return p.out, err
 	}
-	out.inventory = append(inventory, gone...)
-	revision.SortInventory(out.inventory)
-	slices.SortStableFunc(out.changes, func(a, b change) int { return cmp.Compare(rank(a), rank(b)) })
-	return out, nil
+	p.out.inventory = append(inventory, gone...)
+	revision.SortInventory(p.out.inventory)
+	slices.SortStableFunc(p.out.changes, func(a, b change) int { return cmp.Compare(rank(a), rank(b)) })
+	return p.out, nil
 }
 
 // rank orders the changes. Objects that daemons read directly come last, so that the API server has accepted all other
@@ -133,7 +134,7 @@ func rank(c change) int {
 }
 
 // conflicts reports every object that has another owner.
-func (p planner) conflicts(c revision.Content) error {
+func (p *planner) conflicts(c revision.Content) error {
 	var errs []error
 	for _, mc := range c.Configs {
 		live := p.live.ByName[mc.Name]
@@ -163,11 +164,11 @@ func (p planner) conflicts(c revision.Content) error {
 }
 
 // config plans the change of one fragment.
-func (p planner) config(out *changeSet, mc *mcfgv1.MachineConfig, digest string) error {
+func (p *planner) config(mc *mcfgv1.MachineConfig, digest string) error {
 	key := revision.Key(revision.KindMachineConfig, mc.Name)
 	live := p.live.ByName[mc.Name]
 	if live == nil {
-		out.created = append(out.created, key)
+		p.out.created = append(p.out.created, key)
 	} else {
 		have, err := p.seen.Of(live)
 		if err != nil {
@@ -187,7 +188,7 @@ func (p planner) config(out *changeSet, mc *mcfgv1.MachineConfig, digest string)
 	u.SetGroupVersionKind(mcfgv1.GroupVersion.WithKind(revision.KindMachineConfig))
 	p.mark(u, digest)
 	dropNulls(u.Object)
-	out.changes = append(out.changes, change{
+	p.out.changes = append(p.out.changes, change{
 		verb: applyObject, kind: revision.KindMachineConfig, name: mc.Name,
 		object: u, config: mc, at: p.at[key],
 	})
@@ -195,7 +196,7 @@ func (p planner) config(out *changeSet, mc *mcfgv1.MachineConfig, digest string)
 }
 
 // object plans the change of one object of cluster/.
-func (p planner) object(out *changeSet, o *unstructured.Unstructured, digest string) error {
+func (p *planner) object(o *unstructured.Unstructured, digest string) error {
 	key := revision.Key(o.GetKind(), o.GetName())
 	live, exists := p.live.Cluster[key]
 	if exists {
@@ -212,10 +213,10 @@ func (p planner) object(out *changeSet, o *unstructured.Unstructured, digest str
 			if err != nil {
 				return err
 			}
-			out.foreign = append(out.foreign, u)
+			p.out.foreign = append(p.out.foreign, u)
 		}
 	} else {
-		out.created = append(out.created, key)
+		p.out.created = append(p.out.created, key)
 	}
 	text, _, err := revision.Wanted(o)
 	if err != nil {
@@ -224,7 +225,7 @@ func (p planner) object(out *changeSet, o *unstructured.Unstructured, digest str
 	u := o.DeepCopy()
 	p.mark(u, digest)
 	annotate(u, v1alpha1.WantedAnnotation, text)
-	out.changes = append(out.changes, change{
+	p.out.changes = append(p.out.changes, change{
 		verb: applyObject, kind: o.GetKind(), name: o.GetName(), object: u,
 		at: p.at[key],
 	})
@@ -232,7 +233,7 @@ func (p planner) object(out *changeSet, o *unstructured.Unstructured, digest str
 }
 
 // mark sets the source's label and the object's digest.
-func (p planner) mark(u *unstructured.Unstructured, digest string) {
+func (p *planner) mark(u *unstructured.Unstructured, digest string) {
 	labels := u.GetLabels()
 	if labels == nil {
 		labels = map[string]string{}
@@ -246,7 +247,7 @@ func (p planner) mark(u *unstructured.Unstructured, digest string) {
 // an object that a user assigned to the source by its label stays. removals adds such an object to the inventory and
 // the content, because pools are rendered from it, and an object outside the inventory blocks every pool. The content
 // already has the leftovers of earlier revisions.
-func (p planner) removals(out *changeSet, named map[string]string) ([]v1alpha1.InventoryEntry, error) {
+func (p *planner) removals(named map[string]string) ([]v1alpha1.InventoryEntry, error) {
 	owned, err := p.live.Owned(p.source, p.seen)
 	if err != nil {
 		return nil, err
@@ -259,7 +260,7 @@ func (p planner) removals(out *changeSet, named map[string]string) ([]v1alpha1.I
 		}
 		if !p.prune && !slices.Contains(p.created, key) {
 			left = append(left, e)
-			if err := p.keepInContent(out, e); err != nil {
+			if err := p.keepInContent(e); err != nil {
 				return nil, err
 			}
 			continue
@@ -272,15 +273,15 @@ func (p planner) removals(out *changeSet, named map[string]string) ([]v1alpha1.I
 		} else {
 			c.uid = o.GetUID()
 		}
-		out.changes = append(out.changes, c)
+		p.out.changes = append(p.out.changes, c)
 	}
 	return left, nil
 }
 
 // keepInContent adds to the content a live object that the source does not prune.
-func (p planner) keepInContent(out *changeSet, e v1alpha1.InventoryEntry) error {
+func (p *planner) keepInContent(e v1alpha1.InventoryEntry) error {
 	if e.Kind == revision.KindMachineConfig {
-		out.content.Configs = append(slices.Clone(out.content.Configs), p.live.ByName[e.Name].DeepCopy())
+		p.out.content.Configs = append(slices.Clone(p.out.content.Configs), p.live.ByName[e.Name].DeepCopy())
 		return nil
 	}
 	if e.Digest == "" {
@@ -290,14 +291,14 @@ func (p planner) keepInContent(out *changeSet, e v1alpha1.InventoryEntry) error 
 	if err != nil {
 		return err
 	}
-	out.content.Objects = append(slices.Clone(out.content.Objects), o)
+	p.out.content.Objects = append(slices.Clone(p.out.content.Objects), o)
 	return nil
 }
 
 // releases reports whether the controller releases an object that its source no longer contains, instead of deleting
 // it. The controller releases the standard pools, the disruption policy, and objects that existed before the source
 // applied them.
-func (p planner) releases(e v1alpha1.InventoryEntry, key string) bool {
+func (p *planner) releases(e v1alpha1.InventoryEntry, key string) bool {
 	return e.Kind == revision.KindMachineConfiguration || e.Kind == revision.KindMachineConfigPool &&
 		pools.ContainsStandard(e.Name) ||
 		p.mayDelete != nil && !p.mayDelete(key)

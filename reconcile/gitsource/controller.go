@@ -1,31 +1,18 @@
 package gitsource
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
-	reconcilepools "github.com/bunsen-os/bunsen/reconcile/pools"
-
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-
 	operatorv1 "github.com/openshift/api/operator/v1"
-
-	"github.com/bunsen-os/bunsen/api/fault"
-	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/kube"
-	"github.com/bunsen-os/bunsen/reconcile/revision"
-	"github.com/bunsen-os/bunsen/reconcile/status"
-	"github.com/bunsen-os/bunsen/source"
-	"github.com/bunsen-os/bunsen/transpile"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,6 +21,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/kube"
+	reconcilepools "github.com/bunsen-os/bunsen/reconcile/pools"
+	"github.com/bunsen-os/bunsen/reconcile/revision"
+	"github.com/bunsen-os/bunsen/reconcile/status"
+	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/transpile"
 )
 
 // Controller follows the repositories of GitSources.
@@ -166,62 +162,6 @@ func webhookProblems(ctx context.Context, live client.Reader, namespace string, 
 		err)}
 }
 
-// renderedUnder returns the rendered config of each pool that was rendered at the revision.
-func renderedUnder(at string, pools []mcfgv1.MachineConfigPool) map[string]string {
-	out := map[string]string{}
-	for i := range pools {
-		if p := &pools[i]; at != "" && p.Annotations[v1alpha1.RevisionAnnotation] == at &&
-			p.Spec.Configuration.Name != "" {
-			// An invalid record counts as no record.
-			target, _ := v1alpha1.ParsePoolTarget(p.Annotations[v1alpha1.TargetAnnotation])
-			if given := revision.GivenBy(target, at, p.Spec.Configuration.Name); given != "" {
-				out[p.Name] = given
-			}
-		}
-	}
-	return out
-}
-
-// renderProblems lists the pools that cannot be rendered. The status of the GitSource shows these pools, because the
-// author of a commit reads this status first.
-func renderProblems(pools []mcfgv1.MachineConfigPool) []string {
-	var out []string
-	for i := range pools {
-		for _, c := range pools[i].Status.Conditions {
-			if c.Type == mcfgv1.MachineConfigPoolRenderDegraded && c.Status == corev1.ConditionTrue {
-				out = append(out, fmt.Sprintf("pool %s keeps its old config: %s", pools[i].Name, c.Message))
-			}
-		}
-	}
-	return out
-}
-
-// notRenderedUnder returns the reason for each pool that could not be rendered at the revision.
-func notRenderedUnder(revision string, pools []mcfgv1.MachineConfigPool) map[string]string {
-	out := map[string]string{}
-	for i := range pools {
-		p := &pools[i]
-		why := kube.ConditionMessage(p, mcfgv1.MachineConfigPoolRenderDegraded)
-		if why != "" && revision != "" && p.Annotations[v1alpha1.NotRenderedAnnotation] == revision {
-			out[p.Name] = v1alpha1.RenderProblem(p.Name, why)
-		}
-	}
-	return out
-}
-
-// heldElsewhere returns the pools that users hold at another revision, by name.
-func heldElsewhere(revision string, pools []mcfgv1.MachineConfigPool) []string {
-	var out []string
-	for i := range pools {
-		if p := &pools[i]; p.Annotations[v1alpha1.HoldAnnotation] != "" &&
-			p.Annotations[v1alpha1.HeldRevisionAnnotation] != revision {
-			out = append(out, p.Name)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
 // follow applies the newest commit of a source: it lists, picks, fetches, transpiles and applies. If the commit cannot
 // be applied, follow restores the applied revision. Reconcile writes the status.
 func (r *Controller) follow(ctx context.Context, src *v1alpha1.GitSource, now time.Time) status.SourceFacts {
@@ -230,8 +170,9 @@ func (r *Controller) follow(ctx context.Context, src *v1alpha1.GitSource, now ti
 		Suspended: src.Spec.IsSuspended(now), SuspendUntil: src.Spec.SuspendUntil,
 	}
 	if !out.Suspended {
-		out.Handled = src.Annotations[v1alpha1.ReconcileAnnotation]
-		r.followRemote(ctx, src, now, &out)
+		a, err := r.followRemote(ctx, src, now)
+		out.Handled, out.Observed, out.Tried, out.Applied = a.handled, a.observed, a.tried, a.applied
+		out.Warnings, out.Err = a.warnings, err
 	}
 	if apierrors.IsConflict(out.Err) || out.Err == nil && !out.Suspended {
 		return out
@@ -249,20 +190,30 @@ func (r *Controller) follow(ctx context.Context, src *v1alpha1.GitSource, now ti
 	return out
 }
 
+// attempt is how far the controller came with the newest commit of a repository. The parts are as in
+// status.SourceFacts.
+type attempt struct {
+	handled, observed string
+	tried             *v1alpha1.CommitInfo
+	applied           *status.Applied
+	warnings          []string
+}
+
 // followRemote applies the newest commit of the repository, unless that commit is already applied. If a newer commit
 // appears meanwhile, followRemote applies that one.
-func (r *Controller) followRemote(ctx context.Context, src *v1alpha1.GitSource, now time.Time,
-	out *status.SourceFacts,
-) {
+func (r *Controller) followRemote(ctx context.Context, src *v1alpha1.GitSource, now time.Time) (attempt, error) {
+	observed := ""
 	for overtaken := 0; ; overtaken++ {
-		r.followNewest(ctx, src, now, overtaken < mostOvertaken, out)
-		if !errors.Is(out.Err, ErrOvertaken) {
-			return
+		handled := src.Annotations[v1alpha1.ReconcileAnnotation]
+		a, err := r.followNewest(ctx, src, now, overtaken < mostOvertaken)
+		a.handled, a.observed = handled, cmp.Or(a.observed, observed)
+		if !errors.Is(err, ErrOvertaken) {
+			return a, err
 		}
-		if out.Err = r.readAgain(ctx, src); out.Err != nil {
-			return
+		if err := r.readAgain(ctx, src); err != nil {
+			return a, err
 		}
-		out.Tried, out.Warnings, out.Handled, now = nil, nil, src.Annotations[v1alpha1.ReconcileAnnotation], r.Now()
+		observed, now = a.observed, r.Now()
 	}
 }
 
@@ -283,27 +234,24 @@ func (r *Controller) readAgain(ctx context.Context, src *v1alpha1.GitSource) err
 
 // followNewest applies the newest commit of the repository, unless that commit is already applied. If mayOvertake is
 // true, the error is ErrOvertaken once a newer commit is ready to be applied.
-func (r *Controller) followNewest(ctx context.Context, src *v1alpha1.GitSource, now time.Time, mayOvertake bool,
-	out *status.SourceFacts,
-) {
+func (r *Controller) followNewest(ctx context.Context, src *v1alpha1.GitSource, now time.Time,
+	mayOvertake bool,
+) (attempt, error) {
 	repo, err := r.repository(ctx, src)
 	if err != nil {
-		out.Err = err
-		return
+		return attempt{}, err
 	}
 	picked, err := r.list(ctx, repo.Repository, src, now)
 	if err != nil {
-		out.Err = err
-		return
+		return attempt{}, err
 	}
-	out.Observed = picked.Revision().String()
-	applied, err := r.isApplied(ctx, src, out.Observed)
+	observed := picked.Revision().String()
+	applied, err := r.isApplied(ctx, src, observed)
 	if err != nil || applied {
-		out.Err, out.Warnings = err, r.memory.warningsOf(src.Name).warnings
-		return
+		return attempt{observed: observed, warnings: r.memory.warningsOf(src.Name).warnings}, err
 	}
 	picked.Applied = appliedBefore(src, picked)
-	r.applyCommit(ctx, src, candidate{repo, picked, now}, mayOvertake, out)
+	return r.applyCommit(ctx, src, candidate{repo, picked, now}, mayOvertake)
 }
 
 // candidate is a commit of a repository, and the time at which the repository listed it.
@@ -313,66 +261,61 @@ type candidate struct {
 	now    time.Time
 }
 
-// applyCommit fetches one commit and applies it. applyCommit adds the outcome to the parameter out.
-func (r *Controller) applyCommit(ctx context.Context, src *v1alpha1.GitSource, at candidate, mayOvertake bool,
-	out *status.SourceFacts,
-) {
+// applyCommit fetches one commit, transpiles it and applies it.
+func (r *Controller) applyCommit(ctx context.Context, src *v1alpha1.GitSource, at candidate,
+	mayOvertake bool,
+) (attempt, error) {
+	out := attempt{observed: at.picked.Revision().String()}
 	tree, checked, err := r.fetch(ctx, src, at)
 	if err != nil {
-		out.Err = err
-		return
+		return out, err
 	}
-	if out.Err = r.Slots.acquire(ctx); out.Err != nil {
-		return
+	if err := r.Slots.acquire(ctx); err != nil {
+		return out, err
 	}
 	defer r.Slots.release()
 	c := tree.Commit
-	out.Tried = &v1alpha1.CommitInfo{
-		Revision: out.Observed, Subject: c.Subject, Author: c.Author,
+	out.tried = &v1alpha1.CommitInfo{
+		Revision: out.observed, Subject: c.Subject, Author: c.Author,
 		Time: metav1.NewTime(c.Time), VerifiedBy: c.Signer,
 	}
 	past := compare(src, at.picked, checked.Descent)
 	doubts, err := past.decide(src.Spec, at.picked.Hash)
 	if err != nil {
-		out.Err = err
-		return
+		return out, err
 	}
 	res, err := r.Transpiler.FragmentsUntil(tree, ctx.Err)
 	if err != nil {
-		out.Err = fmt.Errorf("transpiling %s: %w", tree.Commit.Revision().Short(), err)
-		return
+		return out, fmt.Errorf("transpiling %s: %w", c.Revision().Short(), err)
 	}
-	out.Warnings = append(doubts, warnings(res.Report)...)
+	out.warnings = append(doubts, warnings(res.Report)...)
 	if res.Report.Fatal() {
-		out.Err = fault.NewStalled(v1alpha1.ReasonTranspileFailed, reportError{res.Report, tree.Commit})
-		return
+		return out, fault.NewStalled(v1alpha1.ReasonTranspileFailed, reportError{res.Report, c})
 	}
 	pools, err := listPools(ctx, r.Client)
 	if err != nil {
-		out.Err = err
-		return
+		return out, err
 	}
 	if err := missingPools(res, pools); err != nil {
-		out.Err = fault.NewStalled(v1alpha1.ReasonPoolMissing, err)
-		return
+		return out, fault.NewStalled(v1alpha1.ReasonPoolMissing, err)
 	}
 	var overtaken <-chan struct{}
 	done := func() {}
 	if mayOvertake {
 		overtaken, done = r.watchNewer(ctx, src, at)
 	}
-	applied, err := r.Applier.Apply(ctx, src, out.Observed, res, overtaken)
+	applied, err := r.Applier.Apply(ctx, src, out.observed, res, overtaken)
 	done()
 	if err != nil {
-		out.Err = err
-		return
+		return out, err
 	}
-	r.memory.warnings.Store(src.Name, appliedWarnings{out.Observed, out.Warnings})
-	applied.Commit, applied.From = *out.Tried, followedRef(src.Spec)
+	r.memory.warnings.Store(src.Name, appliedWarnings{out.observed, out.warnings})
+	applied.Commit, applied.From = *out.tried, followedRef(src.Spec)
 	if len(doubts) > 0 {
 		applied.Rewritten = past.event()
 	}
-	out.Applied = &applied
+	out.applied = &applied
+	return out, nil
 }
 
 // missingPools returns a warning for each directory below pools/ without a MachineConfigPool.
@@ -437,4 +380,89 @@ func listPools(ctx context.Context, c client.Reader) ([]mcfgv1.MachineConfigPool
 		return nil, fmt.Errorf("listing MachineConfigPools: %w", err)
 	}
 	return list.Items, nil
+}
+
+// Slots is a semaphore. The capacity of Slots is the number of goroutines that may hold a slot at a time. A nil Slots
+// means no limit.
+type Slots chan struct{}
+
+// acquire waits for a slot.
+func (s Slots) acquire(ctx context.Context) error {
+	if s == nil {
+		return nil
+	}
+	select {
+	case s <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for other sources to be applied: %w", context.Cause(ctx))
+	}
+}
+
+// release returns a slot.
+func (s Slots) release() {
+	if s != nil {
+		<-s
+	}
+}
+
+// memory is the state of the sources between reconciliations. If this state is lost, the controller sends more
+// requests.
+type memory struct {
+	listings sync.Map // GitSource name → listing
+	warnings sync.Map // GitSource name → appliedWarnings
+	failures sync.Map // GitSource name → failedFetch
+	checks   sync.Map // GitSource name → checkedCommit
+}
+
+// appliedWarnings are the warnings about the applied revision, which stay in the GitSource's status.
+type appliedWarnings struct {
+	revision string
+	warnings []string
+}
+
+// forget removes the state of a deleted source.
+func (m *memory) forget(name string) {
+	m.listings.Delete(name)
+	m.warnings.Delete(name)
+	m.failures.Delete(name)
+	m.checks.Delete(name)
+}
+
+// listing returns the last listing of a source; it returns the zero value before the first listing.
+func (m *memory) listing(name string) listing {
+	v, _ := m.listings.Load(name)
+	last, _ := v.(listing)
+	return last
+}
+
+// lastListings returns the last listing of each repository, by the name of the GitSource.
+func (m *memory) lastListings() map[string]v1alpha1.SourceLook {
+	out := map[string]v1alpha1.SourceLook{}
+	m.listings.Range(func(name, value any) bool {
+		out[name.(string)] = value.(listing).report()
+		return true
+	})
+	return out
+}
+
+// failedFetch returns the last fetch of a source if it failed; otherwise the zero value.
+func (m *memory) failedFetch(name string) failedFetch {
+	v, _ := m.failures.Load(name)
+	failed, _ := v.(failedFetch)
+	return failed
+}
+
+// checkedCommit returns the last commit of a source that was checked; the zero value if there is none.
+func (m *memory) checkedCommit(name string) checkedCommit {
+	v, _ := m.checks.Load(name)
+	checked, _ := v.(checkedCommit)
+	return checked
+}
+
+// warningsOf returns the warnings about the applied revision of a source; the zero value if they are unknown.
+func (m *memory) warningsOf(name string) appliedWarnings {
+	v, _ := m.warnings.Load(name)
+	warnings, _ := v.(appliedWarnings)
+	return warnings
 }

@@ -84,7 +84,7 @@ func compare(src *v1alpha1.GitSource, picked source.Picked, descent source.Desce
 		}
 	}
 	switch {
-	case isArtifact(src):
+	case source.IsArtifact(src.Spec):
 	case descent == source.Rewritten:
 		h.rewritten = comparedWith(applied, picked.Revision().Short()+" does not descend from ",
 			": the history of the branch was rewritten")

@@ -32,17 +32,6 @@ type listing struct {
 	polled time.Time
 }
 
-// report returns the listing in the form that the controller's heartbeat reports.
-func (l listing) report() v1alpha1.SourceLook {
-	const maxProblem = 500
-	out := v1alpha1.SourceLook{At: metav1.NewTime(l.at)}
-	if l.err != nil {
-		text := []rune(l.err.Error())
-		out.Problem = string(text[:min(len(text), maxProblem)])
-	}
-	return out
-}
-
 // list picks the commit to follow from the refs of the remote. It lists the remote, unless the last listing for the
 // same spec, request and announced push is still valid. An answer is valid for the interval, and a failure for a pause
 // that grows up to the interval.
@@ -63,7 +52,7 @@ func (r *Controller) list(ctx context.Context, repo Repository, src *v1alpha1.Gi
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeoutOf(src))
 	defer cancel()
-	found, err := poll(ctx, repo, source.Poll{
+	found, err := repo.List(ctx, source.Poll{
 		Source: src.Name, Now: now, Interval: next.wait,
 		NotBefore: notBefore(src, last, same, now),
 	})
@@ -91,20 +80,6 @@ func (r *Controller) list(ctx context.Context, repo Repository, src *v1alpha1.Gi
 	return next.answer()
 }
 
-// awaitPush returns the pause until the next listing, and true, if the repository does not list an announced commit
-// yet. The pauses grow with the age of the push, so the controller lists the repository about eight times.
-func awaitPush(p *v1alpha1.AnnouncedPush, refs []source.Ref, now time.Time) (time.Duration, bool) {
-	if p == nil || p.Ref == "" || p.Commit == "" || !isRecent(p, now) {
-		return 0, false
-	}
-	for _, r := range refs {
-		if r.Name == p.Ref && (r.Hash == p.Commit || r.Commit() == p.Commit) {
-			return 0, false
-		}
-	}
-	return max(time.Second, now.Sub(p.Received.Time)/2), true
-}
-
 // answer returns the commit to follow.
 func (l listing) answer() (source.Picked, error) {
 	if l.err != nil {
@@ -130,13 +105,18 @@ func notBefore(src *v1alpha1.GitSource, last listing, same bool, now time.Time) 
 	return now
 }
 
-// poll lists a repository, or uses the listing of another source if the repository can share listings.
-func poll(ctx context.Context, repo Repository, p source.Poll) (source.Listing, error) {
-	if shared, ok := repo.(Polled); ok {
-		return shared.Poll(ctx, p)
+// awaitPush returns the pause until the next listing, and true, if the repository does not list an announced commit
+// yet. The pauses grow with the age of the push, so the controller lists the repository about eight times.
+func awaitPush(p *v1alpha1.AnnouncedPush, refs []source.Ref, now time.Time) (time.Duration, bool) {
+	if p == nil || p.Ref == "" || p.Commit == "" || !isRecent(p, now) {
+		return 0, false
 	}
-	refs, err := repo.List(ctx)
-	return source.Listing{Refs: refs, At: p.Now}, err
+	for _, r := range refs {
+		if r.Name == p.Ref && (r.Hash == p.Commit || r.Commit() == p.Commit) {
+			return 0, false
+		}
+	}
+	return max(time.Second, now.Sub(p.Received.Time)/2), true
 }
 
 // nextPoll returns when a source is due for its next reconciliation without an event. A request of a user, a changed
@@ -169,6 +149,26 @@ func (r *Controller) nextPoll(src *v1alpha1.GitSource, failed error, now time.Ti
 	return wait + source.Jitter(spread, src.Name+src.Status.ObservedRevision)
 }
 
+// pushPause returns how long the poll for an announced push waits after the last poll; 0 if the push was polled for or
+// need not wait.
+func (l listing) pushPause(push string, now time.Time) time.Duration {
+	if push == l.push || l.polled.IsZero() {
+		return 0
+	}
+	return min(pushPause, max(0, l.polled.Add(pushPause).Sub(now)))
+}
+
+// report returns the listing in the form that the controller's heartbeat reports.
+func (l listing) report() v1alpha1.SourceLook {
+	const maxProblem = 500
+	out := v1alpha1.SourceLook{At: metav1.NewTime(l.at)}
+	if l.err != nil {
+		text := []rune(l.err.Error())
+		out.Problem = string(text[:min(len(text), maxProblem)])
+	}
+	return out
+}
+
 // LastListings returns the last listing of each repository, by the name of the GitSource.
 func (r *Controller) LastListings() map[string]v1alpha1.SourceLook { return r.memory.lastListings() }
 
@@ -188,15 +188,6 @@ func pushKey(src *v1alpha1.GitSource) string {
 // pushPause is the shortest time between two polls that announced pushes cause. Whoever can send requests of a webhook
 // again causes no more polls.
 const pushPause = time.Second
-
-// pushPause returns how long the poll for an announced push waits after the last poll; 0 if the push was polled for or
-// need not wait.
-func (l listing) pushPause(push string, now time.Time) time.Duration {
-	if push == l.push || l.polled.IsZero() {
-		return 0
-	}
-	return min(pushPause, max(0, l.polled.Add(pushPause).Sub(now)))
-}
 
 // isRecent reports whether a push was announced less than maxPushWait ago.
 func isRecent(p *v1alpha1.AnnouncedPush, now time.Time) bool {

@@ -1,6 +1,10 @@
 package gitsource
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,71 +16,6 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
-
-// announcementPause is the time between two announcements of a source that are recorded. It does not depend on what the
-// requests say, so requests that somebody captured and sends again cause no more polls than others.
-const announcementPause = time.Second
-
-// announcements merges pushes that arrive shortly after each other. The zero value is ready for use, and safe for
-// concurrent use.
-type announcements struct {
-	mu       sync.Mutex
-	bySource map[string]*announced
-}
-
-// announced is the state of one source.
-type announced struct {
-	last    time.Time // when a push was last taken to be recorded
-	waiting *waiting  // nil if no push waits
-}
-
-// waiting is a push that is not recorded yet, and the requests that wait for it. err is valid after done is closed.
-type waiting struct {
-	change PushedRef
-	done   chan struct{}
-	err    error
-}
-
-// add adds a push. If it is the first one that waits, isFirst is true: then the caller takes it after the delay, and
-// closes done.
-func (a *announcements) add(name string, c PushedRef, now time.Time) (w *waiting, delay time.Duration,
-	isFirst bool,
-) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.bySource == nil {
-		a.bySource = map[string]*announced{}
-	}
-	for other, s := range a.bySource { // of deleted sources too
-		if s.waiting == nil && now.Sub(s.last) >= announcementPause {
-			delete(a.bySource, other)
-		}
-	}
-	s := a.bySource[name]
-	if s == nil {
-		s = &announced{last: now.Add(-announcementPause)}
-		a.bySource[name] = s
-	}
-	if s.waiting != nil {
-		// The controller polls until the repository has an announced commit, so a push without a commit replaces none.
-		if c.Commit != "" || s.waiting.change.Commit == "" {
-			s.waiting.change = c
-		}
-		return s.waiting, 0, false
-	}
-	s.waiting = &waiting{change: c, done: make(chan struct{})}
-	return s.waiting, max(0, min(announcementPause, s.last.Add(announcementPause).Sub(now))), true
-}
-
-// take returns the merged push of a source. Pushes that arrive afterwards are recorded later.
-func (a *announcements) take(name string, now time.Time) PushedRef {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	s := a.bySource[name]
-	c := s.waiting.change
-	s.waiting, s.last = nil, now
-	return c
-}
 
 // PushedRef is one ref that a push changed.
 type PushedRef struct {
@@ -255,4 +194,130 @@ func concerns(ref string, follows v1alpha1.GitRef) bool {
 		return ref == "refs/heads/"+follows.Branch
 	}
 	return strings.HasPrefix(ref, "refs/heads/")
+}
+
+const (
+	// WebhookTokenKey is the key of a webhook's secret in its Secret.
+	WebhookTokenKey = "token"
+	// minToken is the minimum length of the secret in bytes.
+	minToken = 16
+	// MaxWebhookBody is the maximum size of a request's body in bytes.
+	MaxWebhookBody = 3 << 20
+)
+
+// ErrWebhookSignature means that a request has no valid signature.
+var ErrWebhookSignature = errors.New("the request is not signed with the secret of this webhook")
+
+// WebhookToken returns the secret of a webhook from the data of its Secret, without a line break at its end. An error
+// says what the Secret lacks, and quotes no value.
+func WebhookToken(data map[string][]byte) ([]byte, error) {
+	token, ok := data[WebhookTokenKey]
+	token = []byte(strings.TrimRight(string(token), "\r\n"))
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("it has no key %q with the secret of the webhook", WebhookTokenKey)
+	case len(token) < minToken:
+		return nil, fmt.Errorf("its key %q has %d bytes: use at least %d, for example from: openssl rand -hex 32",
+			WebhookTokenKey, len(token), minToken)
+	}
+	return token, nil
+}
+
+// signatures maps a kind of git host to the headers that may contain the HMAC of the body, and to the prefix of the
+// header's value.
+var signatures = map[v1alpha1.WebhookType][]struct{ header, prefix string }{
+	v1alpha1.WebhookGitHub:    {{"X-Hub-Signature-256", "sha256="}},
+	v1alpha1.WebhookGitea:     {{"X-Gitea-Signature", ""}, {"X-Forgejo-Signature", ""}},
+	v1alpha1.WebhookBitbucket: {{"X-Hub-Signature", "sha256="}},
+	v1alpha1.WebhookGeneric:   {{"X-Signature", "sha256="}},
+}
+
+// VerifyWebhook returns ErrWebhookSignature unless the request was signed with the token. The parameter header returns
+// the first value of a header. GitLab sends the token itself. Every other host sends a SHA-256 HMAC of the body.
+func VerifyWebhook(host v1alpha1.WebhookType, token []byte, header func(string) string, body []byte) error {
+	if len(token) < minToken {
+		return ErrWebhookSignature
+	}
+	if host == v1alpha1.WebhookGitLab {
+		sent, want := sha256.Sum256([]byte(header("X-Gitlab-Token"))), sha256.Sum256(token)
+		if subtle.ConstantTimeCompare(sent[:], want[:]) != 1 {
+			return ErrWebhookSignature
+		}
+		return nil
+	}
+	mac := hmac.New(sha256.New, token)
+	mac.Write(body)
+	want := mac.Sum(nil)
+	for _, s := range signatures[host] {
+		text, ok := strings.CutPrefix(header(s.header), s.prefix)
+		if sent, err := hex.DecodeString(text); ok && err == nil && hmac.Equal(sent, want) {
+			return nil
+		}
+	}
+	return ErrWebhookSignature
+}
+
+// announcementPause is the time between two announcements of a source that are recorded. It does not depend on what the
+// requests say, so requests that somebody captured and sends again cause no more polls than others.
+const announcementPause = time.Second
+
+// announcements merges pushes that arrive shortly after each other. The zero value is ready for use, and safe for
+// concurrent use.
+type announcements struct {
+	mu       sync.Mutex
+	bySource map[string]*announced
+}
+
+// announced is the state of one source.
+type announced struct {
+	last    time.Time // when a push was last taken to be recorded
+	waiting *waiting  // nil if no push waits
+}
+
+// waiting is a push that is not recorded yet, and the requests that wait for it. err is valid after done is closed.
+type waiting struct {
+	change PushedRef
+	done   chan struct{}
+	err    error
+}
+
+// add adds a push. If it is the first one that waits, isFirst is true: then the caller takes it after the delay, and
+// closes done.
+func (a *announcements) add(name string, c PushedRef, now time.Time) (w *waiting, delay time.Duration,
+	isFirst bool,
+) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.bySource == nil {
+		a.bySource = map[string]*announced{}
+	}
+	for other, s := range a.bySource { // of deleted sources too
+		if s.waiting == nil && now.Sub(s.last) >= announcementPause {
+			delete(a.bySource, other)
+		}
+	}
+	s := a.bySource[name]
+	if s == nil {
+		s = &announced{last: now.Add(-announcementPause)}
+		a.bySource[name] = s
+	}
+	if s.waiting != nil {
+		// The controller polls until the repository has an announced commit, so a push without a commit replaces none.
+		if c.Commit != "" || s.waiting.change.Commit == "" {
+			s.waiting.change = c
+		}
+		return s.waiting, 0, false
+	}
+	s.waiting = &waiting{change: c, done: make(chan struct{})}
+	return s.waiting, max(0, min(announcementPause, s.last.Add(announcementPause).Sub(now))), true
+}
+
+// take returns the merged push of a source. Pushes that arrive afterwards are recorded later.
+func (a *announcements) take(name string, now time.Time) PushedRef {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := a.bySource[name]
+	c := s.waiting.change
+	s.waiting, s.last = nil, now
+	return c
 }

@@ -48,7 +48,7 @@ func (r *Renderer) Merge(pool string, mcs []*mcfgv1.MachineConfig, d Defaults) (
 		}
 		inputs[i], now.inputs[of] = in, in
 	}
-	now.rendered, now.err = MergeAfter(last.rendered, pool, inputs, d)
+	now.rendered, now.err = mergeInputs(pool, inputs, d, last.rendered)
 	r.remember(pool, now)
 	return now.rendered, now.err
 }

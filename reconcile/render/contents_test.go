@@ -11,7 +11,6 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-
 	"github.com/bunsen-os/bunsen/reconcile/render"
 )
 

@@ -2,16 +2,17 @@ package render
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
+	"strings"
 	"time"
 
-	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
-	"github.com/bunsen-os/bunsen/reconcile/status"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
@@ -20,16 +21,7 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/kube"
 	"github.com/bunsen-os/bunsen/reconcile/pools"
 	"github.com/bunsen-os/bunsen/reconcile/revision"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"github.com/bunsen-os/bunsen/reconcile/status"
 )
 
 // Controller creates each pool's rendered config.
@@ -62,6 +54,14 @@ type Controller struct {
 	deleted pools.Deleted
 }
 
+// SetupWithManager renders a pool again after each change that its config depends on.
+func (r *Controller) SetupWithManager(mgr ctrl.Manager, render reconcile.Reconciler) error {
+	every := kube.EveryPool(r.Client)
+	return ctrl.NewControllerManagedBy(mgr).Named("render").For(&mcfgv1.MachineConfigPool{},
+		builder.WithPredicates(r.deleted.Predicate(), kube.PoolSettingsChanged(nil))).
+		Watches(&mcfgv1.MachineConfig{}, every).Watches(&v1alpha1.GitSource{}, every).Complete(render)
+}
+
 // Reconcile renders one pool.
 func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	pool := &mcfgv1.MachineConfigPool{}
@@ -87,7 +87,7 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{RequeueAfter: kube.CacheLag}, nil
 	}
 	if pool.Annotations[v1alpha1.HoldAnnotation] != "" {
-		return finish(ctx, r, facts, heldImages(facts), hold(ctx, r, facts))
+		return r.finish(ctx, facts, heldImages(facts), r.hold(ctx, facts))
 	}
 	if len(facts.selected) == 0 && pool.Spec.Configuration.Name == "" {
 		// A pool without MachineConfigs is valid and has no config.
@@ -100,147 +100,7 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err == nil {
 		reportNewNodesOnly(r.Events, facts.pool, newNodes)
 	}
-	return finish(ctx, r, facts, rendered.ImagesWithoutDigest(), err)
-}
-
-// hold sets the pool's config to the config at which a user holds the pool. hold needs neither the repository nor the
-// MachineConfigs of the revision, because the rendered config has the whole content. If the held config cannot be used,
-// the pool keeps its present config.
-func hold(ctx context.Context, r *Controller, f facts) error {
-	name := f.pool.Annotations[v1alpha1.HoldAnnotation]
-	mc, ok := f.byName[name]
-	if !ok {
-		return heldError(f, "it does not exist")
-	}
-	rendered, err := heldConfig(f.pool, mc)
-	if err != nil {
-		return err
-	}
-	for _, own := range rendered.Nodes.All() {
-		if f.byName[own] == nil {
-			return heldError(f, "the controller has deleted the configs of its single nodes, such as "+own+
-				": revert the commit in git instead")
-		}
-	}
-	if f.current != nil && f.current.Name != name {
-		if _, err := r.checkRefusals(f, rendered); err != nil {
-			return err
-		}
-	}
-	if err := publishContents(ctx, r.Contents, rendered); err != nil {
-		return heldError(f, err.Error())
-	}
-	before := f.pool.Spec.Configuration.Name
-	if err := r.setConfiguration(ctx, f, rendered, heldTarget(f, mc)); err != nil {
-		return err
-	}
-	if before != name {
-		r.Events.Send(kube.Event{
-			Object: f.pool, Related: mc, Reason: "Held", Action: "Render",
-			Note: fmt.Sprintf("a user holds pool %s at %s: %s", f.pool.Name, name,
-				f.pool.Annotations[v1alpha1.HeldByAnnotation]),
-		})
-	}
-	return nil
-}
-
-// heldTarget returns the record of a held pool. The record keeps the inputs of the last render, so that the render
-// after the release finds the changes since then.
-func heldTarget(f facts, mc *mcfgv1.MachineConfig) v1alpha1.PoolTarget {
-	t, err := v1alpha1.ParsePoolTarget(f.pool.Annotations[v1alpha1.TargetAnnotation])
-	if err != nil {
-		t = v1alpha1.PoolTarget{}
-	}
-	t.Held = true
-	if t.Config == mc.Name {
-		return t
-	}
-	// The caller has read it before.
-	nodes, _ := v1alpha1.ParseNodeConfigs(mc.Annotations[v1alpha1.NodeConfigsAnnotation])
-	t.Config, t.Nodes, t.Before, t.Commit = mc.Name, len(nodes.Nodes), "", v1alpha1.Requester{}
-	t.Requester = v1alpha1.Requester{
-		Revision: mc.Annotations[v1alpha1.RevisionAnnotation],
-		Subject:  mc.Annotations[v1alpha1.CommitSubjectAnnotation],
-		Author:   mc.Annotations[v1alpha1.CommitAuthorAnnotation],
-	}
-	if asked := v1alpha1.RequesterOf(f.pool.Annotations, mc.Name); asked.Revision != "" || len(asked.API) > 0 {
-		t.Requester = asked
-	}
-	if at, ok := f.heldRevision(mc); ok {
-		t.Requester = v1alpha1.Requester{Revision: at.Revision, Subject: at.Subject, Author: at.Author}
-	}
-	t.Cause, t.By = v1alpha1.RolloutCauseHold, poolstate.HeldBy(f.pool)
-	return t
-}
-
-// heldConfig reads a rendered config of the pool. The controller must have rendered the config for this pool, and its
-// name must be the hash of its content. So a user with the right to hold a pool cannot also write configs.
-func heldConfig(pool *mcfgv1.MachineConfigPool, mc *mcfgv1.MachineConfig) (Rendered, error) {
-	f := facts{pool: pool}
-	owner := metav1.GetControllerOfNoCopy(mc)
-	if owner == nil || owner.UID != pool.UID || mc.Annotations[v1alpha1.GeneratedByAnnotation] == "" ||
-		v1alpha1.RenderedPool(mc.Name) != pool.Name {
-		return Rendered{}, heldError(f, "it is not a rendered config of this pool")
-	}
-	spec, err := machineconfig.KeysOnce(mc.Spec)
-	if err != nil {
-		return Rendered{}, heldError(f, err.Error())
-	}
-	if err := machineconfig.CheckName(pool.Name, mc, spec); err != nil {
-		return Rendered{}, heldError(f, "a user edited its content")
-	}
-	if mc.Annotations[v1alpha1.VariantOfAnnotation] != "" {
-		return Rendered{}, heldError(f, "it is the config of single nodes, and not of the pool")
-	}
-	nodes, err := v1alpha1.ParseNodeConfigs(mc.Annotations[v1alpha1.NodeConfigsAnnotation])
-	if err != nil {
-		return Rendered{}, heldError(f, err.Error())
-	}
-	config, err := machineconfig.Parse(spec)
-	if err != nil {
-		return Rendered{}, heldError(f, err.Error())
-	}
-	inputs := map[string]string{}
-	if text := mc.Annotations[v1alpha1.InputsAnnotation]; text != "" {
-		if err := json.Unmarshal([]byte(text), &inputs); err != nil {
-			return Rendered{}, heldError(f, "reading annotation "+v1alpha1.InputsAnnotation+": "+err.Error())
-		}
-	}
-	return Rendered{
-		Pool: pool.Name, Name: mc.Name, Nodes: nodes, Spec: spec, Config: config,
-		Inputs: slices.Sorted(maps.Keys(inputs)),
-	}, nil
-}
-
-// heldImages returns which images of the held config have no digest.
-func heldImages(f facts) []string {
-	mc, ok := f.byName[f.pool.Annotations[v1alpha1.HoldAnnotation]]
-	if !ok {
-		return nil
-	}
-	return Rendered{Name: mc.Name, Config: machineconfig.Config{
-		OSImageURL: mc.Spec.OSImageURL, ExtensionsImage: mc.Spec.BaseOSExtensionsContainerImage,
-	}}.ImagesWithoutDigest()
-}
-
-// finish reports the result of a render.
-func finish(ctx context.Context, r *Controller, f facts, images []string, err error) (reconcile.Result, error) {
-	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		return reconcile.Result{}, err // A conflict is no failure: another writer was faster.
-	}
-	result := reconcile.Result{}
-	if missing := new(missingContentError); errors.As(err, &missing) {
-		result.RequeueAfter = contentInterval
-	}
-	return result, r.report(ctx, f, images, err)
-}
-
-// SetupWithManager renders a pool again after each change that its config depends on.
-func (r *Controller) SetupWithManager(mgr ctrl.Manager, render reconcile.Reconciler) error {
-	every := kube.EveryPool(r.Client)
-	return ctrl.NewControllerManagedBy(mgr).Named("render").For(&mcfgv1.MachineConfigPool{},
-		builder.WithPredicates(r.deleted.Predicate(), kube.PoolSettingsChanged(nil))).
-		Watches(&mcfgv1.MachineConfig{}, every).Watches(&v1alpha1.GitSource{}, every).Complete(render)
+	return r.finish(ctx, facts, rendered.ImagesWithoutDigest(), err)
 }
 
 // decide merges the selected MachineConfigs, and checks whether running nodes would refuse the change to the result.
@@ -263,6 +123,33 @@ func (r *Controller) decide(f facts) (rendered Rendered, newNodes []disruption.R
 	}
 	newNodes, err = r.checkRefusals(f, rendered)
 	return rendered, newNodes, err
+}
+
+// reportNewNodesOnly reports which parts of a new config only new nodes of the pool get.
+func reportNewNodesOnly(events kube.Events, pool *mcfgv1.MachineConfigPool, newNodes []disruption.Refusal) {
+	if len(newNodes) == 0 {
+		return
+	}
+	lines := make([]string, len(newNodes))
+	for i, n := range newNodes {
+		lines[i] = n.Field + ": " + n.Why
+	}
+	events.Send(kube.Event{
+		Object: pool, Warning: true, Reason: "NewNodesOnly", Action: "Render",
+		Note: strings.Join(lines, "; "),
+	})
+}
+
+// finish reports the result of a render.
+func (r *Controller) finish(ctx context.Context, f facts, images []string, err error) (reconcile.Result, error) {
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		return reconcile.Result{}, err // A conflict is no failure: another writer was faster.
+	}
+	result := reconcile.Result{}
+	if missing := new(missingContentError); errors.As(err, &missing) {
+		result.RequeueAfter = contentInterval
+	}
+	return result, r.report(ctx, f, images, err)
 }
 
 // report writes RenderDegraded and ImageWithoutDigest, and returns the error if a retry may help. If the selected
@@ -315,56 +202,4 @@ func (r *Controller) recordNotRendered(ctx context.Context, f facts, live *mcfgv
 		return fmt.Errorf("recording what pool %q could not be rendered from: %w", live.Name, err)
 	}
 	return nil
-}
-
-// publishContents writes the files that a render moved to the content store, and renews those that its MachineConfigs
-// have there. If the content store lacks one of them, no node can run the config, so publishContents returns an error.
-func publishContents(ctx context.Context, store *content.Store, rendered Rendered) error {
-	paths, hashes := map[string]string{}, []string(nil)
-	for _, f := range machineconfig.RemoteFiles(rendered.Config) {
-		if hash, stored := machineconfig.StoredHash(f.URL); stored && paths[hash] == "" {
-			paths[hash] = f.Path
-			hashes = append(hashes, hash)
-		}
-	}
-	if len(hashes) == 0 {
-		return nil
-	}
-	if err := store.Write(ctx, moved(rendered.Contents)); err != nil {
-		return err
-	}
-	missing := store.Require(ctx, hashes)
-	if len(missing) == 0 {
-		return nil
-	}
-	var bad []error
-	for _, hash := range missing {
-		of := ""
-		if name := rendered.Winner(disruption.KindFile, paths[hash]); name != "" {
-			of = " of MachineConfig " + name
-		}
-		bad = append(bad, fmt.Errorf("file %s%s names %s, which the content store does not have: put the file "+
-			"into the repository, and name it with Butane's `local:`", paths[hash], of,
-			machineconfig.ShownAddress(machineconfig.StoredSource(hash))))
-	}
-	return fault.NewStalled(v1alpha1.ReasonInvalidTree, &missingContentError{errors.Join(bad...)})
-}
-
-// missingContentError names the files of a config that the content store does not have.
-type missingContentError struct{ error }
-
-// contentInterval is how often the controller renders a pool whose files are missing. No event says that the content
-// store has them now.
-const contentInterval = 10 * time.Second
-
-// moved returns each hash of the moved files once.
-func moved(files []machineconfig.LargeFile) (out []machineconfig.LargeFile) {
-	seen := map[string]bool{}
-	for _, f := range files {
-		if !seen[f.Hash] {
-			seen[f.Hash] = true
-			out = append(out, f)
-		}
-	}
-	return out
 }

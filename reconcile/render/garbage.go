@@ -6,14 +6,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bunsen-os/bunsen/api/machineconfig"
-
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
 const (

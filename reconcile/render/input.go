@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"slices"
 
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/transpile/kinds"
-
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 )
 
 // RoleLabel is the label with the role of a MachineConfig.
@@ -71,7 +71,7 @@ type Input struct {
 	// Nodes is the table of a MachineConfig that is about single nodes.
 	Nodes machineconfig.NodeTable
 	// Problems are the problems of the spec itself; empty if it is valid.
-	Problems []error
+	Problems machineconfig.Problems
 }
 
 // Read parses and checks one MachineConfig.
@@ -81,22 +81,22 @@ func Read(mc *mcfgv1.MachineConfig) Input {
 	if in.Table != "" && len(in.Problems) == 0 {
 		var err error
 		if in.Nodes, err = machineconfig.ReadNodeTable(in.Table, in.Config); err != nil {
-			in.Problems = append(in.Problems, err)
+			in.Problems = append(in.Problems, machineconfig.ProblemsOf(err)...)
 		}
 	}
 	return in
 }
 
 // judge parses and validates the spec of a MachineConfig.
-func judge(spec mcfgv1.MachineConfigSpec) (machineconfig.Config, []error) {
-	var bad []error
+func judge(spec mcfgv1.MachineConfigSpec) (machineconfig.Config, machineconfig.Problems) {
+	var bad machineconfig.Problems
 	spec, err := kinds.UpgradeSpec(spec)
 	if err != nil {
-		return machineconfig.Config{}, flatten(err)
+		return machineconfig.Config{}, machineconfig.ProblemsOf(err)
 	}
 	c, err := machineconfig.Parse(spec)
 	if err != nil {
-		bad = append(bad, flatten(err)...)
+		bad = append(bad, machineconfig.ProblemsOf(err)...)
 	}
 	bad = append(bad, machineconfig.Check(c)...)
 	bad = append(bad, machineconfig.CheckSystem(spec.KernelType, spec.Extensions)...)
@@ -104,11 +104,3 @@ func judge(spec mcfgv1.MachineConfigSpec) (machineconfig.Config, []error) {
 }
 
 func defaultKernel(kernelType string) bool { return kernelType == "" || kernelType == "default" }
-
-// flatten splits joined errors, so that a message can have each error in a line of its own.
-func flatten(err error) []error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		return joined.Unwrap()
-	}
-	return []error{err}
-}

@@ -5,15 +5,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
+
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/disruption"
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
-
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 )
 
 // Defaults are what a cluster has for its pools: images, if their MachineConfigs set none, and a content store.
@@ -41,6 +40,18 @@ func (d Defaults) Check() error {
 		}
 	}
 	return errors.Join(bad...)
+}
+
+// For returns the defaults for a pool with these annotations.
+func (d Defaults) For(annotations map[string]string) Defaults {
+	d.Unreviewed = annotations[v1alpha1.UnreviewedPathsAnnotation]
+	return d
+}
+
+// ForExisting returns the defaults for a config that has been rendered before, and is not judged again.
+func (d Defaults) ForExisting() Defaults {
+	d.Unreviewed = allUnreviewed
+	return d
 }
 
 // Rendered is the config of a pool. Rendered is shared, so callers must not change it.
@@ -127,17 +138,12 @@ func Merge(pool string, mcs []*mcfgv1.MachineConfig, d Defaults) (Rendered, erro
 	for i, mc := range mcs {
 		inputs[i] = Read(mc)
 	}
-	return MergeInputs(pool, inputs, d)
+	return mergeInputs(pool, inputs, d, Rendered{})
 }
 
-// MergeInputs does the same as Merge for parsed MachineConfigs. The inputs may be in any order.
-func MergeInputs(pool string, inputs []Input, d Defaults) (Rendered, error) {
-	return MergeAfter(Rendered{}, pool, inputs, d)
-}
-
-// MergeAfter is MergeInputs that uses the result of an earlier merge. The configs of nodes are not merged again if
-// their documents and the config of the pool are the same as before. The earlier result may be the zero value.
-func MergeAfter(earlier Rendered, pool string, inputs []Input, d Defaults) (out Rendered, err error) {
+// mergeInputs is Merge for parsed MachineConfigs, in any order. The configs of nodes are not merged again if their
+// documents and the config of the pool are those of the earlier result, which may be the zero value.
+func mergeInputs(pool string, inputs []Input, d Defaults, earlier Rendered) (out Rendered, err error) {
 	defer isolate(pool, &out, &err)
 	inputs, table := withoutTables(pool, inputs)
 	inputs = slices.SortedStableFunc(slices.Values(inputs), func(a, b Input) int {
@@ -146,7 +152,7 @@ func MergeAfter(earlier Rendered, pool string, inputs []Input, d Defaults) (out 
 	if err := checkInputs(append(slices.Clip(inputs), table...)); err != nil {
 		return Rendered{}, err
 	}
-	r, err := mergeSorted(pool, inputs, d)
+	r, err := combine(pool, inputs, d)
 	if err == nil {
 		r.own.unreviewed, err = d.Unreviewed, checkReviewed(r, d.Unreviewed)
 	}
@@ -154,6 +160,13 @@ func MergeAfter(earlier Rendered, pool string, inputs []Input, d Defaults) (out 
 		return r, err
 	}
 	return withNodes(r, earlier, table[0], d.LargeFiles)
+}
+
+// isolate turns a panic into an error of one pool; the other pools keep their configs. It is for a defer statement.
+func isolate(pool string, out *Rendered, err *error) {
+	if p := recover(); p != nil {
+		*out, *err = Rendered{}, fmt.Errorf("rendering pool %s: %w", pool, fault.NewPanic(p))
+	}
 }
 
 // withoutTables separates the inputs of a pool from its table of nodes. A pool ignores the tables of other pools, such
@@ -168,273 +181,6 @@ func withoutTables(pool string, inputs []Input) (others, table []Input) {
 		}
 	}
 	return others, table
-}
-
-// isolate turns a panic into an error of one pool; the other pools keep their configs. It is for a defer statement.
-func isolate(pool string, out *Rendered, err *error) {
-	if p := recover(); p != nil {
-		*out, *err = Rendered{}, fmt.Errorf("rendering pool %s: %w", pool, fault.NewPanic(p))
-	}
-}
-
-// mergeSorted merges valid inputs in the order in which they are given.
-func mergeSorted(pool string, inputs []Input, d Defaults) (Rendered, error) {
-	whole := plainOf(inputs, d)
-	whole.Ignition = mergeIgnition(inputs)
-	b, set := &book{inputs: inputs}, setters(inputs)
-	if bad := validateMerged(whole, set, b); len(bad) > 0 {
-		return Rendered{}, fmt.Errorf("merging the MachineConfigs of pool %s: %w", pool, errors.Join(bad...))
-	}
-	spec, err := whole.Spec()
-	if err != nil {
-		return Rendered{}, fmt.Errorf("rendering pool %s: %w", pool, err)
-	}
-	r := Rendered{Pool: pool, Spec: spec, Config: whole, book: b}
-	for _, in := range inputs {
-		r.Inputs = append(r.Inputs, in.Name)
-	}
-	r.Config.KernelArguments, r.Config.Extensions = spec.KernelArguments, spec.Extensions
-	if d.LargeFiles {
-		r, err = fit(r)
-	}
-	if err != nil {
-		return Rendered{}, err
-	}
-	if r.Warnings, err = guardSize(r, d.LargeFiles); err != nil {
-		return Rendered{}, err
-	}
-	r.Notices = notices(inputs, set, take(whole.Ignition))
-	if r.Name, err = Name(pool, r.Spec); err != nil {
-		return Rendered{}, err
-	}
-	return r, nil
-}
-
-// validateMerged validates the parts of a merged config that may be invalid although all inputs are valid: items that
-// several inputs set, fields outside the lists, rules between entries, and parts that every node would refuse.
-func validateMerged(c machineconfig.Config, set setBy, b *book) (bad []error) {
-	contested := set.contested(c)
-	found := map[string]bool{}
-	for _, err := range slices.Concat(machineconfig.Validate(contested), machineconfig.Check(contested),
-		validateBetween(c), validateNested(c)) {
-		found[b.explain(err)] = true // found is a set, because several checks may return the same error.
-	}
-	if len(found) == 0 {
-		for _, r := range disruption.Invalid(c) {
-			found[b.refused(r)] = true
-		}
-	}
-	for _, text := range slices.Sorted(maps.Keys(found)) {
-		bad = append(bad, errors.New(text))
-	}
-	if kernelDevel(c.Extensions) && !defaultKernel(c.KernelType) {
-		bad = append(bad, fmt.Errorf("extension kernel-devel (of MachineConfig %s) needs the default kernel, not %s "+
-			"(of MachineConfig %s): remove one of them",
-			b.last(entry{disruption.KindExtensions, "kernel-devel"}), c.KernelType,
-			b.last(entry{disruption.KindKernelType, ""})))
-	}
-	return bad
-}
-
-// validateNested validates the merge of the nested configs with all other configs.
-func validateNested(c machineconfig.Config) []error {
-	if names := c.Ignition.Ignition.Config; names.Replace.Source == nil && len(names.Merge) == 0 {
-		return nil
-	}
-	return machineconfig.Check(c)
-}
-
-// validateBetween checks Ignition's rules between entries. validateBetween skips the check if no rule can be violated,
-// because the check compares every path with every link.
-func validateBetween(c machineconfig.Config) []error {
-	st := c.Ignition.Storage
-	if len(st.Links) == 0 {
-		return nil
-	}
-	links := make(map[string]bool, len(st.Links))
-	for _, l := range st.Links {
-		if l.Target == nil || *l.Target == "" || l.Hard != nil && *l.Hard {
-			return machineconfig.ValidateBetween(c)
-		}
-		links[l.Path] = true
-	}
-	for _, paths := range [][]string{keys(nil, st.Files), keys(nil, st.Directories), keys(nil, st.Links)} {
-		for _, p := range paths {
-			for i := range len(p) {
-				if p[i] == '/' && links[p[:i]] {
-					return machineconfig.ValidateBetween(c)
-				}
-			}
-		}
-	}
-	return nil
-}
-
-func kernelDevel(extensions []string) bool { return slices.Contains(extensions, "kernel-devel") }
-
-// setters returns the items that more than one input sets.
-func setters(inputs []Input) setBy {
-	all := setBy{}
-	for i, in := range inputs {
-		keys := take(in.Config.Ignition).keys()
-		for list, of := range keys {
-			for _, k := range of {
-				at := item{listTable[list].space, k}
-				all[at] = append(all[at], i)
-			}
-		}
-	}
-	for at, by := range all {
-		if len(by) < 2 {
-			delete(all, at)
-		}
-	}
-	return all
-}
-
-// notices returns all notices of a merge: by list and name, then kernel arguments, then the other settings. An item
-// that several inputs set is in the list of its final kind.
-func notices(inputs []Input, set setBy, merged lists) (out []Notice) {
-	statements := set.statements(inputs)
-	for list, keys := range set.only(merged).keys() {
-		for _, key := range slices.Sorted(slices.Values(keys)) {
-			at := item{listTable[list].space, key}
-			out = append(out, itemNotices(inputs, listTable[list].kind, key,
-				amongInputs(set[at], clashesOfItem(statements[at])))...)
-		}
-	}
-	for _, c := range kargClashes(inputs) {
-		out = append(out, alone(inputs, disruption.KindKargs, c.attribute, c))
-	}
-	for _, c := range settingClashes(inputs) {
-		out = append(out, alone(inputs, disruption.ChangeKind(c.attribute), "", c))
-	}
-	return out
-}
-
-func settingClashes(inputs []Input) []clash {
-	all := make([]said, len(inputs))
-	for i, in := range inputs {
-		if c := &in.Config; c.OSImageURL != "" && !in.Generated {
-			all[i].add(RuleSameSetting, string(disruption.KindOSImage), c.OSImageURL)
-		}
-		if c := &in.Config; !defaultKernel(c.KernelType) {
-			all[i].add(RuleSameSetting, string(disruption.KindKernelType), c.KernelType)
-		}
-	}
-	return clashesOf(all)
-}
-
-func kargClashes(inputs []Input) []clash {
-	all := make([]said, len(inputs))
-	for i, in := range inputs {
-		values := map[string]string{}
-		for _, k := range machineconfig.SplitKargs(in.Config.KernelArguments) {
-			key, value, _ := strings.Cut(k, "=")
-			if !slices.Contains(repeated, key) && !strings.HasPrefix(key, "rd.") && !strings.HasSuffix(key, ".dyndbg") {
-				values[key] = value // If an input repeats an argument, the last value of the input counts.
-			}
-		}
-		for key, value := range values {
-			all[i].add(RuleSameKarg, key, value)
-		}
-	}
-	return clashesOf(all)
-}
-
-// itemNotices returns the notices about one item, one for each rule.
-func itemNotices(inputs []Input, kind disruption.ChangeKind, name string, clashes []clash) (out []Notice) {
-	byRule := map[string][]clash{}
-	for _, c := range clashes {
-		byRule[c.rule] = append(byRule[c.rule], c)
-	}
-	for _, rule := range slices.Sorted(maps.Keys(byRule)) {
-		out = append(out, notice(inputs, kind, name, byRule[rule]))
-	}
-	return out
-}
-
-// clashesOfItem returns the attributes of an item on which its setters disagree. If a path has several kinds,
-// clashesOfItem returns only the clash of kinds.
-func clashesOfItem(all []said) []clash {
-	found := clashesOf(all)
-	for i, c := range found {
-		switch {
-		case c.attribute == kindAttribute:
-			return found[i : i+1]
-		// The input that masks the unit came first, and its mask stays in effect.
-		case c.attribute == maskAttribute && c.last == "used":
-			return append(found[:i:i], found[i+1:]...)
-		}
-	}
-	return found
-}
-
-// amongInputs converts the indexes in the clashes of an item: from indexes among the inputs that set the item, which
-// setters lists, to indexes among all inputs.
-func amongInputs(setters []int, clashes []clash) []clash {
-	out := slices.Clone(clashes)
-	for i := range out {
-		out[i].by = nil
-		for _, place := range clashes[i].by {
-			out[i].by = append(out[i].by, setters[place])
-		}
-	}
-	return out
-}
-
-// alone returns the notice for a clash of an item without attributes, which has only a value.
-func alone(inputs []Input, kind disruption.ChangeKind, name string, c clash) Notice {
-	c.attribute = "value"
-	return notice(inputs, kind, name, []clash{c})
-}
-
-// guardSize refuses a spec that is too large to store, and warns about a large spec. The texts name the largest entries
-// and their inputs. With largeFiles, the files that can move have left the spec.
-func guardSize(r Rendered, largeFiles bool) (warnings []string, err error) {
-	size, inputs, err := measure(r)
-	if err != nil {
-		return nil, err
-	}
-	if inputs+metadata > maxAnnotations {
-		return nil, fmt.Errorf("the rendered config of pool %s consists of %d MachineConfigs. Their list needs %d "+
-			"bytes, and an annotation can have %d: combine documents", r.Pool, len(r.Inputs), inputs,
-			maxAnnotations-metadata)
-	}
-	switch {
-	case size > MaxSize:
-		err = fmt.Errorf("the rendered config of pool %s has %d bytes with its metadata, and a cluster stores at most "+
-			"%d. Units, and files with secrets or facts, cannot go to the content store. Make these parts smaller: %s",
-			r.Pool, size, MaxSize, largest(r))
-		if !largeFiles {
-			err = fmt.Errorf("%w. For other files: %w", err, machineconfig.ErrNoContentStore)
-		}
-		return nil, err
-	case size > WarnSize:
-		return []string{fmt.Sprintf("the rendered config of pool %s has %d bytes with its metadata, %d %% of the "+
-			"most that a cluster stores; the largest are %s", r.Pool, size, size*100/MaxSize, largest(r))}, nil
-	}
-	return nil, nil
-}
-
-// fit moves files of a config that is too large for an object to the content store.
-func fit(r Rendered) (Rendered, error) {
-	size, _, err := measure(r)
-	if err != nil {
-		return r, err
-	}
-	config, moved, err := machineconfig.MoveLargeFiles(r.Config, size)
-	if err != nil {
-		return r, fmt.Errorf("rendering pool %s: %w", r.Pool, err)
-	}
-	if len(moved) == 0 {
-		return r, nil
-	}
-	r.Config, r.Contents = config, moved
-	if r.Spec, err = config.Spec(); err != nil {
-		return r, fmt.Errorf("rendering pool %s: %w", r.Pool, err)
-	}
-	return r, nil
 }
 
 // checkInputs returns all problems of sorted inputs.
@@ -467,7 +213,7 @@ func checkInputs(inputs []Input) error {
 }
 
 // blame joins the problems of one MachineConfig, each with its name; nil if there are none.
-func blame(name string, bad []error) error {
+func blame(name string, bad machineconfig.Problems) error {
 	named := make([]error, 0, len(bad))
 	for _, b := range bad {
 		named = append(named, fmt.Errorf("MachineConfig %s: %w", name, b))
@@ -475,17 +221,37 @@ func blame(name string, bad []error) error {
 	return errors.Join(named...)
 }
 
-// mergeIgnition merges the Ignition of all inputs, in order.
-func mergeIgnition(inputs []Input) ign.Config {
-	var f fold
-	for _, in := range inputs {
-		if in.Config.HasIgnition {
-			f.add(in.Config.Ignition)
-		}
+// combine merges valid inputs in the order in which they are given, validates the result and names it.
+func combine(pool string, inputs []Input, d Defaults) (Rendered, error) {
+	whole := plainOf(inputs, d)
+	whole.Ignition = mergeIgnition(inputs)
+	b, set := &book{inputs: inputs}, setters(inputs)
+	if bad := validateMerged(whole, set, b); len(bad) > 0 {
+		return Rendered{}, fmt.Errorf("merging the MachineConfigs of pool %s: %w", pool, errors.Join(bad...))
 	}
-	merged := f.lists().into(f.rest)
-	merged.Ignition.Version = machineconfig.Version
-	return merged
+	spec, err := whole.Spec()
+	if err != nil {
+		return Rendered{}, fmt.Errorf("rendering pool %s: %w", pool, err)
+	}
+	r := Rendered{Pool: pool, Spec: spec, Config: whole, book: b}
+	for _, in := range inputs {
+		r.Inputs = append(r.Inputs, in.Name)
+	}
+	r.Config.KernelArguments, r.Config.Extensions = spec.KernelArguments, spec.Extensions
+	if d.LargeFiles {
+		r, err = fit(r)
+	}
+	if err != nil {
+		return Rendered{}, err
+	}
+	if r.Warnings, err = guardSize(r, d.LargeFiles); err != nil {
+		return Rendered{}, err
+	}
+	r.Notices = notices(inputs, set, take(whole.Ignition))
+	if r.Name, err = Name(pool, r.Spec); err != nil {
+		return Rendered{}, err
+	}
+	return r, nil
 }
 
 // plainOf merges the fields outside Ignition. FIPS is on if any input sets FIPS. plainOf appends lists, with their
@@ -514,4 +280,86 @@ func plainOf(inputs []Input, d Defaults) machineconfig.Config {
 		}
 	}
 	return out
+}
+
+// mergeIgnition merges the Ignition of all inputs, in order.
+func mergeIgnition(inputs []Input) ign.Config {
+	var f fold
+	for _, in := range inputs {
+		if in.Config.HasIgnition {
+			f.add(in.Config.Ignition)
+		}
+	}
+	merged := f.lists().into(f.rest)
+	merged.Ignition.Version = machineconfig.Version
+	return merged
+}
+
+// validateMerged validates the parts of a merged config that may be invalid although all inputs are valid: items that
+// several inputs set, fields outside the lists, rules between entries, and parts that every node would refuse.
+func validateMerged(c machineconfig.Config, set setBy, b *book) (bad []error) {
+	contested := set.contested(c)
+	found := map[string]bool{}
+	for _, err := range slices.Concat(machineconfig.Validate(contested), machineconfig.Check(contested),
+		validateBetween(c), validateNested(c)) {
+		found[b.explain(err)] = true // found is a set, because several checks may return the same error.
+	}
+	if len(found) == 0 {
+		for _, r := range disruption.Invalid(c) {
+			found[b.refused(r)] = true
+		}
+	}
+	for _, text := range slices.Sorted(maps.Keys(found)) {
+		bad = append(bad, errors.New(text))
+	}
+	if kernelDevel(c.Extensions) && !defaultKernel(c.KernelType) {
+		bad = append(bad, fmt.Errorf("extension kernel-devel (of MachineConfig %s) needs the default kernel, not %s "+
+			"(of MachineConfig %s): remove one of them",
+			b.last(entry{disruption.KindExtensions, "kernel-devel"}), c.KernelType,
+			b.last(entry{disruption.KindKernelType, ""})))
+	}
+	return bad
+}
+
+// validateNested validates the merge of the nested configs with all other configs.
+func validateNested(c machineconfig.Config) machineconfig.Problems {
+	if names := c.Ignition.Ignition.Config; names.Replace.Source == nil && len(names.Merge) == 0 {
+		return nil
+	}
+	return machineconfig.Check(c)
+}
+
+// validateBetween checks Ignition's rules between entries. validateBetween skips the check if no rule can be violated,
+// because the check compares every path with every link.
+func validateBetween(c machineconfig.Config) machineconfig.Problems {
+	st := c.Ignition.Storage
+	if len(st.Links) == 0 {
+		return nil
+	}
+	links := make(map[string]bool, len(st.Links))
+	for _, l := range st.Links {
+		if l.Target == nil || *l.Target == "" || l.Hard != nil && *l.Hard {
+			return machineconfig.ValidateBetween(c)
+		}
+		links[l.Path] = true
+	}
+	for _, paths := range [][]string{keys(nil, st.Files), keys(nil, st.Directories), keys(nil, st.Links)} {
+		for _, p := range paths {
+			for i := range len(p) {
+				if p[i] == '/' && links[p[:i]] {
+					return machineconfig.ValidateBetween(c)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func kernelDevel(extensions []string) bool { return slices.Contains(extensions, "kernel-devel") }
+
+// Name returns the name of a rendered config: rendered-<pool>-<hash of the spec>. The name depends only on the content.
+// So the same content from another commit, or from the original machine-config-operator, has the same name. The spec
+// must be in canonical form.
+func Name(pool string, spec mcfgv1.MachineConfigSpec) (string, error) {
+	return machineconfig.RenderedName(pool, spec)
 }

@@ -9,12 +9,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bunsen-os/bunsen/internal/disruption"
-	"github.com/bunsen-os/bunsen/internal/secretmask"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"github.com/bunsen-os/bunsen/internal/disruption"
+	"github.com/bunsen-os/bunsen/internal/secretmask"
 )
 
 const (
@@ -234,7 +234,7 @@ func (o ownConfigs) mergeDocuments(pool, node string, documents []machineconfig.
 	if len(bad) > 0 {
 		return Rendered{}, errors.Join(bad...)
 	}
-	r, err := mergeSorted(pool, inputs, Defaults{LargeFiles: o.largeFiles})
+	r, err := combine(pool, inputs, Defaults{LargeFiles: o.largeFiles})
 	if err == nil {
 		err = checkReviewed(r, o.unreviewed)
 	}
@@ -324,7 +324,7 @@ func WithNodes(r Rendered, table *mcfgv1.MachineConfig, nodes v1alpha1.NodeConfi
 // readTable reads the MachineConfig that stores the table of the nodes of a pool.
 func readTable(r Rendered, table *mcfgv1.MachineConfig) (Input, error) {
 	in := Read(table)
-	if err := errors.Join(in.Problems...); err != nil {
+	if err := in.Problems.Err(); err != nil {
 		return Input{}, fmt.Errorf("reading MachineConfig %s: %w", table.Name, err)
 	}
 	if in.Table != r.Pool {
@@ -335,18 +335,6 @@ func readTable(r Rendered, table *mcfgv1.MachineConfig) (Input, error) {
 
 // allUnreviewed allows all contents that nobody can review. It is for configs that exist already.
 const allUnreviewed = "/"
-
-// For returns the defaults for a pool with these annotations.
-func (d Defaults) For(annotations map[string]string) Defaults {
-	d.Unreviewed = annotations[v1alpha1.UnreviewedPathsAnnotation]
-	return d
-}
-
-// ForExisting returns the defaults for a config that has been rendered before, and is not judged again.
-func (d Defaults) ForExisting() Defaults {
-	d.Unreviewed = allUnreviewed
-	return d
-}
 
 // checkReviewed refuses contents that no reviewer can read in places where they are code, unless the pool allows them.
 func checkReviewed(r Rendered, allowed string) error {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/internal/disruption"
 )
 
@@ -54,6 +55,123 @@ type Notice struct {
 // String returns the notice as one line.
 func (n Notice) String() string {
 	return strings.TrimRight(n.Rule+": "+n.Kind+" "+n.Name, " ") + ": " + n.Message
+}
+
+// notices returns all notices of a merge: by list and name, then kernel arguments, then the other settings. An item
+// that several inputs set is in the list of its final kind.
+func notices(inputs []Input, set setBy, merged lists) (out []Notice) {
+	statements := set.statements(inputs)
+	for list, keys := range set.only(merged).keys() {
+		for _, key := range slices.Sorted(slices.Values(keys)) {
+			at := item{listTable[list].space, key}
+			out = append(out, itemNotices(inputs, listTable[list].kind, key,
+				amongInputs(set[at], clashesOfItem(statements[at])))...)
+		}
+	}
+	for _, c := range kargClashes(inputs) {
+		out = append(out, alone(inputs, disruption.KindKargs, c.attribute, c))
+	}
+	for _, c := range settingClashes(inputs) {
+		out = append(out, alone(inputs, disruption.ChangeKind(c.attribute), "", c))
+	}
+	return out
+}
+
+func settingClashes(inputs []Input) []clash {
+	all := make([]said, len(inputs))
+	for i, in := range inputs {
+		if c := &in.Config; c.OSImageURL != "" && !in.Generated {
+			all[i].add(RuleSameSetting, string(disruption.KindOSImage), c.OSImageURL)
+		}
+		if c := &in.Config; !defaultKernel(c.KernelType) {
+			all[i].add(RuleSameSetting, string(disruption.KindKernelType), c.KernelType)
+		}
+	}
+	return clashesOf(all)
+}
+
+func kargClashes(inputs []Input) []clash {
+	all := make([]said, len(inputs))
+	for i, in := range inputs {
+		values := map[string]string{}
+		for _, k := range machineconfig.SplitKargs(in.Config.KernelArguments) {
+			key, value, _ := strings.Cut(k, "=")
+			if !slices.Contains(repeated, key) && !strings.HasPrefix(key, "rd.") && !strings.HasSuffix(key, ".dyndbg") {
+				values[key] = value // If an input repeats an argument, the last value of the input counts.
+			}
+		}
+		for key, value := range values {
+			all[i].add(RuleSameKarg, key, value)
+		}
+	}
+	return clashesOf(all)
+}
+
+// itemNotices returns the notices about one item, one for each rule.
+func itemNotices(inputs []Input, kind disruption.ChangeKind, name string, clashes []clash) (out []Notice) {
+	byRule := map[string][]clash{}
+	for _, c := range clashes {
+		byRule[c.rule] = append(byRule[c.rule], c)
+	}
+	for _, rule := range slices.Sorted(maps.Keys(byRule)) {
+		out = append(out, notice(inputs, kind, name, byRule[rule]))
+	}
+	return out
+}
+
+// clashesOfItem returns the attributes of an item on which its setters disagree. If a path has several kinds,
+// clashesOfItem returns only the clash of kinds.
+func clashesOfItem(all []said) []clash {
+	found := clashesOf(all)
+	for i, c := range found {
+		switch {
+		case c.attribute == kindAttribute:
+			return found[i : i+1]
+		// The input that masks the unit came first, and its mask stays in effect.
+		case c.attribute == maskAttribute && c.last == "used":
+			return append(found[:i:i], found[i+1:]...)
+		}
+	}
+	return found
+}
+
+// amongInputs converts the indexes in the clashes of an item: from indexes among the inputs that set the item, which
+// setters lists, to indexes among all inputs.
+func amongInputs(setters []int, clashes []clash) []clash {
+	out := slices.Clone(clashes)
+	for i := range out {
+		out[i].by = nil
+		for _, place := range clashes[i].by {
+			out[i].by = append(out[i].by, setters[place])
+		}
+	}
+	return out
+}
+
+// alone returns the notice for a clash of an item without attributes, which has only a value.
+func alone(inputs []Input, kind disruption.ChangeKind, name string, c clash) Notice {
+	c.attribute = "value"
+	return notice(inputs, kind, name, []clash{c})
+}
+
+// notice returns one notice for the clashes of an item under one rule. The indexes in the clashes count all inputs.
+func notice(inputs []Input, kind disruption.ChangeKind, name string, clashes []clash) Notice {
+	n := Notice{Rule: RuleOverridesWorker, Kind: string(kind), Name: name}
+	var messages []string
+	var by []int
+	for _, c := range clashes {
+		if c.withinLayer(inputs) {
+			n.Rule = c.rule
+		}
+		messages = append(messages, c.message(inputs))
+		by = append(by, c.by...)
+	}
+	slices.Sort(by)
+	for _, i := range slices.Compact(by) {
+		n.Inputs = append(n.Inputs, inputs[i].Name)
+	}
+	n.Message = strings.Join(messages, "; ")
+	return n
 }
 
 // clash is one attribute that inputs set differently.
@@ -118,26 +236,6 @@ func (c clash) message(inputs []Input) string {
 		}
 	}
 	return c.attribute + ": " + inputs[c.by[len(c.by)-1]].Name + " wins over " + strings.Join(losers, ", ")
-}
-
-// notice returns one notice for the clashes of an item under one rule. The indexes in the clashes count all inputs.
-func notice(inputs []Input, kind disruption.ChangeKind, name string, clashes []clash) Notice {
-	n := Notice{Rule: RuleOverridesWorker, Kind: string(kind), Name: name}
-	var messages []string
-	var by []int
-	for _, c := range clashes {
-		if c.withinLayer(inputs) {
-			n.Rule = c.rule
-		}
-		messages = append(messages, c.message(inputs))
-		by = append(by, c.by...)
-	}
-	slices.Sort(by)
-	for _, i := range slices.Compact(by) {
-		n.Inputs = append(n.Inputs, inputs[i].Name)
-	}
-	n.Message = strings.Join(messages, "; ")
-	return n
 }
 
 // repeated are kernel arguments that a command line may contain several times. Arguments that begin with rd may also

@@ -94,7 +94,7 @@ func wholly(pool string, mcs []*mcfgv1.MachineConfig, d Defaults) (Rendered, err
 	c.Ignition = f.lists().into(f.rest)
 	c.Ignition.Ignition.Version = machineconfig.Version
 	if bad := append(machineconfig.Validate(c), machineconfig.Check(c)...); len(bad) > 0 {
-		return Rendered{}, errors.Join(bad...)
+		return Rendered{}, bad.Err()
 	}
 	if bad := disruption.Invalid(c); len(bad) > 0 {
 		return Rendered{}, fmt.Errorf("every node refuses %v", bad)

@@ -3,6 +3,8 @@ package render
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"sort"
 	"strings"
 
@@ -12,7 +14,6 @@ import (
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/disruption"
-
 	"github.com/bunsen-os/bunsen/reconcile/revision"
 )
 
@@ -43,6 +44,64 @@ func (r *Controller) checkRefusals(f facts, rendered Rendered) (newNodes []disru
 	return nil, fault.NewStalled(v1alpha1.ReasonInvalidTree,
 		fmt.Errorf("running nodes cannot take %s: %s; changed since %s: %s",
 			rendered.Name, strings.Join(lines, "; "), f.current.Name, strings.Join(changed, ", ")))
+}
+
+// maxNodeRefusals is how many refusals of single nodes an error names.
+const maxNodeRefusals = 10
+
+// nodeRefusals returns the changes of single nodes that these nodes refuse.
+func nodeRefusals(f facts, rendered Rendered) ([]string, error) {
+	was, err := v1alpha1.ParseNodeConfigs(f.current.Annotations[v1alpha1.NodeConfigsAnnotation])
+	if err != nil {
+		return nil, fmt.Errorf("reading MachineConfig %q: %w", f.current.Name, err)
+	}
+	names := maps.Clone(was.Nodes)
+	if names == nil {
+		names = map[string]string{}
+	}
+	maps.Copy(names, rendered.Nodes.Nodes)
+	if was.IsZero() {
+		was.Base = f.current.Name
+	}
+	var lines []string
+	for _, node := range slices.Sorted(maps.Keys(names)) {
+		old, known := f.byName[was.Of(node)]
+		if !known || was.Of(node) == nodeConfigName(rendered, node) {
+			continue
+		}
+		from, err := machineconfig.Parse(old.Spec)
+		if err != nil {
+			return nil, fmt.Errorf("reading MachineConfig %q: %w", old.Name, err)
+		}
+		to, err := configOfNode(f, rendered, node)
+		if err != nil {
+			return nil, err
+		}
+		for _, refusal := range disruption.Refuse(from, to, f.overrides) {
+			lines = append(lines, "node "+node+": "+refusal.Field+": "+refusal.Why)
+		}
+		if len(lines) >= maxNodeRefusals {
+			break
+		}
+	}
+	return lines, nil
+}
+
+// configOfNode returns the config of a node, from the cluster if it has it: a held config was merged before.
+func configOfNode(f facts, rendered Rendered, node string) (machineconfig.Config, error) {
+	if mc, ok := f.byName[nodeConfigName(rendered, node)]; ok {
+		return machineconfig.Parse(mc.Spec)
+	}
+	own, err := rendered.Node(node)
+	return own.Config, err
+}
+
+// nodeConfigName returns the name of the config of a node.
+func nodeConfigName(rendered Rendered, node string) string {
+	if rendered.Nodes.IsZero() {
+		return rendered.Name
+	}
+	return rendered.Nodes.Of(node)
 }
 
 // changedInputs names the inputs that differ from those of the current target, with their files, because one of them
@@ -102,7 +161,7 @@ func (r *Controller) checkAbandoned(f facts) error {
 	if err != nil {
 		was = v1alpha1.PoolTarget{} // A user has changed the annotation, so the inputs of the config in force decide.
 	}
-	facts, err := targetFacts(r, f, was)
+	facts, err := r.targetFacts(f, was)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package render
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,23 +11,30 @@ import (
 	"sync"
 	"time"
 
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/disruption"
+	"github.com/bunsen-os/bunsen/reconcile/content"
 	"github.com/bunsen-os/bunsen/reconcile/kube"
 	"github.com/bunsen-os/bunsen/reconcile/revision"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 	"github.com/bunsen-os/bunsen/source"
-	"golang.org/x/sync/errgroup"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
 
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+const (
+	// nodeWriters is how many configs of nodes the controller writes at a time.
+	nodeWriters = 8
+	// maxOwners is the most bytes of the names of a config's nodes.
+	maxOwners = 192 << 10
 )
 
 // atFirstCommit returns the source with the AppliedCommit that first produced this rendered config for a pool.
@@ -46,7 +54,7 @@ func atFirstCommit(src *v1alpha1.GitSource, pool, name string) *v1alpha1.GitSour
 // exists.
 func (r *Controller) publish(ctx context.Context, f facts, rendered Rendered) error {
 	src := newestSource(f.selectedSources())
-	target, err := newTarget(ctx, r, f, rendered, src)
+	target, err := r.newTarget(ctx, f, rendered, src)
 	if err != nil {
 		return err
 	}
@@ -63,7 +71,7 @@ func (r *Controller) publish(ctx context.Context, f facts, rendered Rendered) er
 	if err := publishContents(ctx, r.Contents, rendered); err != nil {
 		return err
 	}
-	if err := publishNodes(ctx, r, f, rendered); err != nil {
+	if err := r.publishNodes(ctx, f, rendered); err != nil {
 		return err
 	}
 	live := &mcfgv1.MachineConfig{}
@@ -86,9 +94,94 @@ func (r *Controller) publish(ctx context.Context, f facts, rendered Rendered) er
 	return r.setConfiguration(ctx, f, rendered, target)
 }
 
+// publishContents writes the files that a render moved to the content store, and renews those that its MachineConfigs
+// have there. If the content store lacks one of them, no node can run the config, so publishContents returns an error.
+func publishContents(ctx context.Context, store *content.Store, rendered Rendered) error {
+	paths, hashes := map[string]string{}, []string(nil)
+	for _, f := range machineconfig.RemoteFiles(rendered.Config) {
+		if hash, stored := machineconfig.StoredHash(f.URL); stored && paths[hash] == "" {
+			paths[hash] = f.Path
+			hashes = append(hashes, hash)
+		}
+	}
+	if len(hashes) == 0 {
+		return nil
+	}
+	if err := store.Write(ctx, moved(rendered.Contents)); err != nil {
+		return err
+	}
+	missing := store.Require(ctx, hashes)
+	if len(missing) == 0 {
+		return nil
+	}
+	var bad []error
+	for _, hash := range missing {
+		of := ""
+		if name := rendered.Winner(disruption.KindFile, paths[hash]); name != "" {
+			of = " of MachineConfig " + name
+		}
+		bad = append(bad, fmt.Errorf("file %s%s names %s, which the content store does not have: put the file "+
+			"into the repository, and name it with Butane's `local:`", paths[hash], of,
+			machineconfig.ShownAddress(machineconfig.StoredSource(hash))))
+	}
+	return fault.NewStalled(v1alpha1.ReasonInvalidTree, &missingContentError{errors.Join(bad...)})
+}
+
+// missingContentError names the files of a config that the content store does not have.
+type missingContentError struct{ error }
+
+// contentInterval is how often the controller renders a pool whose files are missing. No event says that the content
+// store has them now.
+const contentInterval = 10 * time.Second
+
+// moved returns each hash of the moved files once.
+func moved(files []machineconfig.LargeFile) (out []machineconfig.LargeFile) {
+	seen := map[string]bool{}
+	for _, f := range files {
+		if !seen[f.Hash] {
+			seen[f.Hash] = true
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// object returns the rendered config as an API object, annotated with the commit that produced it.
+func (r *Controller) object(f facts, rendered Rendered) (*mcfgv1.MachineConfig, error) {
+	inputs := map[string]string{}
+	for _, mc := range f.selected {
+		digest, err := r.seen.Of(mc)
+		if err != nil {
+			return nil, err
+		}
+		inputs[mc.Name] = digest
+	}
+	list, err := json.Marshal(inputs)
+	if err != nil {
+		return nil, fmt.Errorf("writing the inputs of %q: %w", rendered.Name, err)
+	}
+	mc := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: rendered.Name}, Spec: rendered.Spec}
+	mc.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(f.pool,
+		mcfgv1.GroupVersion.WithKind("MachineConfigPool"))}
+	mc.Annotations = map[string]string{
+		v1alpha1.GeneratedByAnnotation: r.Version,
+		v1alpha1.RendererAnnotation:    r.Version,
+		v1alpha1.InputsAnnotation:      string(list),
+	}
+	kube.SetAnnotation(mc, v1alpha1.SecretPathsAnnotation, f.secrets)
+	kube.SetAnnotation(mc, v1alpha1.NodeConfigsAnnotation, rendered.Nodes.String())
+	kube.SetAnnotation(mc, v1alpha1.VariantOfAnnotation, rendered.VariantOf)
+	if src := newestSource(f.selectedSources()); src != nil {
+		for k, v := range commitAnnotations(atFirstCommit(src, f.pool.Name, rendered.Name)) {
+			mc.Annotations[k] = v
+		}
+	}
+	return mc, nil
+}
+
 // publishNodes writes the configs of the nodes of a pool that do not exist yet, and the config of the other nodes. It
 // merges only configs that it writes.
-func publishNodes(ctx context.Context, r *Controller, f facts, rendered Rendered) error {
+func (r *Controller) publishNodes(ctx context.Context, f facts, rendered Rendered) error {
 	if rendered.Nodes.IsZero() {
 		return nil
 	}
@@ -175,7 +268,7 @@ func allOwners(live *mcfgv1.MachineConfig, now []string) string {
 }
 
 // newTarget returns the record of the requester of a rendered config.
-func newTarget(ctx context.Context, r *Controller, f facts, rendered Rendered,
+func (r *Controller) newTarget(ctx context.Context, f facts, rendered Rendered,
 	src *v1alpha1.GitSource,
 ) (v1alpha1.PoolTarget, error) {
 	was, err := v1alpha1.ParsePoolTarget(f.pool.Annotations[v1alpha1.TargetAnnotation])
@@ -186,7 +279,7 @@ func newTarget(ctx context.Context, r *Controller, f facts, rendered Rendered,
 			Requester: v1alpha1.RequesterOf(f.pool.Annotations, f.pool.Spec.Configuration.Name),
 		}
 	}
-	facts, err := targetFacts(r, f, was)
+	facts, err := r.targetFacts(f, was)
 	if err != nil {
 		return was, err
 	}
@@ -331,37 +424,45 @@ func (r *Controller) setConfiguration(ctx context.Context, f facts, rendered Ren
 	return nil
 }
 
-// object returns the rendered config as an API object, annotated with the commit that produced it.
-func (r *Controller) object(f facts, rendered Rendered) (*mcfgv1.MachineConfig, error) {
-	inputs := map[string]string{}
-	for _, mc := range f.selected {
-		digest, err := r.seen.Of(mc)
-		if err != nil {
-			return nil, err
+// reportRendered reports a new rendered config, with the warnings and notices of the merge.
+func reportRendered(events kube.Events, pool *mcfgv1.MachineConfigPool, mc *mcfgv1.MachineConfig,
+	rendered Rendered,
+) {
+	from := fmt.Sprintf("%s %q", kube.ShortRevision(mc.Annotations[v1alpha1.RevisionAnnotation]),
+		mc.Annotations[v1alpha1.CommitSubjectAnnotation])
+	if asked := v1alpha1.ParseConfigRequest(mc.Annotations[v1alpha1.RequestAnnotation], mc.Name); len(asked.API) > 0 ||
+		len(asked.After) > 0 {
+		from = kube.RequesterText(asked)
+	}
+	events.Send(kube.Event{
+		Object: pool, Related: mc, Reason: "RenderedConfigGenerated", Action: "Render",
+		Note: mc.Name + " from " + from,
+	})
+	for _, w := range rendered.Warnings {
+		events.Send(kube.Event{
+			Object: pool, Related: mc, Warning: true, Reason: "RenderWarning", Action: "Render",
+			Note: w,
+		})
+	}
+	if n := len(rendered.Notices); n > 0 {
+		lines := make([]string, n)
+		for i, notice := range rendered.Notices {
+			lines[i] = notice.String()
 		}
-		inputs[mc.Name] = digest
+		events.Send(kube.Event{
+			Object: pool, Related: mc, Reason: "RenderNotice", Action: "Render",
+			Note: "several MachineConfigs set the same thing: " + strings.Join(lines, "; "),
+		})
 	}
-	list, err := json.Marshal(inputs)
-	if err != nil {
-		return nil, fmt.Errorf("writing the inputs of %q: %w", rendered.Name, err)
+}
+
+// measure reports the time from a commit to the first config that was rendered from it.
+func (r *Controller) measure(f facts, mc *mcfgv1.MachineConfig) {
+	src := newestSource(f.selectedSources())
+	if r.ReportLatency != nil && src != nil &&
+		src.Status.AppliedCommit.Revision == mc.Annotations[v1alpha1.RevisionAnnotation] {
+		r.ReportLatency(f.pool.Name, r.Now().Sub(src.Status.AppliedCommit.Time.Time))
 	}
-	mc := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: rendered.Name}, Spec: rendered.Spec}
-	mc.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(f.pool,
-		mcfgv1.GroupVersion.WithKind("MachineConfigPool"))}
-	mc.Annotations = map[string]string{
-		v1alpha1.GeneratedByAnnotation: r.Version,
-		v1alpha1.RendererAnnotation:    r.Version,
-		v1alpha1.InputsAnnotation:      string(list),
-	}
-	kube.SetAnnotation(mc, v1alpha1.SecretPathsAnnotation, f.secrets)
-	kube.SetAnnotation(mc, v1alpha1.NodeConfigsAnnotation, rendered.Nodes.String())
-	kube.SetAnnotation(mc, v1alpha1.VariantOfAnnotation, rendered.VariantOf)
-	if src := newestSource(f.selectedSources()); src != nil {
-		for k, v := range commitAnnotations(atFirstCommit(src, f.pool.Name, rendered.Name)) {
-			mc.Annotations[k] = v
-		}
-	}
-	return mc, nil
 }
 
 // Object returns a rendered config as an API object, annotated with the commit of src that first produced it for the

@@ -4,11 +4,11 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/coreos/ignition/v2/config/util"
-
-	"github.com/bunsen-os/bunsen/internal/disruption"
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 )
 
 // lists are the lists of an Ignition config that are merged item by item. Nearly all content of a config is in these
@@ -80,14 +80,34 @@ func keys[T util.Keyed](to []string, list []T) []string {
 	return to
 }
 
+// setBy maps each item to the inputs that set it. The inputs are indexes in the order of merging.
+type setBy map[item][]int
+
+// setters returns the items that more than one input sets.
+func setters(inputs []Input) setBy {
+	all := setBy{}
+	for i, in := range inputs {
+		keys := take(in.Config.Ignition).keys()
+		for list, of := range keys {
+			for _, k := range of {
+				at := item{listTable[list].space, k}
+				all[at] = append(all[at], i)
+			}
+		}
+	}
+	for at, by := range all {
+		if len(by) < 2 {
+			delete(all, at)
+		}
+	}
+	return all
+}
+
 // item is one key of a list. For lists that share their keys, item.space is the index of the first of these lists.
 type item struct {
 	space int
 	key   string
 }
-
-// setBy maps each item to the inputs that set it. The inputs are indexes in the order of merging.
-type setBy map[item][]int
 
 // only returns the lists with only those items that are in the set.
 func (s setBy) only(all lists) lists {

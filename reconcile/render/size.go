@@ -8,10 +8,7 @@ import (
 	"strings"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/disruption"
-	"github.com/bunsen-os/bunsen/reconcile/kube"
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 )
 
 // The limits of a cluster for one object, in bytes. etcd accepts no request larger than MaxSize, and the API server
@@ -30,6 +27,54 @@ const (
 	// quoted twice.
 	perInput = 84
 )
+
+// guardSize refuses a spec that is too large to store, and warns about a large spec. The texts name the largest entries
+// and their inputs. With largeFiles, the files that can move have left the spec.
+func guardSize(r Rendered, largeFiles bool) (warnings []string, err error) {
+	size, inputs, err := measure(r)
+	if err != nil {
+		return nil, err
+	}
+	if inputs+metadata > maxAnnotations {
+		return nil, fmt.Errorf("the rendered config of pool %s consists of %d MachineConfigs. Their list needs %d "+
+			"bytes, and an annotation can have %d: combine documents", r.Pool, len(r.Inputs), inputs,
+			maxAnnotations-metadata)
+	}
+	switch {
+	case size > MaxSize:
+		err = fmt.Errorf("the rendered config of pool %s has %d bytes with its metadata, and a cluster stores at most "+
+			"%d. Units, and files with secrets or facts, cannot go to the content store. Make these parts smaller: %s",
+			r.Pool, size, MaxSize, largest(r))
+		if !largeFiles {
+			err = fmt.Errorf("%w. For other files: %w", err, machineconfig.ErrNoContentStore)
+		}
+		return nil, err
+	case size > WarnSize:
+		return []string{fmt.Sprintf("the rendered config of pool %s has %d bytes with its metadata, %d %% of the "+
+			"most that a cluster stores; the largest are %s", r.Pool, size, size*100/MaxSize, largest(r))}, nil
+	}
+	return nil, nil
+}
+
+// fit moves files of a config that is too large for an object to the content store.
+func fit(r Rendered) (Rendered, error) {
+	size, _, err := measure(r)
+	if err != nil {
+		return r, err
+	}
+	config, moved, err := machineconfig.MoveLargeFiles(r.Config, size)
+	if err != nil {
+		return r, fmt.Errorf("rendering pool %s: %w", r.Pool, err)
+	}
+	if len(moved) == 0 {
+		return r, nil
+	}
+	r.Config, r.Contents = config, moved
+	if r.Spec, err = config.Spec(); err != nil {
+		return r, fmt.Errorf("rendering pool %s: %w", r.Pool, err)
+	}
+	return r, nil
+}
 
 // measure returns the size of a config as an object, and the part of it that its list of inputs needs.
 func measure(r Rendered) (size, inputs int, err error) {
@@ -87,59 +132,3 @@ func largest(r Rendered) string {
 
 // compareSized orders larger entries first.
 func compareSized(a, b sized) int { return cmp.Or(b.bytes-a.bytes, cmp.Compare(a.name, b.name)) }
-
-// reportNewNodesOnly reports which parts of a new config only new nodes of the pool get.
-func reportNewNodesOnly(events kube.Events, pool *mcfgv1.MachineConfigPool, newNodes []disruption.Refusal) {
-	if len(newNodes) == 0 {
-		return
-	}
-	lines := make([]string, len(newNodes))
-	for i, n := range newNodes {
-		lines[i] = n.Field + ": " + n.Why
-	}
-	events.Send(kube.Event{
-		Object: pool, Warning: true, Reason: "NewNodesOnly", Action: "Render",
-		Note: strings.Join(lines, "; "),
-	})
-}
-
-// reportRendered reports a new rendered config, with the warnings and notices of the merge.
-func reportRendered(events kube.Events, pool *mcfgv1.MachineConfigPool, mc *mcfgv1.MachineConfig,
-	rendered Rendered,
-) {
-	from := fmt.Sprintf("%s %q", kube.ShortRevision(mc.Annotations[v1alpha1.RevisionAnnotation]),
-		mc.Annotations[v1alpha1.CommitSubjectAnnotation])
-	if asked := v1alpha1.ParseConfigRequest(mc.Annotations[v1alpha1.RequestAnnotation], mc.Name); len(asked.API) > 0 ||
-		len(asked.After) > 0 {
-		from = kube.RequesterText(asked)
-	}
-	events.Send(kube.Event{
-		Object: pool, Related: mc, Reason: "RenderedConfigGenerated", Action: "Render",
-		Note: mc.Name + " from " + from,
-	})
-	for _, w := range rendered.Warnings {
-		events.Send(kube.Event{
-			Object: pool, Related: mc, Warning: true, Reason: "RenderWarning", Action: "Render",
-			Note: w,
-		})
-	}
-	if n := len(rendered.Notices); n > 0 {
-		lines := make([]string, n)
-		for i, notice := range rendered.Notices {
-			lines[i] = notice.String()
-		}
-		events.Send(kube.Event{
-			Object: pool, Related: mc, Reason: "RenderNotice", Action: "Render",
-			Note: "several MachineConfigs set the same thing: " + strings.Join(lines, "; "),
-		})
-	}
-}
-
-// measure reports the time from a commit to the first config that was rendered from it.
-func (r *Controller) measure(f facts, mc *mcfgv1.MachineConfig) {
-	src := newestSource(f.selectedSources())
-	if r.ReportLatency != nil && src != nil &&
-		src.Status.AppliedCommit.Revision == mc.Annotations[v1alpha1.RevisionAnnotation] {
-		r.ReportLatency(f.pool.Name, r.Now().Sub(src.Status.AppliedCommit.Time.Time))
-	}
-}

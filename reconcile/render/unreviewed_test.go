@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 

@@ -1,11 +1,9 @@
-// Package access checks the data of Secrets: which keys they may have, and to which hosts their credentials may
-// go.
+// Package access decides to which hosts the credentials of a Secret may go, and connects to them.
 //
-// In: a Secret's data and the address of a repository. Out: errors that say what to write. Never: a value of a Secret
-// in an error.
+// It checks which keys a Secret may have and whether its hosts include the one of a repository. The connections use
+// the certificates of the Secret and the proxy of the source, and are the same for git, registries and token
+// services.
 //
-// The part dial connects to the hosts of sources, with the certificates of a Secret and through the proxy of a source.
-//
-// In: the data of Secrets. Out: HTTP transports, clients and connections. Never: a redirect that is followed; a value
-// of a Secret in an error.
+// In: the data of Secrets, the address of a repository. Out: HTTP transports, clients and connections, or errors that
+// say what to write. Never: a redirect that is followed; a value of a Secret in an error.
 package access

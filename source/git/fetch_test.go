@@ -21,6 +21,7 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/git"
 	"github.com/bunsen-os/bunsen/source/git/objects"
+	"github.com/bunsen-os/bunsen/source/repository"
 )
 
 // meter counts what a server sends, and can break its answers.
@@ -284,17 +285,18 @@ func TestAPollAsksForOneRefOfMany(t *testing.T) {
 		{Commit: hash},
 	} {
 		m.reset()
-		refs, err := remote.ListFor(t.Context(), want)
+		listed, err := repository.Repository{Remote: remote, Ref: &want}.List(t.Context(), source.Poll{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		picked, err := source.Pick(refs, want)
+		picked, err := source.Pick(listed.Refs, want)
 		if err != nil || picked.Hash != hash || m.bytes > 4<<10 {
 			t.Errorf("%+v: %+v, %v, %d bytes", want, picked, err, m.bytes)
 		}
 	}
-	refused, err := remote.ListFor(t.Context(), v1alpha1.GitRef{Branch: "nope"})
-	if _, pickErr := source.Pick(refused, v1alpha1.GitRef{Branch: "nope"}); err != nil ||
+	nope := v1alpha1.GitRef{Branch: "nope"}
+	refused, err := repository.Repository{Remote: remote, Ref: &nope}.List(t.Context(), source.Poll{})
+	if _, pickErr := source.Pick(refused.Refs, nope); err != nil ||
 		!strings.Contains(fmt.Sprint(pickErr), "the repository has: main, topic-00000") {
 		t.Errorf("a missing branch: %v, %v", err, pickErr)
 	}

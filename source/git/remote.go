@@ -152,27 +152,10 @@ func secretsOf(a source.Address, secret map[string][]byte) secrets {
 // URL returns the repository's address without credentials.
 func (r *Remote) URL() string { return r.url }
 
-// List returns the remote's refs in lexical order, HEAD first; an empty repository has none. Errors are faults with
-// RepositoryUnreachable or AuthenticationFailed.
-func (r *Remote) List(ctx context.Context) ([]source.Ref, error) { return r.ListPrefixes(ctx, nil) }
-
-// ListFor returns at least the refs that source.Pick needs for a GitRef. A server sends only the refs that source.Pick
-// needs, unless the server speaks version 0 of the protocol. If the ref does not exist, ListFor returns all refs,
-// because the error of source.Pick names them. Errors are those of List.
-func (r *Remote) ListFor(ctx context.Context, want v1alpha1.GitRef) ([]source.Ref, error) {
-	refs, err := r.ListPrefixes(ctx, source.Prefixes(want))
-	if err != nil {
-		return nil, err
-	}
-	if _, err := source.Pick(refs, want); fault.Of(err, "").Reason == v1alpha1.ReasonRefNotFound {
-		return r.ListPrefixes(ctx, []string{"HEAD", "refs/heads/", "refs/tags/"})
-	}
-	return refs, nil
-}
-
-// ListPrefixes returns at least the refs whose names begin with one of the prefixes. Without prefixes, ListPrefixes
-// returns all refs. Errors are those of List.
-func (r *Remote) ListPrefixes(ctx context.Context, prefixes []string) ([]source.Ref, error) {
+// List returns at least the refs whose names begin with one of the prefixes, in lexical order, HEAD first; without
+// prefixes, all refs. An empty repository has none. A server that speaks version 0 of the protocol sends all refs.
+// Errors are faults with RepositoryUnreachable or AuthenticationFailed.
+func (r *Remote) List(ctx context.Context, prefixes ...string) ([]source.Ref, error) {
 	refs, err := r.repo.list(ctx, prefixes)
 	if err != nil {
 		return nil, r.explain(ctx, "listing the refs of "+r.url, err)

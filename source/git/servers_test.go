@@ -63,7 +63,7 @@ func (f *follower) poll() (string, error) {
 	f.mu.Lock()
 	f.seen = nil
 	f.mu.Unlock()
-	refs, err := f.open(f.web.secret(nil)).ListFor(f.t.Context(), v1alpha1.GitRef{Branch: "main"})
+	refs, err := f.open(f.web.secret(nil)).List(f.t.Context(), source.Prefixes(v1alpha1.GitRef{Branch: "main"})...)
 	if err == nil && !slices.ContainsFunc(refs, func(r source.Ref) bool { return r.Name == "refs/heads/main" }) {
 		f.t.Errorf("listed %v", refs)
 	}

@@ -90,11 +90,11 @@ func TestOnlySignedCommitsAreTaken(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			repo := trusting(t, trees, web.URL+"/cfg.git", web.secret(nil), test.allowed)
-			refs, err := repo.List(t.Context())
+			listed, err := repo.List(t.Context(), source.Poll{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, err := source.Pick(refs, v1alpha1.GitRef{Branch: test.branch})
+			p, err := source.Pick(listed.Refs, v1alpha1.GitRef{Branch: test.branch})
 			if err != nil {
 				t.Fatal(err)
 			}

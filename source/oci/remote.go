@@ -114,9 +114,9 @@ func newClient(a source.Address, at registry.Reference, c Config) (*auth.Client,
 func (r *Remote) URL() string { return r.url }
 
 // List returns the tag to follow, with the digest of its manifest as hash. For a range of versions, List first lists
-// the tags of the repository. For a digest, List checks that the registry has the manifest. Errors are faults:
-// RefNotFound, RepositoryUnreachable or AuthenticationFailed.
-func (r *Remote) List(ctx context.Context) ([]source.Ref, error) {
+// the tags of the repository. For a digest, List checks that the registry has the manifest. Prefixes have no effect,
+// because the ref is known. Errors are faults: RefNotFound, RepositoryUnreachable or AuthenticationFailed.
+func (r *Remote) List(ctx context.Context, _ ...string) ([]source.Ref, error) {
 	doing := "listing the tags of " + r.url
 	tag := r.ref.Tag
 	switch {
@@ -181,11 +181,6 @@ func (r *Remote) digest(ctx context.Context, doing, reference string) (string, e
 			fmt.Errorf("%s: the digest of %q is not a SHA-256: push the artifact again", doing, reference))
 	}
 	return hash, nil
-}
-
-// ListFor returns the same refs as List, because List returns only refs for the configured ref.
-func (r *Remote) ListFor(ctx context.Context, _ v1alpha1.GitRef) ([]source.Ref, error) {
-	return r.List(ctx)
 }
 
 // Evidence always returns the relation Descends: artifacts have no history, and a registry moves its tags. Tree checks

@@ -1,24 +1,20 @@
-// Package repository opens the repository of a source with the credentials of its Secret, or with tokens that it gets
-// in exchange for these credentials.
+// Package repository opens the repository of a source, with everything that the sources of one process share.
 //
-// In: the URL, the Secrets and the limits of a source. Out: a repository. Never: a request before the first listing; a
-// credential for a host that its Secret does not name.
+// A Repository has three methods. List returns its refs, or the listing of another source that reads the same
+// repository with the same credentials. Evidence returns the commits that a check of signatures and of the history
+// needs, and is shared alike. Tree returns the files of a commit, from the disk if the commit was fetched before. So
+// many folders of one repository cost about as many requests as one, and a restart fetches nothing again.
 //
-// The part polling lets the sources of one repository share data that they read from it: listings of its refs, and the
-// commits that a check of signatures and of the history needs. So many sources of one repository cost about as many
-// requests as one.
+// An Opener decides which reader a spec gets (git or OCI), through which proxy, and with which credentials: those of
+// the Secret, or tokens that it gets in exchange for them or for the identity of the process. Credentials that expire
+// are requested for each request, and dropped when the remote refuses them.
 //
-// In: the polls of sources, functions that read the repository. Out: refs, and when their listing began; evidence.
-// Never: an answer that the repository gave to other credentials, a secret, a goroutine, a wait for another repository.
+// A Store is one folder. `trees/<digest>` has the files of a tree, `keys/<hash>.json` maps a commit and a path to a
+// tree, and `new/` has incomplete trees, which Open deletes. A complete tree is renamed to its final name in one
+// step, and its files are compared with the digest before each use, so neither a crash nor a manual change leads to a
+// wrong tree. A lock keeps other processes out.
 //
-// The part store keeps trees on disk, so that each commit is fetched once, also across restarts.
-//
-// A store is one folder. `trees/<digest>` contains a tree's files, `keys/<hash>.json` maps a commit and path to a tree,
-// and `new/` contains incomplete trees. Open deletes everything in `new/`. The store renames a complete tree to its
-// final name in one step, and compares the files with the digest before each use. So a crash or a manual change never
-// leads to a wrong tree. Only one process at a time can open a store, because Open locks it. Within the process, all
-// methods are safe for concurrent use.
-//
-// In: commits, and functions that write files into a folder. Out: source.Tree. Never: a remote; a file outside the
-// store.
+// In: specs and Secrets of GitSources, polls, picked commits. Out: refs and when they were listed, evidence, trees;
+// or faults. Never: a request before the first List, Evidence or Tree; a credential for a host that its Secret does
+// not name; an answer that the repository gave to other credentials; a wait for another repository.
 package repository

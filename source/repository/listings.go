@@ -1,16 +1,32 @@
 package repository
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/bunsen-os/bunsen/source"
+)
+
+const (
+	// maxPrefixes is how many prefixes of other sources one call of list gets.
+	maxPrefixes = 100
+	// maxAge is the age of a call of list up to which another source waits for the call. The server may have lost the
+	// request of an older call.
+	maxAge = 5 * time.Second
+	// maxListing is how many bytes of refs are stored for one prefix, and maxStored for all repositories, because a
+	// server decides how many refs it sends.
+	maxListing, maxStored = 4 << 20, 64 << 20
+	// aloneFor is how long each source asks only for its own refs after a call for several sources failed.
+	aloneFor = time.Hour
 )
 
 // maxRepositories is how many repositories Listings stores. Above this number, Listings deletes the repository that was
@@ -21,7 +37,7 @@ const maxRepositories = 1000
 // for concurrent use.
 type Listings struct {
 	mu    sync.Mutex
-	known map[string]*repository
+	known map[string]*listed
 }
 
 // Request is a poll of a repository.
@@ -85,7 +101,7 @@ func (l *Listings) List(ctx context.Context, r Request,
 func (l *Listings) next(r Request) (*source.Listing, *call, *call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	repo := l.repository(r.Key)
+	repo := l.entry(r.Key)
 	repo.register(r)
 	notBefore := repo.notBefore(r)
 	if found, ok := repo.answer(r.Prefixes, notBefore); ok {
@@ -129,14 +145,14 @@ func (l *Listings) stored() (bytes int) {
 	return bytes
 }
 
-// repository returns the entry of a repository. If there are too many repositories, the method deletes the repository
+// entry returns the entry of a repository. If there are too many repositories, the method deletes the repository
 // that was polled longest ago.
-func (l *Listings) repository(key string) *repository {
+func (l *Listings) entry(key string) *listed {
 	if repo, ok := l.known[key]; ok {
 		return repo
 	}
 	if l.known == nil {
-		l.known = map[string]*repository{}
+		l.known = map[string]*listed{}
 	}
 	if len(l.known) >= maxRepositories {
 		oldest := ""
@@ -147,102 +163,184 @@ func (l *Listings) repository(key string) *repository {
 		}
 		delete(l.known, oldest)
 	}
-	repo := &repository{answers: map[string]source.Listing{}, sharers: map[string]sharer{}}
+	repo := &listed{answers: map[string]source.Listing{}, sharers: map[string]sharer{}}
 	l.known[key] = repo
 	return repo
 }
 
-// maxEvidence is how many bytes of evidence are stored for one repository. The evidence of a source usually has a few
-// commits.
-const maxEvidence = 64 << 10
-
-// Evidence stores the last evidence of each repository. The zero value of Evidence is ready for use. Evidence is safe
-// for concurrent use.
-type Evidence struct {
-	mu    sync.Mutex
-	known map[string]pickedEvidence // the last evidence, by the key of the repository
-	calls map[string]*evidenceCall
+// listed is the entry of Listings for one repository with one set of credentials.
+type listed struct {
+	polled  time.Time
+	answers map[string]source.Listing // the last listings, by prefix
+	stored  int                       // about how many bytes the answers have
+	sharers map[string]sharer         // the sharers, by the name of their source
+	calls   []*call                   // the calls of list that are under way
+	// aloneUntil is until when a call asks for the refs of one source only.
+	aloneUntil time.Time
 }
 
-type pickedEvidence struct {
-	of source.Picked
-	source.Evidence
+// sharer is a source that polls the repository. A sharer counts until two of its intervals have passed since its last
+// poll.
+type sharer struct {
+	until    time.Time
+	interval time.Duration
+	prefixes []string
 }
 
-// evidenceCall is one call of read that is under way. The results are valid after done is closed.
-type evidenceCall struct {
+// call is one call of list that is under way. The results are valid after done is closed.
+type call struct {
+	repo     *listed
+	at       time.Time
+	prefixes []string
+
 	done chan struct{}
-	pickedEvidence
-	err error
-	// abandoned is true if the call ended because the context of the source that called read ended.
+	refs []source.Ref
+	err  error
+	// abandoned is true if the call ended because the context of the source that called list ended.
 	abandoned bool
 }
 
-// Read returns the evidence of a picked commit. The parameter key is the result of the function Key. If another source
-// of the repository reads or has read the same evidence, Read returns this evidence. Otherwise Read calls the function
-// read. If that call fails, all sources that waited for it get its error, unless the context of the call has ended.
-//
-// The objects of a commit never change. Read does not store evidence without the relation to the applied commit,
-// because a server may send the missing history the next time.
-func (e *Evidence) Read(ctx context.Context, key string, p source.Picked,
-	read func(context.Context, source.Picked) (source.Evidence, error),
-) (source.Evidence, error) {
-	for {
-		e.mu.Lock()
-		if known, ok := e.known[key]; ok && known.of == p {
-			e.mu.Unlock()
-			return known.Evidence, nil
-		}
-		running := e.calls[key]
-		if running == nil || running.of != p {
-			mine := &evidenceCall{done: make(chan struct{}), pickedEvidence: pickedEvidence{of: p}, err: errInterrupted}
-			if e.calls == nil {
-				e.calls, e.known = map[string]*evidenceCall{}, map[string]pickedEvidence{}
-			}
-			e.calls[key] = mine
-			e.mu.Unlock()
-			defer e.end(ctx, key, mine)
-			mine.Evidence, mine.err = read(ctx, p)
-			return mine.Evidence, mine.err
-		}
-		e.mu.Unlock()
-		select {
-		case <-running.done:
-			if !running.abandoned {
-				return running.Evidence, running.err
-			}
-		case <-ctx.Done():
-			return source.Evidence{}, fmt.Errorf("waiting for another source that reads the commits of %s: %w",
-				p.Revision().Short(), context.Cause(ctx))
+// errInterrupted is the error of a call whose function list panicked.
+var errInterrupted = errors.New("listing the refs: the listing did not return")
+
+// register records a poll, and forgets the sources that no longer poll.
+func (r *listed) register(q Request) {
+	r.polled = q.Now
+	for name, s := range r.sharers {
+		if s.until.Before(q.Now) {
+			delete(r.sharers, name)
 		}
 	}
+	r.sharers[q.Source] = sharer{q.Now.Add(2 * q.Interval), q.Interval, q.Prefixes}
 }
 
-// end stores the evidence of a call, and wakes the sources that wait for the call.
-func (e *Evidence) end(ctx context.Context, key string, mine *evidenceCall) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	mine.abandoned = mine.err != nil && ctx.Err() != nil
-	if e.calls[key] == mine {
-		delete(e.calls, key)
+// notBefore returns the earliest time at which a listing may have begun so that the poll can use it.
+func (r *listed) notBefore(q Request) time.Time {
+	shortest := q.Interval
+	for _, s := range r.sharers {
+		shortest = min(shortest, s.interval)
 	}
-	close(mine.done)
-	if mine.err != nil || size(mine.Evidence) > maxEvidence || mine.of.Applied != "" && mine.Descent == source.Unknown {
+	if oldest := q.Now.Add(-shortest); oldest.After(q.NotBefore) {
+		return oldest
+	}
+	return q.NotBefore
+}
+
+// answer returns the refs with the prefixes, if each prefix has a listing that the poll can use. The time of the result
+// is the time of the oldest listing.
+func (r *listed) answer(prefixes []string, notBefore time.Time) (source.Listing, bool) {
+	var refs []source.Ref
+	var at time.Time
+	for _, p := range prefixes {
+		a, ok := r.answers[p]
+		if !ok || a.At.Before(notBefore) {
+			return source.Listing{}, false
+		}
+		if at.IsZero() || a.At.Before(at) {
+			at = a.At
+		}
+		refs = append(refs, a.Refs...)
+	}
+	byName := func(a, b source.Ref) int { return cmp.Compare(a.Name, b.Name) }
+	slices.SortStableFunc(refs, byName)
+	return source.Listing{
+		Refs: slices.CompactFunc(refs, func(a, b source.Ref) bool { return a.Name == b.Name }),
+		At:   at,
+	}, len(prefixes) > 0
+}
+
+// joinable returns a call under way whose answer the poll can use, or nil.
+func (r *listed) joinable(q Request, notBefore time.Time) *call {
+	for _, running := range r.calls {
+		if !running.at.Before(notBefore) && q.Now.Sub(running.at) <= maxAge && contains(running.prefixes, q.Prefixes) {
+			return running
+		}
+	}
+	return nil
+}
+
+// union returns the prefixes of a poll, and those of the other sources. For a poll that uses no earlier listing, union
+// returns only the poll's own prefixes, because this poll is urgent.
+func (r *listed) union(q Request) []string {
+	all := slices.Clone(q.Prefixes)
+	if q.NotBefore.Equal(q.Now) || q.Now.Before(r.aloneUntil) {
+		return all
+	}
+	for _, s := range r.sharers {
+		for _, p := range s.prefixes {
+			if len(all) < maxPrefixes && !slices.Contains(all, p) {
+				all = append(all, p)
+			}
+		}
+	}
+	return all
+}
+
+// end stores the answer of a call, unless the answer is too large or a later answer is stored. A call that asked for
+// refs of other sources may have failed because of their number. After such a failure, each source asks only for its
+// own refs for an hour.
+func (r *listed) end(c *call, forOthers bool) {
+	r.calls = slices.DeleteFunc(r.calls, func(other *call) bool { return other == c })
+	if c.err != nil {
+		if forOthers {
+			r.aloneUntil = c.at.Add(aloneFor)
+		}
 		return
 	}
-	for other := range e.known { // If there are too many entries, end deletes any of them.
-		if len(e.known) < maxRepositories {
-			break
-		}
-		delete(e.known, other)
+	var wanted []string
+	for _, s := range r.sharers {
+		wanted = append(wanted, s.prefixes...)
 	}
-	e.known[key] = mine.pickedEvidence
+	for p := range r.answers {
+		if !slices.Contains(wanted, p) {
+			delete(r.answers, p)
+		}
+	}
+	for _, p := range c.prefixes {
+		if c.at.Before(r.answers[p].At) {
+			continue
+		}
+		delete(r.answers, p)
+		if found := matching(c.refs, []string{p}); bytesOf(found) <= maxListing {
+			r.answers[p] = source.Listing{Refs: found, At: c.at}
+		}
+	}
+	r.stored = 0
+	for _, a := range r.answers {
+		r.stored += bytesOf(a.Refs)
+	}
 }
 
-func size(e source.Evidence) int {
-	n := len(e.Commit) + len(e.Tag)
-	for _, raw := range e.Added {
-		n += len(raw)
+// drop deletes the answers. The next poll lists the refs again.
+func (r *listed) drop() { r.answers, r.stored = map[string]source.Listing{}, 0 }
+
+// bytesOf returns about how many bytes refs have in memory.
+func bytesOf(refs []source.Ref) int {
+	const headers = 64 // the headers of four strings
+	n := headers * len(refs)
+	for _, ref := range refs {
+		n += len(ref.Name) + len(ref.Hash) + len(ref.Peeled) + len(ref.Target)
 	}
 	return n
+}
+
+// matching returns the refs whose names begin with one of the prefixes. matching is necessary because a server may also
+// send refs with other names.
+func matching(refs []source.Ref, prefixes []string) []source.Ref {
+	var out []source.Ref
+	for _, ref := range refs {
+		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(ref.Name, p) }) {
+			out = append(out, ref)
+		}
+	}
+	return out
+}
+
+func contains(all, some []string) bool {
+	for _, p := range some {
+		if !slices.Contains(all, p) {
+			return false
+		}
+	}
+	return true
 }

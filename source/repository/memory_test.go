@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/git"
 	"github.com/bunsen-os/bunsen/source/memory"
 	"github.com/bunsen-os/bunsen/source/repository"
@@ -89,11 +90,11 @@ func TestServersThatFillTheMemory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			sent.Store(0)
 			const budget = 128 << 20 // two long lists
-			c := &repository.Connector{Memory: memory.New(budget)}
+			c := &repository.Opener{Memory: memory.New(budget)}
 			list := func(url string) error {
-				remote, err := c.Open(git.Config{URL: url + "/cfg"}, nil)
+				remote, err := c.OpenGit(git.Config{URL: url + "/cfg"})
 				if err == nil {
-					_, err = remote.List(t.Context())
+					_, err = remote.List(t.Context(), source.Poll{})
 				}
 				return err
 			}

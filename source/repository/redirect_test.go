@@ -15,8 +15,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/source"
 )
 
 // witness is a server that records which credentials each of its requests has.
@@ -298,17 +300,21 @@ func TestAServerThatChangesItsCertificate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := remote.ListFor(t.Context(), v1alpha1.GitRef{}); err != nil {
+	list := func() (source.Listing, error) {
+		now := time.Now()
+		return remote.List(t.Context(), source.Poll{Now: now, NotBefore: now})
+	}
+	if _, err := list(); err != nil {
 		t.Fatal(err)
 	}
 	before := requests.Load()
 	now.Store(&other.tls)
-	_, err = remote.ListFor(t.Context(), v1alpha1.GitRef{})
+	_, err = list()
 	if err == nil || !strings.Contains(err.Error(), "certificate is not trusted") || requests.Load() != before {
 		t.Errorf("%d requests to another server, %v", requests.Load()-before, err)
 	}
 	now.Store(&own.tls)
-	if _, err := remote.ListFor(t.Context(), v1alpha1.GitRef{}); err != nil {
+	if _, err := list(); err != nil {
 		t.Errorf("the first certificate again: %v", err)
 	}
 }

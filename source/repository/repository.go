@@ -1,201 +1,178 @@
 package repository
 
 import (
-	"cmp"
+	"context"
 	"errors"
-	"slices"
+	"fmt"
 	"strings"
-	"time"
 
+	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/access"
 )
 
-const (
-	// maxPrefixes is how many prefixes of other sources one call of list gets.
-	maxPrefixes = 100
-	// maxAge is the age of a call of list up to which another source waits for the call. The server may have lost the
-	// request of an older call.
-	maxAge = 5 * time.Second
-	// maxListing is how many bytes of refs are stored for one prefix, and maxStored for all repositories, because a
-	// server decides how many refs it sends.
-	maxListing, maxStored = 4 << 20, 64 << 20
-	// aloneFor is how long each source asks only for its own refs after a call for several sources failed.
-	aloneFor = time.Hour
-)
+// Repository is one folder of a repository, as a source follows it. Opener.Open creates it; a Repository without an
+// Opener shares nothing with others.
+type Repository struct {
+	// Remote reads the repository; nil if its credentials expire, so that each request connects anew.
+	Remote Remote
+	// Store has the trees of commits that were fetched before.
+	Store *Store
+	// URL of the repository, without credentials.
+	URL string
+	// Path of the folder, as a GitSource's spec.path.
+	Path string
+	// Ref limits List to the refs that this GitRef needs; nil: List returns all refs.
+	Ref *v1alpha1.GitRef
+	// Include is as in StoreKey. The remote fetches this content.
+	Include string
+	// Trust is as in StoreKey. If it is set, a tree is stored only if the remote verified a signature of its commit.
+	Trust string
 
-// repository is the entry of Listings for one repository with one set of credentials.
-type repository struct {
-	polled  time.Time
-	answers map[string]source.Listing // the last listings, by prefix
-	stored  int                       // about how many bytes the answers have
-	sharers map[string]sharer         // the sharers, by the name of their source
-	calls   []*call                   // the calls of list that are under way
-	// aloneUntil is until when a call asks for the refs of one source only.
-	aloneUntil time.Time
+	// tokens are the credentials that expire; nil if Remote has its own.
+	tokens *issuer
+	// shared has what the sources of this repository with the same credentials read, under the key; nil: nothing.
+	shared *shared
+	key    string
 }
 
-// sharer is a source that polls the repository. A sharer counts until two of its intervals have passed since its last
-// poll.
-type sharer struct {
-	until    time.Time
-	interval time.Duration
-	prefixes []string
+// Remote reads one repository with one set of credentials. git.Remote and oci.Remote implement it.
+type Remote interface {
+	// List returns at least the refs whose names begin with one of the prefixes; without prefixes, all refs.
+	List(ctx context.Context, prefixes ...string) ([]source.Ref, error)
+	// Evidence returns the objects of the commits since picked.Applied, and fetches no files.
+	Evidence(ctx context.Context, picked source.Picked) (source.Evidence, error)
+	// Tree puts the files of a commit below path into a directory.
+	Tree(ctx context.Context, picked source.Picked, path string, into source.Destination) (source.Tree, error)
+	// URL returns the repository's address without credentials.
+	URL() string
 }
 
-// call is one call of list that is under way. The results are valid after done is closed.
-type call struct {
-	repo     *repository
-	at       time.Time
-	prefixes []string
-
-	done chan struct{}
-	refs []source.Ref
-	err  error
-	// abandoned is true if the call ended because the context of the source that called list ended.
-	abandoned bool
+// shared is what the sources of one process share: for each repository with one set of credentials, the last listings
+// of its refs and the last evidence.
+type shared struct {
+	listings Listings
+	evidence Evidence
 }
 
-// errInterrupted is the error of a call whose function list panicked.
-var errInterrupted = errors.New("listing the refs: the listing did not return")
-
-// register records a poll, and forgets the sources that no longer poll.
-func (r *repository) register(q Request) {
-	r.polled = q.Now
-	for name, s := range r.sharers {
-		if s.until.Before(q.Now) {
-			delete(r.sharers, name)
-		}
+// List returns the refs of the repository, at least those that Ref needs, and when their listing began. It may be the
+// listing of another source with the same address and the same credentials. If Ref names a ref that does not exist,
+// List returns all branches and tags, because the error of source.Pick names them.
+func (r Repository) List(ctx context.Context, poll source.Poll) (source.Listing, error) {
+	if r.Ref == nil {
+		refs, err := r.list(ctx, nil)
+		return source.Listing{Refs: refs, At: poll.Now}, err
 	}
-	r.sharers[q.Source] = sharer{q.Now.Add(2 * q.Interval), q.Interval, q.Prefixes}
+	found, err := r.listShared(ctx, poll, source.Prefixes(*r.Ref))
+	if err != nil {
+		return source.Listing{}, err
+	}
+	if _, err := source.Pick(found.Refs, *r.Ref); fault.Of(err, "").Reason != v1alpha1.ReasonRefNotFound {
+		return found, nil
+	}
+	refs, err := r.list(ctx, []string{"HEAD", "refs/heads/", "refs/tags/"})
+	return source.Listing{Refs: refs, At: poll.Now}, err
 }
 
-// notBefore returns the earliest time at which a listing may have begun so that the poll can use it.
-func (r *repository) notBefore(q Request) time.Time {
-	shortest := q.Interval
-	for _, s := range r.sharers {
-		shortest = min(shortest, s.interval)
+// listShared returns the refs with the prefixes, possibly those that another source has listed.
+func (r Repository) listShared(ctx context.Context, poll source.Poll, prefixes []string) (source.Listing, error) {
+	if r.shared == nil {
+		refs, err := r.list(ctx, prefixes)
+		return source.Listing{Refs: refs, At: poll.Now}, err
 	}
-	if oldest := q.Now.Add(-shortest); oldest.After(q.NotBefore) {
-		return oldest
-	}
-	return q.NotBefore
+	return r.shared.listings.List(ctx, Request{Poll: poll, Key: r.key, Prefixes: prefixes}, r.list)
 }
 
-// answer returns the refs with the prefixes, if each prefix has a listing that the poll can use. The time of the result
-// is the time of the oldest listing.
-func (r *repository) answer(prefixes []string, notBefore time.Time) (source.Listing, bool) {
-	var refs []source.Ref
-	var at time.Time
-	for _, p := range prefixes {
-		a, ok := r.answers[p]
-		if !ok || a.At.Before(notBefore) {
-			return source.Listing{}, false
-		}
-		if at.IsZero() || a.At.Before(at) {
-			at = a.At
-		}
-		refs = append(refs, a.Refs...)
-	}
-	byName := func(a, b source.Ref) int { return cmp.Compare(a.Name, b.Name) }
-	slices.SortStableFunc(refs, byName)
-	return source.Listing{
-		Refs: slices.CompactFunc(refs, func(a, b source.Ref) bool { return a.Name == b.Name }),
-		At:   at,
-	}, len(prefixes) > 0
+// list requests the refs with the prefixes.
+func (r Repository) list(ctx context.Context, prefixes []string) (refs []source.Ref, err error) {
+	err = r.connect(ctx, func(remote Remote) error {
+		refs, err = remote.List(ctx, prefixes...)
+		return err
+	})
+	return refs, err
 }
 
-// joinable returns a call under way whose answer the poll can use, or nil.
-func (r *repository) joinable(q Request, notBefore time.Time) *call {
-	for _, running := range r.calls {
-		if !running.at.Before(notBefore) && q.Now.Sub(running.at) <= maxAge && contains(running.prefixes, q.Prefixes) {
-			return running
-		}
+// Evidence returns the objects of the commits that a commit adds to picked.Applied, and the relation of both commits.
+// Another source may have read them.
+func (r Repository) Evidence(ctx context.Context, picked source.Picked) (source.Evidence, error) {
+	if r.shared == nil {
+		return r.evidence(ctx, picked)
 	}
-	return nil
+	return r.shared.evidence.Read(ctx, r.key, picked, r.evidence)
 }
 
-// union returns the prefixes of a poll, and those of the other sources. For a poll that uses no earlier listing, union
-// returns only the poll's own prefixes, because this poll is urgent.
-func (r *repository) union(q Request) []string {
-	all := slices.Clone(q.Prefixes)
-	if q.NotBefore.Equal(q.Now) || q.Now.Before(r.aloneUntil) {
-		return all
-	}
-	for _, s := range r.sharers {
-		for _, p := range s.prefixes {
-			if len(all) < maxPrefixes && !slices.Contains(all, p) {
-				all = append(all, p)
-			}
-		}
-	}
-	return all
+// evidence requests the objects of the commits.
+func (r Repository) evidence(ctx context.Context, picked source.Picked) (e source.Evidence, err error) {
+	err = r.connect(ctx, func(remote Remote) error {
+		e, err = remote.Evidence(ctx, picked)
+		return err
+	})
+	return e, err
 }
 
-// end stores the answer of a call, unless the answer is too large or a later answer is stored. A call that asked for
-// refs of other sources may have failed because of their number. After such a failure, each source asks only for its
-// own refs for an hour.
-func (r *repository) end(c *call, forOthers bool) {
-	r.calls = slices.DeleteFunc(r.calls, func(other *call) bool { return other == c })
-	if c.err != nil {
-		if forOthers {
-			r.aloneUntil = c.at.Add(aloneFor)
-		}
-		return
+// Tree returns a commit's files, from the store if the store has them. Errors are those of the remote and of the store.
+func (r Repository) Tree(ctx context.Context, picked source.Picked) (source.Tree, error) {
+	folder, err := source.CleanPath(r.Path)
+	if err != nil {
+		return source.Tree{}, err
 	}
-	var wanted []string
-	for _, s := range r.sharers {
-		wanted = append(wanted, s.prefixes...)
+	k := StoreKey{URL: r.URL, Hash: picked.Hash, Path: folder, Trust: r.Trust, Include: r.Include}
+	tree, ok, err := r.Store.Get(k)
+	if err == nil && !ok {
+		tree, err = r.Store.Put(k, func(into source.Destination) (source.Tree, error) {
+			return r.Fetch(ctx, picked, into)
+		})
 	}
-	for p := range r.answers {
-		if !slices.Contains(wanted, p) {
-			delete(r.answers, p)
-		}
+	if err != nil {
+		return source.Tree{}, err
 	}
-	for _, p := range c.prefixes {
-		if c.at.Before(r.answers[p].At) {
-			continue
-		}
-		delete(r.answers, p)
-		if found := matching(c.refs, []string{p}); bytesOf(found) <= maxListing {
-			r.answers[p] = source.Listing{Refs: found, At: c.at}
-		}
-	}
-	r.stored = 0
-	for _, a := range r.answers {
-		r.stored += bytesOf(a.Refs)
-	}
+	tree.Commit.Ref = picked.Ref
+	return tree, nil
 }
 
-// drop deletes the answers. The next poll lists the refs again.
-func (r *repository) drop() { r.answers, r.stored = map[string]source.Listing{}, 0 }
-
-// bytesOf returns about how many bytes refs have in memory.
-func bytesOf(refs []source.Ref) int {
-	const headers = 64 // the headers of four strings
-	n := headers * len(refs)
-	for _, ref := range refs {
-		n += len(ref.Name) + len(ref.Hash) + len(ref.Peeled) + len(ref.Target)
+// Fetch is Tree without the store: it always reads the files from the remote, into a directory. It fails if Trust is
+// set and the remote verified no signature.
+func (r Repository) Fetch(ctx context.Context, picked source.Picked, into source.Destination) (source.Tree, error) {
+	folder, err := source.CleanPath(r.Path)
+	if err != nil {
+		return source.Tree{}, err
 	}
-	return n
+	var tree source.Tree
+	err = r.connect(ctx, func(remote Remote) error {
+		tree, err = remote.Tree(ctx, picked, folder, into)
+		return err
+	})
+	if err == nil && r.Trust != "" && tree.Commit.Signer == "" {
+		return source.Tree{}, fmt.Errorf("fetching %s: a signature is required, but the remote verified none",
+			picked.Revision().Short())
+	}
+	return tree, err
 }
 
-// matching returns the refs whose names begin with one of the prefixes. matching is necessary because a server may also
-// send refs with other names.
-func matching(refs []source.Ref, prefixes []string) []source.Ref {
-	var out []source.Ref
-	for _, ref := range refs {
-		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(ref.Name, p) }) {
-			out = append(out, ref)
-		}
+// connect calls do with the remote. If its credentials expire, it gets valid ones first; if the remote refuses them,
+// the next call gets new ones.
+func (r Repository) connect(ctx context.Context, do func(Remote) error) error {
+	if r.tokens == nil {
+		return do(r.Remote)
 	}
-	return out
-}
-
-func contains(all, some []string) bool {
-	for _, p := range some {
-		if !slices.Contains(all, p) {
-			return false
-		}
+	credentials, err := r.tokens.credentials(ctx)
+	if err != nil {
+		return err
 	}
-	return true
+	remote, err := r.tokens.connect(credentials)
+	if err != nil {
+		return err
+	}
+	err = do(remote)
+	if err == nil || fault.Of(err, "").Reason != v1alpha1.ReasonAuthentication {
+		return err
+	}
+	r.tokens.forget(credentials)
+	if r.tokens.advice == "" {
+		return err
+	}
+	f := fault.Of(err, "")
+	f.Err = errors.New(strings.ReplaceAll(f.Err.Error(), access.CheckAdvice, r.tokens.advice))
+	return f
 }

@@ -1,19 +1,26 @@
 package repository
 
 import (
-	"context"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
-	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/source"
+	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
+
+	"github.com/bunsen-os/bunsen/source"
 )
 
 // StoreKey identifies a tree in the store.
@@ -224,78 +231,150 @@ func (s *Store) tree(digest string) string {
 	return filepath.Join(s.dir, "trees", strings.TrimPrefix(digest, "sha256:"))
 }
 
-// StoredRemote is a repository that Repository reads.
-type StoredRemote interface {
-	// List returns the remote's refs.
-	List(ctx context.Context) ([]source.Ref, error)
-	// ListFor returns at least the refs that source.Pick needs.
-	ListFor(ctx context.Context, want v1alpha1.GitRef) ([]source.Ref, error)
-	// Tree puts the files of a commit below path into a directory.
-	Tree(ctx context.Context, picked source.Picked, path string, into source.Destination) (source.Tree, error)
-	// Evidence returns the objects of the commits since picked.Applied.
-	Evidence(ctx context.Context, picked source.Picked) (source.Evidence, error)
+// record is the entry of the store for a key.
+type record struct {
+	Key     StoreKey
+	Commit  source.Commit
+	Digest  string
+	Refused []source.Refusal
+
+	// used is the time at which Get last returned the record's tree. It is stored as the modification time of the
+	// record's file.
+	used time.Time
+	file string
 }
 
-// Repository is one folder of a remote, with its trees in a store.
-type Repository struct {
-	// Remote is the remote from which Repository fetches trees.
-	Remote StoredRemote
-	// Store of trees.
-	Store *Store
-	// URL of the remote, without credentials.
-	URL string
-	// Path of the folder, as a GitSource's spec.path.
-	Path string
-	// Ref limits List to the refs that this GitRef needs; nil: List returns all refs.
-	Ref *v1alpha1.GitRef
-	// Include is as in Key. The remote fetches this content.
-	Include string
-	// Trust is as in Key. If Trust is set, Repository stores a tree only if the remote verified a signature of its
-	// commit.
-	Trust string
-}
+// wellFormed matches digests, which are safe as the name of a folder.
+var wellFormed = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
-// List returns the remote's refs, at least those that Ref needs.
-func (r Repository) List(ctx context.Context) ([]source.Ref, error) {
-	if r.Ref != nil {
-		return r.Remote.ListFor(ctx, *r.Ref)
+// unusedAfter is after how long the store removes an unused record, for example one of a deleted GitSource.
+const unusedAfter = 30 * 24 * time.Hour
+
+func (s *Store) record(k StoreKey) string {
+	h := sha256.New()
+	for _, part := range []string{k.URL, k.Hash, k.Path, k.Trust} {
+		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
-	return r.Remote.List(ctx)
+	if k.Include != "" { // Records without Include keep the name that they had before this field existed.
+		fmt.Fprintf(h, "include:%s", k.Include)
+	}
+	return filepath.Join(s.dir, "keys", hex.EncodeToString(h.Sum(nil))+".json")
 }
 
-// Tree returns a commit's files, from the store if the store has them. Errors are those of the remote and of the store.
-func (r Repository) Tree(ctx context.Context, picked source.Picked) (source.Tree, error) {
-	folder, err := source.CleanPath(r.Path)
-	if err != nil {
-		return source.Tree{}, err
-	}
-	k := StoreKey{URL: r.URL, Hash: picked.Hash, Path: folder, Trust: r.Trust, Include: r.Include}
-	tree, ok, err := r.Store.Get(k)
-	if err == nil && !ok {
-		tree, err = r.Store.Put(k, func(into source.Destination) (source.Tree, error) {
-			return r.fetch(ctx, picked, folder, into)
-		})
+// read returns a key's record. If the record cannot be decoded, ok is false, and the caller fetches the tree again.
+func (s *Store) read(k StoreKey) (record, bool, error) {
+	data, err := os.ReadFile(s.record(k))
+	if errors.Is(err, fs.ErrNotExist) {
+		return record{}, false, nil
 	}
 	if err != nil {
-		return source.Tree{}, err
+		return record{}, false, fmt.Errorf("reading the store: %w", err)
 	}
-	tree.Commit.Ref = picked.Ref
-	return tree, nil
+	var r record
+	if json.Unmarshal(data, &r) != nil || r.Key != k || !wellFormed.MatchString(r.Digest) {
+		return record{}, false, nil
+	}
+	return r, true, nil
 }
 
-// fetch reads the tree from the remote. fetch fails if Trust is set and the remote verified no signature.
-func (r Repository) fetch(ctx context.Context, picked source.Picked, folder string,
-	into source.Destination,
-) (source.Tree, error) {
-	tree, err := r.Remote.Tree(ctx, picked, folder, into)
-	if err == nil && r.Trust != "" && tree.Commit.Signer == "" {
-		return source.Tree{}, fmt.Errorf("fetching %s: a signature is required, but the remote verified none",
-			picked.Revision().Short())
+func (s *Store) write(k StoreKey, t source.Tree) error {
+	t.Commit.Ref = ""
+	data, err := json.MarshalIndent(record{Key: k, Commit: t.Commit, Digest: t.Digest, Refused: t.Refused}, "", "  ")
+	if err != nil {
+		return fmt.Errorf("writing the store: %w", err)
 	}
-	return tree, err
+	if err := renameio.WriteFile(s.record(k), data, 0o600); err != nil {
+		return fmt.Errorf("writing the store: %w", err)
+	}
+	return nil
 }
 
-// Evidence returns the objects of the commits since picked.Applied, as the remote does.
-func (r Repository) Evidence(ctx context.Context, picked source.Picked) (source.Evidence, error) {
-	return r.Remote.Evidence(ctx, picked)
+func (s *Store) touch(k StoreKey) error {
+	now := time.Now()
+	if err := os.Chtimes(s.record(k), now, now); err != nil {
+		return fmt.Errorf("reading the store: %w", err)
+	}
+	return nil
+}
+
+// newest returns the directory of the newest tree of a repository and path; empty if there is none. Another goroutine
+// may remove the directory at any time.
+func (s *Store) newest(k StoreKey) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	records, err := s.records()
+	if err != nil {
+		return "" // Put reads the records again, and reports the error then.
+	}
+	var newest record
+	for _, r := range records {
+		if r.Key.URL == k.URL && r.Key.Path == k.Path && r.Digest != "" && r.used.After(newest.used) {
+			newest = r
+		}
+	}
+	if newest.Digest == "" {
+		return ""
+	}
+	return s.tree(newest.Digest)
+}
+
+// collect removes old records and unused trees. collect keeps the newest records of each repository and path, and the
+// trees that a record names.
+func (s *Store) collect() error {
+	records, err := s.records()
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(records, func(a, b record) int {
+		return cmp.Or(b.used.Compare(a.used), strings.Compare(a.file, b.file))
+	})
+	kept := map[[2]string]int{}
+	named := map[string]bool{}
+	for _, r := range records {
+		of := [2]string{r.Key.URL, r.Key.Path}
+		if kept[of]++; r.Digest == "" || kept[of] > s.keep || time.Since(r.used) > unusedAfter {
+			if err := os.Remove(r.file); err != nil {
+				return err
+			}
+			continue
+		}
+		named[filepath.Base(s.tree(r.Digest))] = true
+	}
+	trees, err := os.ReadDir(s.path("trees"))
+	if err != nil {
+		return err
+	}
+	for _, t := range trees {
+		if !named[t.Name()] {
+			if err := os.RemoveAll(filepath.Join(s.path("trees"), t.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Store) records() ([]record, error) {
+	entries, err := os.ReadDir(s.path("keys"))
+	if err != nil {
+		return nil, err
+	}
+	var all []record
+	for _, e := range entries {
+		r := record{file: filepath.Join(s.path("keys"), e.Name())}
+		info, err := e.Info()
+		if err != nil {
+			return nil, err
+		}
+		data, err := os.ReadFile(r.file)
+		if err != nil {
+			return nil, err
+		}
+		if json.Unmarshal(data, &r) != nil || !wellFormed.MatchString(r.Digest) {
+			r.Digest = "" // an empty digest causes collect to remove the record
+		}
+		r.used = info.ModTime()
+		all = append(all, r)
+	}
+	return all, nil
 }

@@ -40,11 +40,14 @@ type shelf struct {
 	signer  string
 }
 
-func (s *shelf) List(context.Context) ([]source.Ref, error) { return nil, nil }
-
-func (s *shelf) ListFor(context.Context, v1alpha1.GitRef) ([]source.Ref, error) {
+func (s *shelf) List(_ context.Context, prefixes ...string) ([]source.Ref, error) {
+	if len(prefixes) == 0 {
+		return nil, nil
+	}
 	return []source.Ref{{Name: "HEAD"}}, nil
 }
+
+func (s *shelf) URL() string { return "https://host/cfg" }
 
 func (s *shelf) Evidence(_ context.Context, p source.Picked) (source.Evidence, error) {
 	return source.Evidence{Commit: []byte(p.Hash), Applied: p.Applied}, s.err
@@ -323,10 +326,10 @@ func TestEvidenceIsTheRemotes(t *testing.T) {
 
 func TestAListingForARefIsNarrower(t *testing.T) {
 	repo := repository.Repository{Remote: &shelf{t: t}, Store: open(t, t.TempDir()), URL: "u"}
-	all, err := repo.List(t.Context())
+	all, err := repo.List(t.Context(), source.Poll{})
 	repo.Ref = &v1alpha1.GitRef{}
-	narrow, errNarrow := repo.List(t.Context())
-	if len(all) != 0 || len(narrow) != 1 || err != nil || errNarrow != nil {
+	narrow, errNarrow := repo.List(t.Context(), source.Poll{})
+	if len(all.Refs) != 0 || len(narrow.Refs) != 1 || err != nil || errNarrow != nil {
 		t.Errorf("got %v, %v and %v, %v", all, err, narrow, errNarrow)
 	}
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/git"
-	"github.com/bunsen-os/bunsen/source/oci"
 	"github.com/bunsen-os/bunsen/source/repository"
 	sourcetokens "github.com/bunsen-os/bunsen/source/tokens"
 )
@@ -112,16 +111,16 @@ func (w way) read(t *testing.T) error {
 	if err != nil {
 		return err
 	}
-	refs, err := remote.ListFor(ctx, w.ref)
+	listed, err := remote.List(ctx, source.Poll{Now: time.Now()})
 	if err != nil {
 		return err
 	}
-	picked, err := source.Pick(refs, w.ref)
+	picked, err := source.Pick(listed.Refs, w.ref)
 	if err != nil {
 		return err
 	}
 	into := t.TempDir()
-	if _, err := remote.Tree(ctx, picked, "", source.Destination{Dir: into}); err != nil {
+	if _, err := remote.Fetch(ctx, picked, source.Destination{Dir: into}); err != nil {
 		return err
 	}
 	if got, err := os.ReadFile(filepath.Join(into, "a")); string(got) != "a\n" || err != nil {
@@ -131,21 +130,19 @@ func (w way) read(t *testing.T) error {
 }
 
 // open opens the repository as the controller does.
-func (w way) open() (repository.Remote, error) {
+func (w way) open() (repository.Repository, error) {
 	tokens := &sourcetokens.CloudTokens{Getenv: func(name string) string { return w.env[name] }}
 	if w.authorities != "" {
 		tokens.Authorities = []byte(w.authorities)
 	}
-	c := &repository.Connector{Now: time.Now, Cloud: tokens}
-	if strings.HasPrefix(w.url, "oci://") {
-		remote, _, err := c.ArtifactsAs(w.provider, oci.Config{
-			URL: w.url, Ref: w.ref, Secret: bytesOf(w.secret),
-			HostsRequired: true,
-		}, nil, bytesOf(w.proxy))
-		return remote, err
+	o := &repository.Opener{Now: time.Now, Cloud: tokens}
+	if at, err := source.ParseURL(w.url); err == nil && at.Password != "" { // A GitSource cannot have one.
+		r, err := o.OpenGit(git.Config{URL: w.url, Secret: bytesOf(w.secret), HostsRequired: true})
+		r.Ref = &w.ref
+		return r, err
 	}
-	return c.OpenAs(w.provider, git.Config{URL: w.url, Secret: bytesOf(w.secret), HostsRequired: true},
-		bytesOf(w.proxy))
+	return o.Open(v1alpha1.GitSourceSpec{URL: w.url, Ref: w.ref, Provider: w.provider},
+		source.Secrets{Credentials: bytesOf(w.secret), Proxy: bytesOf(w.proxy)})
 }
 
 // bytesOf returns a Secret as the API server has it; nil for nil.

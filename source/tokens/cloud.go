@@ -12,7 +12,6 @@ import (
 	"os"
 	"regexp"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 
@@ -22,30 +21,21 @@ import (
 )
 
 const (
-	// earlyBy is how long before a token expires Tokens replaces it, so that no token expires during a fetch.
-	earlyBy = 5 * time.Minute
-	// longestUse is the longest time for which Tokens uses a token, whatever lifetime the server reports.
-	longestUse = time.Hour - earlyBy
-	// failurePause is the time after a failed request in which all sources that share the token get the same failure,
-	// without another request.
-	failurePause = 10 * time.Second
-	maxAnswer    = 64 << 10
-	maxToken     = 16 << 10
+	maxAnswer = 64 << 10
+	maxToken  = 16 << 10
 )
 
-// CloudTokens requests tokens of the identity of this process, and stores each token until five minutes before the
-// token expires. All sources of a provider with the same proxy share one token, and the last failure. Tokens is safe
-// for concurrent use.
+// CloudTokens requests tokens of the identity of this process. All sources of a provider with the same proxy share one
+// token, and the last failure. It is safe for concurrent use.
 type CloudTokens struct {
 	// Getenv returns a variable of the process's environment.
 	Getenv func(string) string
-	// Authorities are certificate authorities, in PEM, that Tokens accepts for a token service besides those of the
-	// system; nil: none. The addresses of these authorities must not come from the Secret of a source: an attacker who
-	// can pretend to be the token service gets the identity of the process.
+	// Authorities are certificate authorities, in PEM, that CloudTokens accepts for a token service besides those of
+	// the system; nil: none. The addresses of these authorities must not come from the Secret of a source: an attacker
+	// who can pretend to be the token service gets the identity of the process.
 	Authorities []byte
 
-	mu    sync.Mutex
-	known map[CloudAccess]*stored
+	cache cache[CloudAccess]
 }
 
 // CloudAccess is what a token depends on.
@@ -56,30 +46,24 @@ type CloudAccess struct {
 	Proxy string
 }
 
-// maxKnown is the largest number of stored tokens. Above this number, Tokens drops all of them and requests each token
-// again.
-const maxKnown = 100
-
-// stored is the last answer for one access. The channel is the lock of the entry, so that a caller can stop waiting
-// when its context ends.
-type stored struct {
-	lock  chan struct{}
-	token string
-	err   error
-	until time.Time // the time until which the token or the error is used
-}
-
-// Credentials returns the keys of a Secret that read repositories of a provider. The client must not follow redirects.
-// Credentials does not use the client for requests to the metadata server of a machine. Errors are faults:
-// AuthenticationFailed if the provider refuses the identity, RepositoryUnreachable if the provider does not answer.
+// Credentials returns the keys of a Secret that read repositories of a provider. The client must not follow redirects,
+// and is not used for requests to the metadata server of a machine. Errors are faults: AuthenticationFailed if the
+// provider refuses the identity, RepositoryUnreachable if the provider does not answer.
 func (t *CloudTokens) Credentials(ctx context.Context, access CloudAccess, client *http.Client,
 	now time.Time,
 ) (map[string][]byte, error) {
-	token, err := t.token(ctx, access, client, now)
-	if err != nil {
+	isGCP := access.Provider == v1alpha1.ProviderGCP
+	token, err := t.cache.token(ctx, access.key(), fmt.Sprintf("a token of %s", access.Provider), now,
+		func(ctx context.Context) (string, time.Duration, error) {
+			if isGCP {
+				return t.requestGCP(ctx)
+			}
+			return t.requestAzure(ctx, client)
+		})
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if access.Provider == v1alpha1.ProviderGCP {
+	case isGCP:
 		return map[string][]byte{"username": []byte("oauth2accesstoken"), "password": []byte(token)}, nil
 	}
 	return map[string][]byte{"bearerToken": []byte(token)}, nil
@@ -87,60 +71,15 @@ func (t *CloudTokens) Credentials(ctx context.Context, access CloudAccess, clien
 
 // Forget drops credentials that the host refused, so that the next call of Credentials requests new credentials.
 func (t *CloudTokens) Forget(access CloudAccess, refused map[string][]byte) {
-	at := t.of(access)
-	at.lock <- struct{}{}
-	defer func() { <-at.lock }()
-	if at.token != "" && (at.token == string(refused["bearerToken"]) || at.token == string(refused["password"])) {
-		at.token, at.until = "", time.Time{}
-	}
+	t.cache.forget(access.key(), string(refused["bearerToken"]), string(refused["password"]))
 }
 
-func (t *CloudTokens) token(ctx context.Context, access CloudAccess, client *http.Client, now time.Time) (string,
-	error,
-) {
-	at := t.of(access)
-	select {
-	case at.lock <- struct{}{}:
-		defer func() { <-at.lock }()
-	case <-ctx.Done():
-		return "", fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("waiting for a token of %s: %w",
-			access.Provider, context.Cause(ctx)))
+// key returns what a token depends on: only for Azure, the proxy is a part of it.
+func (a CloudAccess) key() CloudAccess {
+	if a.Provider == v1alpha1.ProviderGCP {
+		a.Proxy = ""
 	}
-	if now.Before(at.until) {
-		return at.token, at.err
-	}
-	request := t.requestAzure
-	if access.Provider == v1alpha1.ProviderGCP {
-		request = t.requestGCP
-	}
-	token, life, err := request(ctx, client)
-	if err != nil {
-		if ctx.Err() == nil {
-			at.token, at.err, at.until = "", err, now.Add(failurePause)
-		}
-		return "", err
-	}
-	at.token, at.err, at.until = token, nil, now.Add(min(life-earlyBy, longestUse))
-	return token, nil
-}
-
-// of returns the entry that is stored for an access. Only for Azure does the entry depend on the proxy.
-func (t *CloudTokens) of(access CloudAccess) *stored {
-	if access.Provider == v1alpha1.ProviderGCP {
-		access.Proxy = ""
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	at := t.known[access]
-	if at != nil {
-		return at
-	}
-	if t.known == nil || len(t.known) >= maxKnown {
-		t.known = map[CloudAccess]*stored{}
-	}
-	at = &stored{lock: make(chan struct{}, 1)}
-	t.known[access] = at
-	return at
+	return a
 }
 
 // requestAzure exchanges the pod's projected token at Microsoft Entra ID.
@@ -197,7 +136,7 @@ func azureEndpoint(getenv func(string) string) (endpoint, client string, err err
 }
 
 // requestGCP asks the metadata server of the pod or the machine. The request uses no proxy and no credentials.
-func (t *CloudTokens) requestGCP(ctx context.Context, _ *http.Client) (string, time.Duration, error) {
+func (t *CloudTokens) requestGCP(ctx context.Context) (string, time.Duration, error) {
 	host := t.Getenv(gcpMetadata)
 	if host == "" {
 		host = "metadata.google.internal"

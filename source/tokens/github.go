@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/fault"
@@ -18,79 +17,24 @@ import (
 // maxGitHubToken is the longest token that GitHub issues.
 const maxGitHubToken = 4096
 
-// GitHubTokens requests the tokens of apps and stores each token until five minutes before it expires. All sources with
-// the same app share one token. The zero value of Tokens is ready for use, and safe for concurrent use.
+// GitHubTokens requests the tokens of apps. All sources with the same app share one token, and the last failure. The
+// zero value is ready for use, and safe for concurrent use.
 type GitHubTokens struct {
-	mu   sync.Mutex
-	apps map[string]*appTokens
+	cache cache[string] // by the digest of an app
 }
 
-// appTokens is the last answer for one app. The channel is the lock of the entry, so that a caller can stop waiting
-// when its context ends.
-type appTokens struct {
-	lock  chan struct{}
-	token string
-	err   error
-	until time.Time // the time until which the token or the error is used
-	used  time.Time
-}
-
-// Token returns a token that reads the repositories of the app's installation. Token sends at most one request at a
-// time for an app. Errors are faults: AuthenticationFailed if GitHub refuses the app, RepositoryUnreachable if GitHub
-// does not answer.
+// Token returns a token that reads the repositories of the app's installation. Errors are faults: AuthenticationFailed
+// if GitHub refuses the app, RepositoryUnreachable if GitHub does not answer.
 func (t *GitHubTokens) Token(ctx context.Context, a *GitHubApp, now time.Time) (string, error) {
-	at := t.of(a, now)
-	select {
-	case at.lock <- struct{}{}:
-		defer func() { <-at.lock }()
-	case <-ctx.Done():
-		return "", fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("waiting for the token of GitHub App %s: %w",
-			a.id, context.Cause(ctx)))
-	}
-	if now.Before(at.until) {
-		return at.token, at.err
-	}
-	token, end, err := a.request(ctx, now)
-	if err != nil {
-		if ctx.Err() == nil {
-			at.token, at.err, at.until = "", err, now.Add(max(failurePause, fault.Of(err, "").After))
-		}
-		return "", err
-	}
-	at.token, at.err, at.until = token, nil, now.Add(min(end.Sub(now)-earlyBy, longestUse))
-	return token, nil
+	return t.cache.token(ctx, a.digest, "the token of GitHub App "+a.id, now,
+		func(ctx context.Context) (string, time.Duration, error) {
+			token, end, err := a.request(ctx, now)
+			return token, end.Sub(now), err
+		})
 }
 
 // Forget drops a token that the git host refused, so that the next call of Token requests another token.
-func (t *GitHubTokens) Forget(a *GitHubApp, token string, now time.Time) {
-	at := t.of(a, now)
-	at.lock <- struct{}{}
-	defer func() { <-at.lock }()
-	if at.token == token {
-		at.token, at.until = "", time.Time{}
-	}
-}
-
-// of returns the entry of an app. of removes entries that were unused for a while, such as those of earlier keys.
-func (t *GitHubTokens) of(a *GitHubApp, now time.Time) *appTokens {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for digest, other := range t.apps {
-		if now.Sub(other.used) > 2*time.Hour {
-			delete(t.apps, digest)
-		}
-	}
-	at := t.apps[a.digest]
-	if at == nil {
-		at = &appTokens{lock: make(chan struct{}, 1)}
-		if t.apps == nil {
-			t.apps = map[string]*appTokens{}
-		}
-		t.apps[a.digest] = at
-	}
-	at.used = now
-	return at
-}
+func (t *GitHubTokens) Forget(a *GitHubApp, token string) { t.cache.forget(a.digest, token) }
 
 // request asks GitHub's API for a token that only allows reading contents of repositories.
 func (a *GitHubApp) request(ctx context.Context, now time.Time) (token string, end time.Time, err error) {

@@ -236,11 +236,11 @@ func TestARefusedGitHubTokenIsNotUsedAgain(t *testing.T) {
 	app := a.app(a.secret(key, nil))
 	var tokens sourcetokens.GitHubTokens
 	first, _ := tokens.Token(t.Context(), app, now)
-	tokens.Forget(app, "another one", now)
+	tokens.Forget(app, "another one")
 	if again, _ := tokens.Token(t.Context(), app, now); again != first {
 		t.Errorf("the token of another source was dropped: %q", again)
 	}
-	tokens.Forget(app, first, now)
+	tokens.Forget(app, first)
 	if again, err := tokens.Token(t.Context(), app, now); again == first || err != nil {
 		t.Errorf("the refused token is used again: %q, %v", again, err)
 	}

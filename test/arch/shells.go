@@ -90,15 +90,12 @@ var shellFiles = map[string][]string{
 		"applier.go",
 		"change.go",
 		"controller.go",
-		"fetch.go",
 		"listing.go",
 		"overtake.go",
 		"progress.go",
 		"receiver.go",
 		"repository.go",
 		"restore.go",
-		"slots.go",
-		"stored_content.go",
 	},
 	"reconcile/notify": {
 		"client.go",
@@ -113,8 +110,9 @@ var shellFiles = map[string][]string{
 	},
 	"reconcile/render": {
 		"controller.go",
+		"facts.go",
+		"hold.go",
 		"rendered_config.go",
-		"target.go",
 	},
 	"reconcile/revision": {
 		"objects.go",
@@ -149,8 +147,8 @@ var shellFiles = map[string][]string{
 		"version0.go",
 	},
 	"source/git/transport": {
-		"doc.go",
 		"http.go",
+		"session.go",
 		"ssh.go",
 	},
 	"source/oci": {

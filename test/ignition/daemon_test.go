@@ -54,7 +54,7 @@ var errRefused = errors.New("the daemon refuses")
 func read(mc *mcfgv1.MachineConfig) (plan.Config, error) {
 	c, err := machineconfig.Parse(mc.Spec)
 	if err == nil {
-		err = errors.Join(machineconfig.Check(c)...)
+		err = machineconfig.Check(c).Err()
 	}
 	if err != nil {
 		return plan.Config{}, fmt.Errorf("%w: %w", errRefused, err)

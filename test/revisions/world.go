@@ -102,13 +102,14 @@ func (r *remote) treeOf(revision string) int {
 }
 
 // List returns the refs.
-func (r *remote) List(context.Context) ([]source.Ref, error) {
+func (r *remote) List(_ context.Context, poll source.Poll) (source.Listing, error) {
 	if r.away || len(r.trees) == 0 {
-		return nil, errAway
+		return source.Listing{}, errAway
 	}
 	head := r.hash(len(r.trees) - 1)
-	return []source.Ref{{Name: "HEAD", Hash: head, Target: "refs/heads/main"}, {Name: "refs/heads/main", Hash: head}},
-		nil
+	return source.Listing{At: poll.Now, Refs: []source.Ref{
+		{Name: "HEAD", Hash: head, Target: "refs/heads/main"}, {Name: "refs/heads/main", Hash: head},
+	}}, nil
 }
 
 // Tree returns the files of a commit, and hands their transpiled form to the source controller.
@@ -221,7 +222,7 @@ func (w *world) restart() {
 			w.running.overtaken = overtaken
 			return overtaken, func() { w.running.overtaken = nil }
 		},
-		Open: func(spec v1alpha1.GitSourceSpec, _ gitsource.Secrets) (gitsource.Repository, error) {
+		Open: func(spec v1alpha1.GitSourceSpec, _ source.Secrets) (gitsource.Repository, error) {
 			if spec.URL == sourceNames[1] {
 				return w.remotes[1], nil
 			}

@@ -2,7 +2,6 @@ package kinds
 
 import (
 	"bytes"
-	"errors"
 	"slices"
 	"strings"
 
@@ -20,8 +19,8 @@ func NodeFactsProblems(d machineconfig.NodeDocument) []string {
 		return strings.Split(err.Error(), "\n")
 	}
 	var out []string
-	for _, err := range slices.Concat(machineconfig.Check(config), machineconfig.CheckImages(config)) {
-		out = append(out, err.Error())
+	for _, p := range slices.Concat(machineconfig.Check(config), machineconfig.CheckImages(config)) {
+		out = append(out, p.Error())
 	}
 	if _, err := machineconfig.SecretFilesOf(config); err != nil {
 		out = append(out, strings.Split(err.Error(), "\n")...)
@@ -50,18 +49,18 @@ func CheckTemplates(spec mcfgv1.MachineConfigSpec) error {
 
 // CheckImages is machineconfig.CheckImages for a document whose facts have no values yet: it leaves out the images that
 // use a fact. Problems checks them with the facts of each node.
-func CheckImages(spec mcfgv1.MachineConfigSpec) []error {
+func CheckImages(spec mcfgv1.MachineConfigSpec) machineconfig.Problems {
 	return checkImages(spec, func(image string) bool { return !strings.Contains(image, machineconfig.ContentFact) })
 }
 
 // CheckPlainImages checks the images that CheckImages leaves out, for a document that gets no facts.
 func CheckPlainImages(spec mcfgv1.MachineConfigSpec) error {
-	return errors.Join(checkImages(spec, func(image string) bool {
+	return checkImages(spec, func(image string) bool {
 		return strings.Contains(image, machineconfig.ContentFact)
-	})...)
+	}).Err()
 }
 
-func checkImages(spec mcfgv1.MachineConfigSpec, which func(image string) bool) []error {
+func checkImages(spec mcfgv1.MachineConfigSpec, which func(image string) bool) machineconfig.Problems {
 	var c machineconfig.Config
 	if which(spec.OSImageURL) {
 		c.OSImageURL = spec.OSImageURL

@@ -100,22 +100,22 @@ func (s *gitHub) config() git.Config {
 
 func TestSourcesReadAsAGitHubApp(t *testing.T) {
 	s := newGitHub(t)
-	c := &repository.Connector{Now: time.Now}
+	c := &repository.Opener{Now: time.Now}
 	for range 3 { // three sources, or one that is reconciled three times
-		remote, err := c.Open(s.config(), nil)
+		remote, err := c.OpenGit(s.config())
 		if err != nil {
 			t.Fatal(err)
 		}
-		refs, err := remote.List(t.Context())
+		listed, err := remote.List(t.Context(), source.Poll{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		picked, err := source.Pick(refs, v1alpha1.GitRef{Branch: "main"})
+		picked, err := source.Pick(listed.Refs, v1alpha1.GitRef{Branch: "main"})
 		if err != nil || picked.Hash != s.head {
 			t.Fatalf("picked %v, %v", picked, err)
 		}
 		into := t.TempDir()
-		if _, err := remote.Tree(t.Context(), picked, "", source.Destination{Dir: into}); err != nil {
+		if _, err := remote.Fetch(t.Context(), picked, source.Destination{Dir: into}); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := os.ReadFile(filepath.Join(into, "a")); string(got) != "a\n" || err != nil {
@@ -125,8 +125,8 @@ func TestSourcesReadAsAGitHubApp(t *testing.T) {
 			source.Picked{Hash: s.head, Applied: s.head}); e.Descent != source.Descends || err != nil {
 			t.Errorf("the commit descends from itself: %v, %v", e.Descent, err)
 		}
-		if remote.URL() != s.URL+"/cfg" {
-			t.Errorf("the URL is %s", remote.URL())
+		if remote.URL != s.URL+"/cfg" {
+			t.Errorf("the URL is %s", remote.URL)
 		}
 	}
 	if n := s.tokens.Load(); n != 1 {
@@ -138,21 +138,21 @@ func TestSourcesReadAsAGitHubApp(t *testing.T) {
 // one.
 func TestATokenThatTheHostRevoked(t *testing.T) {
 	s := newGitHub(t)
-	c := &repository.Connector{Now: time.Now}
-	remote, err := c.Open(s.config(), nil)
+	c := &repository.Opener{Now: time.Now}
+	remote, err := c.OpenGit(s.config())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := remote.List(t.Context()); err != nil {
+	if _, err := remote.List(t.Context(), source.Poll{}); err != nil {
 		t.Fatal(err)
 	}
 	s.tokens.Add(1) // the first token is not the last one any more
-	_, err = remote.List(t.Context())
+	_, err = remote.List(t.Context(), source.Poll{})
 	if why := fault.Of(err, ""); err == nil || why.Reason != v1alpha1.ReasonAuthentication ||
 		strings.Contains(err.Error(), "S3CR3T") {
 		t.Errorf("a revoked token: %v", err)
 	}
-	if _, err := remote.List(t.Context()); err != nil {
+	if _, err := remote.List(t.Context(), source.Poll{}); err != nil {
 		t.Errorf("the next poll: %v", err)
 	}
 }
@@ -160,7 +160,7 @@ func TestATokenThatTheHostRevoked(t *testing.T) {
 // TestNoTokenForAHostThatTheSecretDoesNotName: the check comes before the request for a token.
 func TestNoTokenForAHostThatTheSecretDoesNotName(t *testing.T) {
 	s := newGitHub(t)
-	c := &repository.Connector{Now: time.Now}
+	c := &repository.Opener{Now: time.Now}
 	for name, change := range map[string]func(*git.Config){
 		"another host":   func(c *git.Config) { c.Secret["hosts"] = []byte("git.example.org") },
 		"no list":        func(c *git.Config) { delete(c.Secret, "hosts") },
@@ -174,7 +174,7 @@ func TestNoTokenForAHostThatTheSecretDoesNotName(t *testing.T) {
 			config.Secret[k] = v
 		}
 		change(&config)
-		_, err := c.Open(config, nil)
+		_, err := c.OpenGit(config)
 		if why := fault.Of(err, ""); err == nil || why.Kind != fault.Stalled ||
 			why.Reason != v1alpha1.ReasonAuthentication || strings.Contains(err.Error(), "S3CR3T") {
 			t.Errorf("%s: %v", name, err)
@@ -182,5 +182,46 @@ func TestNoTokenForAHostThatTheSecretDoesNotName(t *testing.T) {
 	}
 	if s.tokens.Load() != 0 || s.fetches.Load() != 0 {
 		t.Errorf("the host got %d requests for tokens and %d others", s.tokens.Load(), s.fetches.Load())
+	}
+}
+
+// TestASecretThatNamesNoHostsIsNotUsed: whoever edits a GitSource chooses the URL to which the Secret's credentials go.
+func TestASecretThatNamesNoHostsIsNotUsed(t *testing.T) {
+	o := &repository.Opener{Now: time.Now}
+	login := map[string][]byte{"username": []byte("me"), "password": []byte("pass-word")}
+	spec := v1alpha1.GitSourceSpec{URL: "https://git.example.com/os"}
+	_, err := o.Open(spec, source.Secrets{Credentials: login})
+	if err == nil || !strings.Contains(err.Error(), `add the line "hosts: git.example.com"`) {
+		t.Errorf("got the error %v", err)
+	}
+	login["hosts"] = []byte("git.example.com")
+	if _, err := o.Open(spec, source.Secrets{Credentials: login}); err != nil {
+		t.Errorf("a Secret that names its host is refused: %v", err)
+	}
+}
+
+// TestWhichFieldsARepositoryHas: a digest is of an artifact, a branch is of a git repository, and each has keys of its
+// kind.
+func TestWhichFieldsARepositoryHas(t *testing.T) {
+	o := &repository.Opener{Now: time.Now}
+	const registry, digest = "oci://registry.example.com/team/os",
+		"sha256:0000000000000000000000000000000000000000000000000000000000000000"
+	for name, test := range map[string]struct {
+		spec  v1alpha1.GitSourceSpec
+		words string
+	}{
+		"an artifact":                     {v1alpha1.GitSourceSpec{URL: registry, Ref: v1alpha1.GitRef{Digest: digest}}, ""},
+		"a digest of a git repository":    {v1alpha1.GitSourceSpec{URL: "https://git.example.com/os", Ref: v1alpha1.GitRef{Digest: digest}}, "spec.ref.digest is for oci:// only"},
+		"a branch of an artifact":         {v1alpha1.GitSourceSpec{URL: registry, Ref: v1alpha1.GitRef{Branch: "main"}}, "set ref.tag, ref.semver or ref.digest"},
+		"submodules in an artifact":       {v1alpha1.GitSourceSpec{URL: registry, Include: []v1alpha1.SourceContent{v1alpha1.ContentSubmodules}}, "spec.include is for git repositories only"},
+		"a name in capitals":              {v1alpha1.GitSourceSpec{URL: "oci://registry.example.com/Team"}, "in lower case"},
+		"a tag in the URL":                {v1alpha1.GitSourceSpec{URL: registry + ":v1"}, "a tag or digest into ref"},
+		"an artifact that must be signed": {v1alpha1.GitSourceSpec{URL: registry, Verify: &v1alpha1.Verification{}}, "the Secret has no key: add cosign.pub"},
+	} {
+		_, err := o.Open(test.spec, source.Secrets{})
+		if test.words == "" && err != nil || test.words != "" &&
+			(err == nil || !strings.Contains(err.Error(), test.words)) {
+			t.Errorf("%s: got %v, want %q", name, err, test.words)
+		}
 	}
 }

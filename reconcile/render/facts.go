@@ -4,11 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 
-	"github.com/bunsen-os/bunsen/api/fault"
-	"github.com/bunsen-os/bunsen/api/machineconfig"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/internal/secretmask"
@@ -16,11 +17,6 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/revision"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 	"github.com/bunsen-os/bunsen/source"
-
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-
-	operatorv1 "github.com/openshift/api/operator/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // facts has everything on which the config of a pool depends.
@@ -120,7 +116,7 @@ func newestSource(sources []*v1alpha1.GitSource) *v1alpha1.GitSource {
 }
 
 // targetFacts returns the inputs from which a pool is rendered. The parameter was is the earlier record of the pool.
-func targetFacts(r *Controller, f facts, was v1alpha1.PoolTarget) (revision.TargetFacts, error) {
+func (r *Controller) targetFacts(f facts, was v1alpha1.PoolTarget) (revision.TargetFacts, error) {
 	inputs, err := r.seen.Inputs(f.selected)
 	if err != nil {
 		return revision.TargetFacts{}, err
@@ -137,29 +133,6 @@ func targetFacts(r *Controller, f facts, was v1alpha1.PoolTarget) (revision.Targ
 		}
 	}
 	return facts, nil
-}
-
-// heldError is the error for a config at which the pool cannot be held.
-func heldError(f facts, why string) error {
-	return fault.NewStalled(v1alpha1.ReasonInvalidHold,
-		fmt.Errorf("it cannot use its hold at %s: %s; hold it at another commit with bunsen hold pool/%s, or let it "+
-			"get the newest one with bunsen release pool/%[3]s", f.pool.Annotations[v1alpha1.HoldAnnotation], why,
-			f.pool.Name))
-}
-
-// heldRevision returns the commit at which the pool is held, if the history of the config's source has this commit with
-// this config.
-func (f facts) heldRevision(mc *mcfgv1.MachineConfig) (v1alpha1.CommitInfo, bool) {
-	src := f.sources[mc.Annotations[v1alpha1.SourceAnnotation]]
-	if src == nil {
-		return v1alpha1.CommitInfo{}, false
-	}
-	for _, e := range src.Status.History {
-		if e.Revision == f.pool.Annotations[v1alpha1.HeldRevisionAnnotation] && e.Pools[f.pool.Name] == mc.Name {
-			return e.CommitInfo, true
-		}
-	}
-	return v1alpha1.CommitInfo{}, false
 }
 
 // renderedFrom returns the annotations of the pool that name the source and the revision of its config.
@@ -194,69 +167,4 @@ func sourceSpec(src *v1alpha1.GitSource) string {
 		return "" // There is no error, because texts and numbers can always be encoded.
 	}
 	return string(text)
-}
-
-const (
-	// nodeWriters is how many configs of nodes the controller writes at a time.
-	nodeWriters = 8
-	// maxNodeRefusals is how many refusals of single nodes an error names.
-	maxNodeRefusals = 10
-)
-
-// maxOwners is the most bytes of the names of a config's nodes.
-const maxOwners = 192 << 10
-
-// nodeRefusals returns the changes of single nodes that these nodes refuse.
-func nodeRefusals(f facts, rendered Rendered) ([]string, error) {
-	was, err := v1alpha1.ParseNodeConfigs(f.current.Annotations[v1alpha1.NodeConfigsAnnotation])
-	if err != nil {
-		return nil, fmt.Errorf("reading MachineConfig %q: %w", f.current.Name, err)
-	}
-	names := maps.Clone(was.Nodes)
-	if names == nil {
-		names = map[string]string{}
-	}
-	maps.Copy(names, rendered.Nodes.Nodes)
-	if was.IsZero() {
-		was.Base = f.current.Name
-	}
-	var lines []string
-	for _, node := range slices.Sorted(maps.Keys(names)) {
-		old, known := f.byName[was.Of(node)]
-		if !known || was.Of(node) == nodeConfigName(rendered, node) {
-			continue
-		}
-		from, err := machineconfig.Parse(old.Spec)
-		if err != nil {
-			return nil, fmt.Errorf("reading MachineConfig %q: %w", old.Name, err)
-		}
-		to, err := configOfNode(f, rendered, node)
-		if err != nil {
-			return nil, err
-		}
-		for _, refusal := range disruption.Refuse(from, to, f.overrides) {
-			lines = append(lines, "node "+node+": "+refusal.Field+": "+refusal.Why)
-		}
-		if len(lines) >= maxNodeRefusals {
-			break
-		}
-	}
-	return lines, nil
-}
-
-// nodeConfigName returns the name of the config of a node.
-func nodeConfigName(rendered Rendered, node string) string {
-	if rendered.Nodes.IsZero() {
-		return rendered.Name
-	}
-	return rendered.Nodes.Of(node)
-}
-
-// configOfNode returns the config of a node, from the cluster if it has it: a held config was merged before.
-func configOfNode(f facts, rendered Rendered, node string) (machineconfig.Config, error) {
-	if mc, ok := f.byName[nodeConfigName(rendered, node)]; ok {
-		return machineconfig.Parse(mc.Spec)
-	}
-	own, err := rendered.Node(node)
-	return own.Config, err
 }

@@ -1,4 +1,4 @@
-package main
+package repository_test
 
 import (
 	"bytes"
@@ -17,8 +17,10 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/gitsource"
 	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/git/objects"
+	"github.com/bunsen-os/bunsen/source/git/transport"
+	"github.com/bunsen-os/bunsen/source/repository"
 )
 
 // host is a git host with one private repository, which counts the requests by their kind.
@@ -100,8 +102,8 @@ func (h *host) take() string {
 	return out
 }
 
-func (h *host) secret(password string) gitsource.Secrets {
-	return gitsource.Secrets{Credentials: map[string][]byte{
+func (h *host) secret(password string) source.Secrets {
+	return source.Secrets{Credentials: map[string][]byte{
 		"username": []byte("me"), "password": []byte(password),
 		"hosts": []byte(h.Listener.Addr().String()),
 	}}
@@ -112,25 +114,28 @@ func (h *host) secret(password string) gitsource.Secrets {
 func TestSourcesOfOneRepository(t *testing.T) {
 	const folders = 20
 	h := newHost(t, folders)
-	open, trees, err := opener(filepath.Join(t.TempDir(), "store"))
+	trees, err := repository.Open(filepath.Join(t.TempDir(), "store"), 5)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer trees.Close()
+	fetched, err := objects.NewCache(trees.Objects(), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &repository.Opener{
+		Now: time.Now, Store: trees, Objects: fetched, Servers: &transport.Servers{Now: time.Now},
+	}
 	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
-	poll := func(i int, s gitsource.Secrets) (gitsource.Repository, source.Listing, error) {
-		repo, err := open(v1alpha1.GitSourceSpec{
+	poll := func(i int, s source.Secrets) (repository.Repository, source.Listing, error) {
+		repo, err := o.Open(v1alpha1.GitSourceSpec{
 			URL: h.URL + "/cfg.git", Path: fmt.Sprintf("clusters/%d", i),
 			Ref: v1alpha1.GitRef{Branch: "main"},
 		}, s)
 		if err != nil {
 			t.Fatal(err)
 		}
-		shared, ok := repo.(gitsource.Polled)
-		if !ok {
-			t.Fatal("the repository shares no listings")
-		}
-		found, err := shared.Poll(t.Context(), source.Poll{Source: fmt.Sprint(i), Now: now, Interval: time.Minute})
+		found, err := repo.List(t.Context(), source.Poll{Source: fmt.Sprint(i), Now: now, Interval: time.Minute})
 		return repo, found, err
 	}
 	var picked source.Picked
@@ -152,7 +157,7 @@ func TestSourcesOfOneRepository(t *testing.T) {
 	if got, want := h.take(), fmt.Sprintf("map[GET:1 fetch:%d ls-refs:1]", 1+1+folders); got != want {
 		t.Errorf("the requests were %s, want %s", got, want)
 	}
-	for name, other := range map[string]gitsource.Secrets{"no Secret": {}, "another password": h.secret("a-guess")} {
+	for name, other := range map[string]source.Secrets{"no Secret": {}, "another password": h.secret("a-guess")} {
 		repo, found, err := poll(0, other)
 		if fault.Of(err, "").Reason != v1alpha1.ReasonAuthentication || len(found.Refs) > 0 {
 			t.Errorf("%s: the listing is %v, %v", name, found.Refs, err)
@@ -166,12 +171,12 @@ func TestSourcesOfOneRepository(t *testing.T) {
 		}
 	}
 	// A branch that does not exist: the error names those that do.
-	repo, err := open(v1alpha1.GitSourceSpec{URL: h.URL + "/cfg.git", Ref: v1alpha1.GitRef{Branch: "nope"}},
+	repo, err := o.Open(v1alpha1.GitSourceSpec{URL: h.URL + "/cfg.git", Ref: v1alpha1.GitRef{Branch: "nope"}},
 		h.secret("pass-word"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := repo.(gitsource.Polled).Poll(t.Context(), source.Poll{
+	found, err := repo.List(t.Context(), source.Poll{
 		Source: "nope", Now: now,
 		Interval: time.Minute,
 	})
