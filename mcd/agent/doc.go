@@ -1,10 +1,20 @@
-// Package agent brings one node to the config that its Node object names, and reports the result there. Package agent
-// implements the machine-config annotation protocol: it reads desiredConfig; it writes currentConfig, state, reason,
-// desiredDrain and post-config-action. The controller drains the node and acknowledges that with lastAppliedDrain.
+// Package agent brings one node to the config that its Node object names, and reports there how far it is. It reads
+// desiredConfig and writes currentConfig, state, reason and desiredDrain; the controller drains the node and
+// acknowledges that with lastAppliedDrain.
 //
-// Sync is level-triggered: it reads the journal, the node's disk and the Node object, and takes the next step. The
-// process can be killed at any line of the code; the next Sync continues from what is on disk. Within one process the
-// phases are
+// A sync reads the journal, the disk and the Node, and takes steps until it has to wait (Agent.Sync):
+//
+//  1. recovery finishes or rolls back the update in the journal. It needs no API server.
+//  2. Without an answer of the API server, the update of the task on disk continues, and drift is looked for.
+//  3. If the desired config is in force, updater.confirm compares the machine with it (driftCheck), requests the
+//     uncordon and reports Done.
+//  4. Otherwise updater.run plans, fetches contents, looks for blockers, requests the drain (drains), and applies the
+//     steps, up to the reboot or the health check (healthChecker). A rejected config is not tried again.
+//
+// Each step returns an outcome: what happened, and so what the loop does next. nodeReport tells it the cluster, and
+// Agent.Run waits as the outcome says: for a change of the Node or the machine, or for a pause that grows to a minute.
+// The process can be killed at any line. The next sync continues from what is on disk, and derives state and reason
+// from it. The phases, which package report has as a table, with what users see in each:
 //
 //	                ┌─────────────────────────────────────────────────────────┐
 //	                ▼                                                         │
@@ -17,30 +27,10 @@
 //	└─▶ Planned     └── Refused ◀── any ──▶ RolledBack ◀─────┴──▶ Rejected
 //	                    Blocked ◀── Planned, Applying
 //
-// and package report has them as a table, with the status that users see in each. What ends a phase:
+// Another desired config ends each phase in the last two lines. Blocked and RolledBack are also retried, Refused is
+// looked at each minute, and a retry request or the force file ends Rejected.
 //
-//	Drifted     a repair of the drift, another desired config, or the force file
-//	Blocked     nothing: the agent retries with growing pauses, and at once when another config is desired. Something on
-//	            the machine would stop the update, and nothing has changed
-//	RolledBack  nothing: the agent retries with growing pauses, and at once when another config is desired
-//	Rejected    another desired config, the force file, or a retry request on the Node: the machine failed the health check with
-//	            this config (package healthcheck), or went down each time
-//	Refused     another desired config, or the end of what the machine has in the way: the agent looks each minute
-//
-// A server withholds the secrets of the first config from a machine without a provisioning token. The initial
-// annotations of the machine then name that config (v1alpha1.WithheldAnnotation). The agent adds the secrets after the
-// machine has joined. Until there is a record, the config in force is the first config without the secrets (plan.Born),
-// and the update to the complete config is a normal update: with a plan, a journal, a drain and a reboot where the
-// policy wants them, a health check and a rollback. So withheld secrets do not count as drift, but manual changes do.
-// The controller does not assign this update, so no pause and no window delays it. When the record of the complete
-// config exists, the agent removes the annotation. After that, the annotation has no effect, even if it is restored.
-//
-// While the API server does not answer, the agent finishes an update that has started (its pods are gone) with the task
-// on disk, and scans for drift. The agent keeps no report in memory for later: it derives state and reason again from
-// the journal, the record of the config in force, the rejection and the disk. Pauses between attempts grow to a minute;
-// the agent reconciles an idle node every five minutes.
-//
-// In: a Cluster, a host.Host, Health, a Watcher, a signal that the Node changed. Out: annotations, events, the progress
-// for a StatusPublisher, steps on the host, files below host.StateDir (package statefile). Never: eviction, another
-// node, the contents of a file in a log, an annotation or an event.
+// In: a Cluster, a host.Host, health questions, a drift.Watcher, a signal that the Node changed. Out: annotations,
+// events, metrics, the progress for a StatusPublisher, steps on the host, files below host.StateDir. Never: evictions,
+// another node, contents of files in a log, an annotation or an event.
 package agent

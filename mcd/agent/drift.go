@@ -3,53 +3,65 @@ package agent
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
-	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/drift"
+	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
-
 	"github.com/bunsen-os/bunsen/mcd/report"
+	"github.com/bunsen-os/bunsen/mcd/trust"
 )
 
-// scanner returns the agent's drift scanner. scanner applies repairs without a health check: a failed repair must not
-// reject the config in force.
-func scanner(a *Agent) drift.Scanner {
-	var also []string
-	if a.Trust != nil {
-		also = a.Trust.Paths()
-	}
-	return drift.Scanner{
-		Also: also,
-		Host: a.Host, Cluster: a.Cluster, Watcher: a.Drift, Log: a.Log, OnStep: a.runner.OnStep, Event: a.event,
-		DriftedSince: func(at time.Time) {
-			if a.Metrics != nil {
-				a.Metrics.Drift(at)
-			}
-		},
-	}
+// driftCheck compares the machine with its config in force.
+type driftCheck struct {
+	host    host.Host
+	configs configs
+	// repairs applies repairs without a health check: a failed repair must not reject the config in force.
+	repairs apply.Runner
+	trust   *trust.Syncer
+	scan    drift.Scanner
+	log     *slog.Logger
+	// compared is true once this process has compared the machine with a config.
+	compared bool
 }
 
-// checkDrift scans for drift from the config in force. The agent calls it while the node is in its desired config:
-// before it reports Done, when Drift.Disturbed fires, and regularly after a longer time. An error makes the node
-// Degraded. Drift never starts an update.
-func (a *Agent) checkDrift(ctx context.Context, node report.Node) error {
-	at, err := a.currentConfig(ctx, node)
+// scanner returns the drift scanner, which also watches the present files beside the config.
+func (d *driftCheck) scanner() drift.Scanner {
+	s := d.scan
+	if d.trust != nil {
+		s.Also = d.trust.Paths()
+	}
+	return s
+}
+
+// first reports whether this is the first comparison of the machine with a config since the start of the process.
+func (d *driftCheck) first() bool {
+	first := !d.compared
+	d.compared = true
+	return first
+}
+
+// check scans for drift from the config in force. The agent calls it while the node is in its desired config: before it
+// reports Done, when Drift.Disturbed fires, and regularly after a longer time. An error makes the node Degraded. Drift
+// never starts an update.
+func (d *driftCheck) check(ctx context.Context, node report.Node) error {
+	at, err := d.configs.inForce(ctx, node)
 	if err != nil || at.Name == "" {
 		return err
 	}
-	if err := moveKeys(ctx, a, at); err != nil {
+	if err := d.moveKeys(ctx, at); err != nil {
 		return err
 	}
-	return scanner(a).Check(ctx, at, node)
+	return d.scanner().Check(ctx, at, node)
 }
 
 // moveKeys moves the SSH keys of the config in force to where the machine's sshd reads them, after Ignition or an
 // earlier operating system of the machine had them elsewhere. The machine has every key at every instant.
-func moveKeys(ctx context.Context, a *Agent, at plan.Config) error {
-	accounts, err := apply.Accounts(ctx, a.Host)
+func (d *driftCheck) moveKeys(ctx context.Context, at plan.Config) error {
+	accounts, err := apply.Accounts(ctx, d.host)
 	if err != nil {
 		return err
 	}
@@ -57,11 +69,11 @@ func moveKeys(ctx context.Context, a *Agent, at plan.Config) error {
 	if len(whole.Keys) == 0 {
 		return nil
 	}
-	way, err := apply.Place(a.Host, plan.Transition{From: at.Name, To: at.Name, Old: whole, New: whole})
+	way, err := apply.Place(d.host, plan.Transition{From: at.Name, To: at.Name, Old: whole, New: whole})
 	if err != nil || maps.Equal(way.Old.Keys, way.New.Keys) {
 		return err
 	}
-	observed, err := apply.Observe(ctx, a.Host, way.Scope())
+	observed, err := apply.Observe(ctx, d.host, way.Scope())
 	if err != nil {
 		return err
 	}
@@ -72,12 +84,10 @@ func moveKeys(ctx context.Context, a *Agent, at plan.Config) error {
 	if len(p.Steps) == 0 {
 		return nil
 	}
-	a.Log.Info("moving SSH keys to where sshd reads them", "config", at.Name)
-	done, err := (apply.Runner{
-		Host: a.Host, OnStep: a.runner.OnStep, OnBegin: a.runner.OnBegin, OnEnd: a.runner.OnEnd,
-	}).Run(context.WithoutCancel(ctx), p, contents)
-	if err == nil && done.End != apply.New {
-		err = done.Why
+	d.log.Info("moving SSH keys to where sshd reads them", "config", at.Name)
+	end, err := d.repairs.Run(context.WithoutCancel(ctx), p, contents)
+	if err == nil && end.End != apply.New {
+		err = end.Why
 	}
 	if err != nil {
 		return fmt.Errorf("moving SSH keys to where sshd reads them: %w", err)
@@ -85,15 +95,34 @@ func moveKeys(ctx context.Context, a *Agent, at plan.Config) error {
 	return nil
 }
 
+// beforeUpdate handles drift at the start of an update. It returns the plan without the steps that would undo drift
+// that the policy ignores. The outcome is the reason not to start the update; after a repair, the sync begins again.
+func (d *driftCheck) beforeUpdate(ctx context.Context, way plan.Transition, observed host.State,
+	p plan.Plan,
+) (plan.Plan, outcome) {
+	if way.From == "" || len(drift.Items(observed, way.Old, way.New)) == 0 {
+		return p, outcome{}
+	}
+	at, err := d.configs.inForce(ctx, report.Node{Current: way.From})
+	if err != nil {
+		return p, outcomeOf(err)
+	}
+	p, repaired, err := d.scanner().BeforeUpdate(ctx, at, way, p)
+	if repaired {
+		return p, outcome{kind: again}
+	}
+	return p, outcomeOf(err)
+}
+
 // reportLogin sets the Node's SSH annotation if a user has logged in over SSH. The agent calls it whenever it has read
 // the Node.
-func (a *Agent) reportLogin(ctx context.Context, node report.Node) error {
+func (d *driftCheck) reportLogin(ctx context.Context, node report.Node) error {
 	if node.SSH == v1alpha1.SSHAccessed {
 		return nil
 	}
-	if seen, err := scanner(a).HasLogin(); err != nil || !seen {
+	if seen, err := d.scanner().HasLogin(); err != nil || !seen {
 		return err
 	}
-	a.Log.Info("a user is or was logged in over SSH")
-	return a.Cluster.SetAnnotations(ctx, map[string]string{v1alpha1.SSHAnnotation: v1alpha1.SSHAccessed})
+	d.log.Info("a user is or was logged in over SSH")
+	return d.scan.Cluster.SetAnnotations(ctx, map[string]string{v1alpha1.SSHAnnotation: v1alpha1.SSHAccessed})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 
@@ -11,81 +12,90 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/mcd/apply"
-	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/fetch"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 	"github.com/bunsen-os/bunsen/mcd/report"
 	"github.com/bunsen-os/bunsen/mcd/secrets"
 	"github.com/bunsen-os/bunsen/mcd/state"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// update brings the node as close to the desired config as is possible now. If a report does not reach the API server,
-// update continues. If a request to the controller does not reach it, update stops.
-func (a *Agent) update(ctx context.Context, node report.Node) error {
-	way, t, err := readConfigs(ctx, a, node)
-	if err != nil {
-		return err
-	}
-	p, contents, err := planUpdate(ctx, a, way, t)
-	if err != nil {
-		return err
-	}
-	wasBlocked := a.Phase() == report.Blocked
-	a.enter(report.Planned)
-	a.status.Planned, a.status.Drains, a.status.Reboots = true, p.Drain, p.Reboots()
-	if err := reportWorking(ctx, a, node, t, p); err != nil {
-		return err
-	}
-	a.status.Node.Current = p.From
-	// The config of the record is in force, but an earlier process did not report it.
-	if p.From != "" && node.Current != p.From {
-		if err := a.postpone(a.reportChanges(ctx, report.CurrentAnnotations(p.From))); err != nil {
-			return fmt.Errorf("reporting the config in force: %w", err)
-		}
-	}
-	if err := fetchContents(ctx, a, node, t); err != nil {
-		return err
-	}
-	found, err := blockers(ctx, a, p, contents)
-	if err != nil {
-		return err
-	}
-	if len(found) > 0 {
-		a.failed = node.Desired
-		return &updateError{about: t.ConfigText(), problem: &blockedError{blockers: found}}
-	}
-	if wasBlocked && a.failed == node.Desired {
-		a.failed = "" // The reason on the Node no longer holds, and a drain may take long.
-		if err := reportWorking(ctx, a, node, t, p); err != nil {
-			return err
-		}
-	}
-	if p.Drain {
-		if err := awaitDrain(ctx, a, node, t); err != nil {
-			return err
-		}
-		t.Drain = node.DesiredDrain
-	}
-	t.Before = a.check.ObserveBefore(ctx, p.Steps, a.node != nil)
-	t.Attempt++
-	t.Staged = p.Stages()
-	if err := a.files.Save(ctx, state.TaskPath, t); err != nil {
-		a.failed = node.Desired
-		return err
-	}
-	return a.apply(ctx, t, p, contents)
+// updater brings the node to its desired config, one attempt at a time.
+type updater struct {
+	cluster Cluster
+	host    host.Host
+	files   state.Files
+	configs configs
+	fetch   *fetch.Syncer
+	drift   *driftCheck
+	drains  *drains
+	health  *healthChecker
+	runner  apply.Runner
+	report  *nodeReport
+	log     *slog.Logger
+	// alive is called while a download takes long; nil if nobody asks.
+	alive func()
 }
 
-// readConfigs reads the current config, the desired config and the cluster's rules. If the API server stops answering
-// during an update, readConfigs returns the results of the last read.
-func readConfigs(ctx context.Context, a *Agent, node report.Node) (plan.Transition, state.Task, error) {
-	t, err := readTask(ctx, a, node)
-	if err != nil {
-		return plan.Transition{}, t, err
+// update is one attempt to bring the node to its desired config.
+type update struct {
+	node report.Node
+	task state.Task
+	// way is the transition between the two configs, and plan has its steps on the machine as it is. contents are what
+	// the steps write.
+	way      plan.Transition
+	plan     plan.Plan
+	contents map[host.Digest][]byte
+	// wasBlocked is true if the attempt before this one was blocked.
+	wasBlocked bool
+}
+
+// run brings the node as close to the desired config as is possible now. If a report does not reach the API server, the
+// update continues. If a request to the controller does not reach it, the update stops.
+func (u *updater) run(ctx context.Context, node report.Node) outcome {
+	up, o := u.prepare(ctx, node)
+	if o.ends() {
+		return o
 	}
-	to, err := a.resolved(plan.ParseConfig(t.Config))
+	up.wasBlocked = u.report.phase.Phase() == report.Blocked
+	u.report.plan(up.plan)
+	for _, step := range []func(context.Context, update) outcome{
+		u.reportStart, u.fetchContents, u.findBlockers, u.drain,
+	} {
+		if o := step(ctx, up); o.ends() {
+			return o
+		}
+	}
+	if up.plan.Drain {
+		up.task.Drain = node.DesiredDrain
+	}
+	up.task.Before = u.health.observeBefore(ctx, up.plan.Steps, u.report.node != nil)
+	up.task.Attempt++
+	up.task.Staged = up.plan.Stages()
+	if err := u.files.Save(ctx, state.TaskPath, up.task); err != nil {
+		u.report.markFailed(node.Desired)
+		return outcomeOf(err)
+	}
+	return u.apply(ctx, up)
+}
+
+// prepare reads the current and the desired config and plans the steps between them.
+func (u *updater) prepare(ctx context.Context, node report.Node) (update, outcome) {
+	t, o := u.configs.task(ctx, node)
+	if o.ends() {
+		return update{}, o
+	}
+	way, o := u.transition(ctx, node, t)
+	if o.ends() {
+		return update{}, o
+	}
+	p, contents, o := u.planSteps(ctx, way, t)
+	return update{node: node, task: t, way: way, plan: p, contents: contents}, o
+}
+
+// transition returns the way from the config in force to that of the task.
+func (u *updater) transition(ctx context.Context, node report.Node, t state.Task) (plan.Transition, outcome) {
+	to, err := u.configs.resolved(plan.ParseConfig(t.Config))
 	if err == nil {
 		err = machineconfig.Check(to.Config).Err()
 	}
@@ -93,110 +103,77 @@ func readConfigs(ctx context.Context, a *Agent, node report.Node) (plan.Transiti
 		_, err = secrets.PathsOf(to)
 	}
 	if err != nil {
-		return plan.Transition{}, t, &refusedError{t.ConfigText(), disruption.Unreadable(err)}
+		return plan.Transition{}, refusedFor(t.ConfigText(), disruption.Unreadable(err))
 	}
-	from, err := a.currentConfig(ctx, node)
+	from, err := u.configs.inForce(ctx, node)
 	if err == nil {
-		to, err = a.secrets().Desired(ctx, to, from.Name)
+		to, err = u.configs.secrets().Desired(ctx, to, from.Name)
 	}
 	if err != nil {
-		return plan.Transition{}, t, err
+		return plan.Transition{}, outcomeOf(err)
 	}
-	accounts, err := apply.Accounts(ctx, a.Host)
+	accounts, err := apply.Accounts(ctx, u.host)
 	if err != nil {
-		return plan.Transition{}, t, err
+		return plan.Transition{}, outcomeOf(err)
 	}
-	way, err := apply.Place(a.Host, plan.NewTransition(from, to, t.Rules, accounts))
-	return way, t, err
+	way, err := apply.Place(u.host, plan.NewTransition(from, to, t.Rules, accounts))
+	return way, outcomeOf(err)
 }
 
-// readTask reads everything that the update needs from the cluster.
-func readTask(ctx context.Context, a *Agent, node report.Node) (state.Task, error) {
-	kept, err := a.files.Task(node.Desired)
-	if err != nil {
-		return state.Task{}, err
-	}
-	t := state.Task{Node: node.Watched()}
-	if t.Requester = v1alpha1.ParseConfigRequest(node.Request, v1alpha1.ConfigName(node.Desired)); kept != nil {
-		if node.Request == "" { // A Node that was read from disk does not name the requester.
-			t.Requester = kept.Requester
-		}
-		t.Before, t.Attempt, t.Drain = kept.Before, kept.Attempt, kept.Drain
-	}
-	if t.Config, err = readConfig(ctx, a.Config, node.Desired); errors.Is(err, report.ErrUnreachable) && kept != nil {
-		t.Config, err = kept.Config, nil
-	}
-	if apierrors.IsNotFound(err) {
-		return t, &missingConfigError{node.Desired, err}
-	}
-	if errors.Is(err, report.ErrUnreachable) {
-		return t, &unreadConfigError{node.Desired, err}
-	}
-	if err != nil {
-		return t, fmt.Errorf("fetching the desired config %s: %w; see kubectl get machineconfig %s", node.Desired, err,
-			v1alpha1.ConfigName(node.Desired))
-	}
-	t.Config.ManagedFields = nil
-	if t.Rules, err = a.Cluster.Rules(ctx); errors.Is(err, report.ErrUnreachable) && kept != nil {
-		t.Rules, err = kept.Rules, nil
-	}
-	if err != nil {
-		return t, fmt.Errorf("reading the disruption policy: %w; see kubectl get machineconfiguration cluster -o yaml",
-			err)
-	}
-	return t, nil
-}
-
-// planUpdate returns the steps from the present state to the desired config. The error lists every reason not to apply
-// the steps.
-func planUpdate(ctx context.Context, a *Agent, way plan.Transition,
+// planSteps returns the steps from the present state to the desired config. The outcome has every reason not to apply
+// them.
+func (u *updater) planSteps(ctx context.Context, way plan.Transition,
 	t state.Task,
-) (plan.Plan, map[host.Digest][]byte, error) {
+) (p plan.Plan, contents map[host.Digest][]byte, o outcome) {
 	text, err := plan.RecordOf(t.Config)
 	if err != nil {
-		return plan.Plan{}, nil, err
+		return p, nil, outcomeOf(err)
 	}
-	observed, err := apply.Observe(ctx, a.Host, way.Scope())
+	observed, err := apply.Observe(ctx, u.host, way.Scope())
 	if err != nil {
-		return plan.Plan{}, nil, err
+		return p, nil, outcomeOf(err)
 	}
-	force, forced, err := a.files.ForceFile()
+	force, forced, err := u.files.ForceFile()
 	if err != nil {
-		return plan.Plan{}, nil, err
+		return p, nil, outcomeOf(err)
 	}
-	p, contents := way.Plan(observed, text)
+	p, contents = way.Plan(observed, text)
 	if forced || p.Stages() && !p.Reboots() {
 		// A forced update may repair anything, and a staged OS runs only after a reboot. If the machine has lost a
 		// part of its OS, the update restores that part, even if both configs have the same OS.
 		p, contents = way.WithReboot().Plan(observed, text)
 	}
 	if len(p.Refusals) > 0 {
-		return p, nil, &refusedError{t.ConfigText(), p.Refusals}
+		return p, nil, refusedFor(t.ConfigText(), p.Refusals)
 	}
-	if err := restrictKubeconfig(a, &p, way); err != nil {
-		return p, nil, err
+	if p, err = u.restrictKubeconfig(p, way); err != nil {
+		return p, nil, outcomeOf(err)
 	}
 	if forced { // The plan removes the force file, so that it works only once. A rollback restores it like other files.
 		p.Steps = slices.Insert(p.Steps, 0, plan.Step{
 			Verb: host.Remove, Target: host.ForcePath,
 			Before: host.Value{Entry: force},
 		})
-		return p, contents, nil
+		return p, contents, outcome{}
 	}
-	p, err = checkDriftBeforeUpdate(ctx, a, way, observed, p)
-	return p, contents, err
+	p, o = u.drift.beforeUpdate(ctx, way, observed, p)
+	return p, contents, o
 }
 
-// restrictKubeconfig makes the kubelet's bootstrap kubeconfig readable by root only, as the machine-config-operator
-// does with every update. restrictKubeconfig changes nothing if the node does not have the file, or if the config sets
-// its mode.
-func restrictKubeconfig(a *Agent, p *plan.Plan, way plan.Transition) error {
-	is, err := a.Host.Files.Stat(kubeconfigPath)
+// kubeconfigPath is the bootstrap kubeconfig of the kubelet. Only root may read the kubeconfig, even if a config does
+// not set its mode.
+const kubeconfigPath = "/etc/kubernetes/kubeconfig"
+
+// restrictKubeconfig adds a step that makes the kubelet's bootstrap kubeconfig readable by root only, as the
+// machine-config-operator does with every update. It changes nothing if the node does not have the file, or if the
+// config sets its mode.
+func (u *updater) restrictKubeconfig(p plan.Plan, way plan.Transition) (plan.Plan, error) {
+	is, err := u.host.Files.Stat(kubeconfigPath)
 	if err != nil {
-		return fmt.Errorf("looking at %s: %w", kubeconfigPath, err)
+		return p, fmt.Errorf("looking at %s: %w", kubeconfigPath, err)
 	}
 	if _, said := way.New.Paths[kubeconfigPath]; said || is.Kind != host.File || is.Mode == 0o600 || len(p.Steps) == 0 {
-		return nil
+		return p, nil
 	}
 	after := is
 	after.Mode = 0o600
@@ -208,285 +185,296 @@ func restrictKubeconfig(a *Agent, p *plan.Plan, way plan.Transition) error {
 		Verb: host.Write, Target: kubeconfigPath,
 		Before: host.Value{Entry: is}, After: host.Value{Entry: after},
 	})
-	return nil
+	return p, nil
 }
 
-// checkDriftBeforeUpdate handles drift at the start of an update. checkDriftBeforeUpdate returns the plan without the
-// steps that would undo drift that the policy ignores. The error is the reason not to start the update. After a repair,
-// the error is errResync.
-func checkDriftBeforeUpdate(ctx context.Context, a *Agent, way plan.Transition, observed host.State,
-	p plan.Plan,
-) (plan.Plan, error) {
-	if way.From == "" || len(drift.Items(observed, way.Old, way.New)) == 0 {
-		return p, nil
+// reportStart reports the start of the update, and the config in force if an earlier process did not.
+func (u *updater) reportStart(ctx context.Context, up update) outcome {
+	if err := u.reportWorking(ctx, up); err != nil {
+		return outcomeOf(err)
 	}
-	at, err := a.currentConfig(ctx, report.Node{Current: way.From})
+	u.report.markCurrent(up.plan.From)
+	if up.plan.From == "" || up.node.Current == up.plan.From {
+		return outcome{}
+	}
+	err := u.report.postpone(u.report.reportChanges(ctx, report.CurrentAnnotations(up.plan.From)))
 	if err != nil {
-		return p, err
+		return outcomeOf(fmt.Errorf("reporting the config in force: %w", err))
 	}
-	p, repaired, err := scanner(a).BeforeUpdate(ctx, at, way, p)
-	if repaired {
-		return p, errResync
-	}
-	return p, err
-}
-
-// fetchContents downloads the remote files that the desired config needs and the machine lacks. It returns errResync
-// after it stored any. If another config is desired meanwhile, the download ends.
-func fetchContents(ctx context.Context, a *Agent, node report.Node, t state.Task) error {
-	from, err := a.currentConfig(ctx, node)
-	if err != nil {
-		return err
-	}
-	to, err := plan.ParseConfig(t.Config)
-	if err != nil {
-		return err
-	}
-	a.Fetch.Stop()
-	changed, err := fetch.Fetch(ctx, a.Fetch.Fetcher(), fetch.Way{From: from, To: to},
-		func(text string) error {
-			if now, err := a.Cluster.Node(ctx); err == nil && now.Desired != node.Desired {
-				return fetch.ErrStopSync
-			}
-			if a.Reported != nil {
-				a.Reported()
-			}
-			return a.postpone(reportWaiting(ctx, a, text))
-		})
-	if errors.Is(err, fetch.ErrStopSync) || err == nil && changed {
-		return errResync
-	}
-	if err == nil {
-		err = a.Fetch.FetchImage(ctx, fetch.Way{From: from, To: to})
-	}
-	if err == nil && node.Fetched != "" { // An earlier report is outdated.
-		err = a.postpone(a.reportChanges(ctx, map[string]string{v1alpha1.FetchedAnnotation: ""}))
-	}
-	return err
-}
-
-// blockers returns what would stop the update half-way, or undo it at its reboot.
-func blockers(ctx context.Context, a *Agent, p plan.Plan, contents map[host.Digest][]byte) ([]host.Blocker, error) {
-	var rules drift.Policy
-	found := p.Counting(apply.Blockers(a.Host, p, contents))
-	if slices.ContainsFunc(found, func(b host.Blocker) bool { return b.Kind == host.InMemory }) {
-		var err error
-		rules, err = a.Cluster.DriftRules(ctx, v1alpha1.RenderedPool(p.To))
-		if errors.Is(err, report.ErrUnreachable) {
-			return nil, fmt.Errorf("reading the drift policy: %w", err)
-		} // A rule that cannot be read excuses no path; the scan for drift reports it.
-	}
-	return slices.DeleteFunc(found, func(b host.Blocker) bool {
-		// Otherwise the daemon repairs, reports or ignores the loss.
-		return b.Kind == host.InMemory && rules.ActionFor(b.Path) != v1alpha1.DriftDegrade
-	}), nil
+	return outcome{}
 }
 
 // reportWorking reports the start of an update, unless the Node already shows it or the daemon retries the config.
-func reportWorking(ctx context.Context, a *Agent, node report.Node, t state.Task, p plan.Plan) error {
-	waited := a.node != nil && !a.outage.Since.IsZero() // The Node may still have the reason of the wait.
-	if waited {
-		a.outage.MarkReachable(a.Log)
-	}
-	if a.failed == node.Desired || node.State == v1alpha1.StateWorking && !waited {
+func (u *updater) reportWorking(ctx context.Context, up update) error {
+	waited := u.report.endWait() // The Node may still have the reason of the wait.
+	if u.report.retries(up.node.Desired) || up.node.State == v1alpha1.StateWorking && !waited {
 		return nil
 	}
-	a.Log.Info("updating", "config", t.ConfigText(), "disruption", p.Disruption.String(), "steps", len(p.Steps))
-	reason, err := workingReason(a.Config, node, t)
+	u.log.Info("updating", "config", up.task.ConfigText(), "disruption", up.plan.Disruption.String(), "steps",
+		len(up.plan.Steps))
+	reason, err := u.workingReason(up)
 	if err != nil {
 		return err
 	}
-	setStatus(a, v1alpha1.StateWorking, reason)
-	return a.postpone(a.reportState(ctx, v1alpha1.StateWorking, reason))
+	u.report.set(v1alpha1.StateWorking, reason)
+	return u.report.postpone(u.report.reportState(ctx, v1alpha1.StateWorking, reason))
 }
 
-// workingReason returns why a node is Working although it seems to have its desired config. workingReason returns "" if
-// the node updates to another config.
-func workingReason(c Config, node report.Node, t state.Task) (string, error) {
-	if node.Current != node.Desired {
+// workingReason returns why a node is Working although it seems to have its desired config; "" if the node updates to
+// another config.
+func (u *updater) workingReason(up update) (string, error) {
+	if up.node.Current != up.node.Desired {
 		return "", nil
 	}
-	lacks, err := hasWithheldSecrets(c, node.Current)
+	lacks, err := u.configs.firstBoot.withheld(up.node.Current)
 	if err != nil || !lacks {
 		return "", err
 	}
 	return fmt.Sprintf("adding the secrets of %s, which the server withheld when this machine first booted",
-		t.ConfigText()), nil
+		up.task.ConfigText()), nil
 }
 
-// awaitDrain stores the task, so that an outage does not end the update, and requests the drain. awaitDrain returns nil
-// once the node is drained.
-func awaitDrain(ctx context.Context, a *Agent, node report.Node, t state.Task) error {
-	if err := a.files.Save(ctx, state.TaskPath, t); err != nil {
-		a.failed = node.Desired
-		return err
+// fetchContents downloads the remote files that the desired config needs and the machine lacks. After it stored any,
+// the sync begins again. If another config is desired meanwhile, the download ends.
+func (u *updater) fetchContents(ctx context.Context, up update) outcome {
+	from, err := u.configs.inForce(ctx, up.node)
+	if err != nil {
+		return outcomeOf(err)
 	}
-	err := requestDrain(ctx, a, node, t.ConfigText(), t.Drain)
+	to, err := plan.ParseConfig(up.task.Config)
+	if err != nil {
+		return outcomeOf(err)
+	}
+	u.fetch.Stop()
+	way := fetch.Way{From: from, To: to}
+	changed, err := fetch.Fetch(ctx, u.fetch.Fetcher(), way, func(text string) error {
+		if now, err := u.cluster.Node(ctx); err == nil && now.Desired != up.node.Desired {
+			return fetch.ErrStopSync
+		}
+		if u.alive != nil {
+			u.alive()
+		}
+		return u.report.postpone(u.report.reportWaiting(ctx, text))
+	})
+	if errors.Is(err, fetch.ErrStopSync) || err == nil && changed {
+		return outcome{kind: again}
+	}
 	if err == nil {
-		return nil
+		err = u.fetch.FetchImage(ctx, way)
 	}
-	if errors.Is(err, errDrainStuck) && a.failed != node.Desired {
-		a.failed = node.Desired
-		a.event(report.EventFailedToDrain, "%v", err)
+	if err == nil && up.node.Fetched != "" { // An earlier report is outdated.
+		err = u.report.postpone(u.report.reportChanges(ctx, map[string]string{v1alpha1.FetchedAnnotation: ""}))
 	}
-	a.enter(report.Draining)
-	if a.failed != node.Desired {
-		publishStatus(a)
-	}
-	return err
+	return outcomeOf(err)
 }
 
-// apply applies the steps. A failure in apply is a failure of the config, and the node reports this failure until it
-// has another config.
-func (a *Agent) apply(ctx context.Context, t state.Task, p plan.Plan, contents map[host.Digest][]byte) error {
-	name, about := plan.NameOf(t.Config), t.ConfigText()
-	if p.Reboots() {
-		if err := a.postpone(a.reportChanges(ctx,
-			map[string]string{v1alpha1.PostConfigActionAnnotation: "Rebooting"})); err != nil {
-			return err
+// findBlockers looks for what would stop the update half-way, or undo it at its reboot.
+func (u *updater) findBlockers(ctx context.Context, up update) outcome {
+	found := up.plan.Counting(apply.Blockers(u.host, up.plan, up.contents))
+	isInMemory := func(b host.Blocker) bool { return b.Kind == host.InMemory }
+	if slices.ContainsFunc(found, isInMemory) {
+		rules, err := u.cluster.DriftRules(ctx, v1alpha1.RenderedPool(up.plan.To))
+		if errors.Is(err, report.ErrUnreachable) {
+			return outcomeOf(fmt.Errorf("reading the drift policy: %w", err))
+		} // A rule that cannot be read excuses no path; the scan for drift reports it.
+		found = slices.DeleteFunc(found, func(b host.Blocker) bool {
+			// Otherwise the daemon repairs, reports or ignores the loss.
+			return isInMemory(b) && rules.ActionFor(b.Path) != v1alpha1.DriftDegrade
+		})
+	}
+	if len(found) > 0 {
+		u.report.markFailed(up.node.Desired)
+		return blockedBy(up.task.ConfigText(), found)
+	}
+	if up.wasBlocked && u.report.retries(up.node.Desired) {
+		u.report.clearFailed() // The reason on the Node no longer holds, and a drain may take long.
+		return outcomeOf(u.reportWorking(ctx, up))
+	}
+	return outcome{}
+}
+
+// drain stores the task, so that an outage does not end the update, and requests the drain. It proceeds once the node
+// is drained, or if the update needs no drain.
+func (u *updater) drain(ctx context.Context, up update) outcome {
+	if !up.plan.Drain {
+		return outcome{}
+	}
+	if err := u.files.Save(ctx, state.TaskPath, up.task); err != nil {
+		u.report.markFailed(up.node.Desired)
+		return outcomeOf(err)
+	}
+	o := u.drains.drain(ctx, up.node, up.task.ConfigText(), up.task.Drain)
+	if !o.ends() {
+		return o
+	}
+	if o.kind == undrained && !u.report.retries(up.node.Desired) {
+		u.report.markFailed(up.node.Desired)
+		u.report.event(report.EventFailedToDrain, "%v", o.err)
+	}
+	u.report.enter(report.Draining)
+	if !u.report.retries(up.node.Desired) {
+		u.report.publish()
+	}
+	return o
+}
+
+// apply applies the steps, after the task was stored. A failure of the steps is a failure of the config, and the node
+// reports it until it has another config.
+func (u *updater) apply(ctx context.Context, up update) outcome {
+	name, about := plan.NameOf(up.task.Config), up.task.ConfigText()
+	if up.plan.Reboots() {
+		rebooting := map[string]string{v1alpha1.PostConfigActionAnnotation: "Rebooting"}
+		if err := u.report.postpone(u.report.reportChanges(ctx, rebooting)); err != nil {
+			return outcomeOf(err)
 		}
 	}
-	a.announceUpdate(p, about)
-	a.enter(report.Applying)
-	if a.failed != name { // A retry does not publish the same status again.
-		publishStatus(a)
+	u.announce(up.plan, about)
+	u.report.enter(report.Applying)
+	if !u.report.retries(name) { // A retry does not publish the same status again.
+		u.report.publish()
 	}
-	a.failed = name // The config counts as failed until it is confirmed.
-	a.check.Start(t.LastAttempt())
+	u.report.markFailed(name) // The config counts as failed until it is confirmed.
+	u.health.start(up.task.LastAttempt())
 	stopNotice := context.AfterFunc(ctx, func() {
-		a.Log.Warn("asked to stop; finishing the steps first", "config", name)
-		a.event(report.EventGotSigterm, "asked to stop during the update to %s; finishing the steps first", about)
+		u.log.Warn("asked to stop; finishing the steps first", "config", name)
+		u.report.event(report.EventGotSigterm, "asked to stop during the update to %s; finishing the steps first",
+			about)
 	})
-	done, err := a.runner.Run(context.WithoutCancel(ctx), p, contents)
+	end, err := u.runner.Run(context.WithoutCancel(ctx), up.plan, up.contents)
 	stopNotice()
 	if err != nil {
-		return &updateError{about: about, problem: &blockedError{stopped: err}}
+		return failedUpdate(blocked, about, fmt.Errorf("%w; nothing has changed yet: see df and mount on the node",
+			err))
 	}
-	switch done.End {
-	case apply.New:
-		a.enter(report.Confirming) // If another config is desired by now, a new update starts after this phase.
-		a.recordUpdate(name, nil)
-		if len(p.Steps) > 0 {
-			a.event(report.EventSkipReboot, "in %s without a reboot", about)
-		}
-		return errResync
-	case apply.HealthUnknown:
-		return healthUnknown(ctx, done)
-	case apply.Rebooting:
-		a.enter(report.Rebooting)
-		a.Log.Info("rebooting", "config", name)
-		return reportReboot(ctx, a, done)
-	case apply.RebootUnknown:
-		return newRebootUnknownError(a, done)
-	}
-	if done.End == apply.Old && errors.Is(done.Why, errUndrained) {
-		a.failed = ""
-		a.enter(report.RolledBack)
-		return errResync
-	}
-	a.recordUpdate(name, done.Why)
-	a.reportFailedStep(done)
-	if done.End == apply.RollbackFailed {
-		return partialRollbackError(done)
-	}
-	if v, err := a.files.Rejection(); err == nil && v.IsFinal() && v.Config == name {
-		a.event(report.EventRejected, "%s", v.Why)
-		return &rejectedError{*v}
-	}
-	return &rolledBackError{&updateError{about: about, problem: fmt.Errorf("%w; the node is back in %s and retries: "+
-		"%s, or fix or revert the commit", done.Why, report.RollbackTarget(p.From, p.To),
-		apply.FailedStepText(done.FailedStep))}}
+	return u.ended(ctx, up, end)
 }
 
-// writeAfterBoot writes the config once more, with another reboot, if the machine booted a newly staged OS and then
+// ended reports how the steps ended.
+func (u *updater) ended(ctx context.Context, up update, end apply.Applied) outcome {
+	name, about := plan.NameOf(up.task.Config), up.task.ConfigText()
+	switch end.End {
+	case apply.New:
+		u.report.enter(report.Confirming) // If another config is desired by now, a new update starts after this phase.
+		u.report.countUpdate(name, nil)
+		if len(up.plan.Steps) > 0 {
+			u.report.event(report.EventSkipReboot, "in %s without a reboot", about)
+		}
+		return outcome{kind: again}
+	case apply.HealthUnknown:
+		return unknownHealth(ctx, end)
+	case apply.Rebooting:
+		u.log.Info("rebooting", "config", name)
+		return u.report.reportReboot(ctx, end)
+	case apply.RebootUnknown:
+		return u.report.rebootUnanswered(end)
+	}
+	if end.End == apply.Old && errors.As(end.Why, new(*undrainedError)) {
+		u.report.clearFailed()
+		u.report.enter(report.RolledBack)
+		return outcome{kind: again}
+	}
+	u.report.countUpdate(name, end.Why)
+	u.reportFailedStep(end)
+	if end.End == apply.RollbackFailed {
+		return partialRollback(end)
+	}
+	if v, err := u.files.Rejection(); err == nil && v.IsFinal() && v.Config == name {
+		u.report.event(report.EventRejected, "%s", v.Why)
+		return rejectedBy(*v)
+	}
+	return failedUpdate(rolledBack, about, fmt.Errorf("%w; the node is back in %s and retries: %s, or fix or revert "+
+		"the commit", end.Why, report.RollbackTarget(up.plan.From, up.plan.To), apply.FailedStepText(end.FailedStep)))
+}
+
+// rewriteAfterBoot writes the config once more, with another reboot, if the machine booted a newly staged OS and then
 // differs from the config. A system with OSTree keeps a file of /etc only if it differs from the default of the image
-// before, so a file of the config that was this default has the content of the new default. writeAfterBoot returns nil
-// if the machine has the config, or if it has booted since the second writing, which then did not help.
-func (a *Agent) writeAfterBoot(ctx context.Context, node report.Node) error {
-	t, err := a.files.Task(node.Desired)
+// before, so a file of the config that was this default has the content of the new default. It proceeds if the machine
+// has the config, or if it has booted since the second writing, which then did not help.
+func (u *updater) rewriteAfterBoot(ctx context.Context, node report.Node) outcome {
+	t, err := u.files.Task(node.Desired)
 	if err != nil || t == nil || !t.Staged {
-		return err
+		return outcomeOf(err)
 	}
-	boot, err := a.Host.Power.BootID()
+	boot, err := u.host.Power.BootID()
 	if err != nil || t.Rewritten != "" && t.Rewritten != boot {
-		return err
+		return outcomeOf(err)
 	}
-	at, err := a.currentConfig(ctx, node)
+	at, err := u.configs.inForce(ctx, node)
 	if err != nil {
-		return err
+		return outcomeOf(err)
 	}
 	text, err := plan.RecordOf(t.Config)
 	if err != nil {
-		return err
+		return outcomeOf(err)
 	}
-	accounts, err := apply.Accounts(ctx, a.Host)
+	accounts, err := apply.Accounts(ctx, u.host)
 	if err != nil {
-		return err
+		return outcomeOf(err)
 	}
-	way, err := apply.Place(a.Host, plan.NewTransition(at, at, t.Rules, accounts).WithReboot())
+	way, err := apply.Place(u.host, plan.NewTransition(at, at, t.Rules, accounts).WithReboot())
 	if err != nil {
-		return err
+		return outcomeOf(err)
 	}
-	observed, err := apply.Observe(ctx, a.Host, way.Scope())
+	observed, err := apply.Observe(ctx, u.host, way.Scope())
 	if err != nil {
-		return err
+		return outcomeOf(err)
 	}
 	p, contents := way.Plan(observed, text)
-	p, differ, err := scanner(a).AfterBoot(ctx, at, way, p)
+	p, differ, err := u.drift.scanner().AfterBoot(ctx, at, way, p)
 	if err != nil || len(differ) == 0 || len(p.Refusals) > 0 {
-		return err
+		return outcomeOf(err)
 	}
-	a.event(report.EventReboot, "the OS that booted has other contents of %s; writing the config once more",
+	u.report.event(report.EventReboot, "the OS that booted has other contents of %s; writing the config once more",
 		strings.Join(differ, ", "))
-	a.enter(report.Confirming)
-	a.enter(report.Planned)
+	u.report.enter(report.Confirming)
+	u.report.enter(report.Planned)
 	t.Rewritten = boot
 	t.Attempt++
-	if err := a.files.Save(ctx, state.TaskPath, t); err != nil {
-		return err
+	if err := u.files.Save(ctx, state.TaskPath, t); err != nil {
+		return outcomeOf(err)
 	}
-	return a.apply(ctx, *t, p, contents)
+	return u.apply(ctx, update{node: node, task: *t, way: way, plan: p, contents: contents})
 }
 
-// announceUpdate emits the events about an update that is about to start.
-func (c Config) announceUpdate(p plan.Plan, about string) {
+// announce emits the events about an update that is about to start.
+func (u *updater) announce(p plan.Plan, about string) {
 	for _, note := range p.Notes {
-		c.event(report.EventUnitNotEnabled, "%s", note)
+		u.report.event(report.EventUnitNotEnabled, "%s", note)
 	}
 	if p.Stages() {
-		c.event(report.EventOSUpdateStarted, "staging the OS for %s", about)
-		if short := apply.BootShortage(c.Host, p.Steps); short != "" {
-			c.event(report.EventOSUpdateStarted, "the new OS may not boot: %s", short)
+		u.report.event(report.EventOSUpdateStarted, "staging the OS for %s", about)
+		if short := apply.BootShortage(u.host, p.Steps); short != "" {
+			u.report.event(report.EventOSUpdateStarted, "the new OS may not boot: %s", short)
 		}
 	}
 	for _, s := range p.Steps {
 		if s.Verb == host.SetImage {
-			c.event(report.EventInClusterUpgrade, "updating from OS image %s to %s", s.Before.Word, s.After.Word)
+			u.report.event(report.EventInClusterUpgrade, "updating from OS image %s to %s", s.Before.Word, s.After.Word)
 		}
 	}
 	if p.Reboots() {
-		c.event(report.EventReboot, "the node will reboot into %s", about)
+		u.report.event(report.EventReboot, "the node will reboot into %s", about)
 	}
 }
 
 // reportFailedStep reports the step that failed, as an event or in the metrics.
-func (c Config) reportFailedStep(done apply.Applied) {
-	s := done.FailedStep
+func (u *updater) reportFailedStep(end apply.Applied) {
+	s, metrics := end.FailedStep, u.report.metrics
 	if s == nil {
 		return
 	}
 	switch s.Verb {
 	case host.Reload:
-		c.event(report.EventFailedServiceReload, "%v", done.Why)
+		u.report.event(report.EventFailedServiceReload, "%v", end.Why)
 	case host.Restart:
-		c.event(report.EventFailedServiceRestart, "%v", done.Why)
+		u.report.event(report.EventFailedServiceRestart, "%v", end.Why)
 	case host.Reboot:
-		if c.Metrics != nil {
-			c.Metrics.Reboot(done.Why)
+		if metrics != nil {
+			metrics.Reboot(end.Why)
 		}
 	case host.SetImage, host.SetKargs, host.SetKernelType, host.SetExtensions:
-		if c.Metrics != nil {
-			c.Metrics.Pivot(done.Why)
+		if metrics != nil {
+			metrics.Pivot(end.Why)
 		}
 	}
 }

@@ -35,87 +35,95 @@ func (r Runner) Recover(ctx context.Context) (Applied, error) {
 	if rec == nil {
 		return Applied{End: Nothing}, nil
 	}
-	done := Applied{From: rec.From, To: rec.To, Done: len(rec.Steps)}
 	boot, err := r.Host.Power.BootID()
 	if err != nil {
 		return Applied{}, fmt.Errorf("reading the boot id: %w", err)
 	}
 	booted := boot != rec.BootID
+	u := &update{Runner: r, rec: *rec}
 	if rec.Phase == host.RollbackReboot {
-		return continueRollback(ctx, r, *rec, booted)
+		return u.continueRollback(ctx, booted)
 	}
 	if booted { // The services that run started with the files of that time, so they need no restart.
-		rec.Acted, rec.Booted = true, reboots(rec.Steps)
+		u.rec.Acted, u.rec.Booted = true, reboots(rec.Steps)
 	}
 	switch rec.Phase {
 	case host.Rebooting:
-		return continueAfterReboot(ctx, r, *rec, booted)
+		return u.continueReboot(ctx, booted)
 	case host.CheckingHealth:
-		return checkHealth(ctx, r, *rec, done)
+		return u.continueCheck(ctx)
 	case host.RollingBack:
-		return rollBack(ctx, r, *rec, recalled(*rec)), nil
+		return u.rollBack(ctx, recalled(*rec)), nil
 	}
-	return rollBack(ctx, r, *rec, ErrInterrupted), nil
-}
-
-// continueRollback requests the reboot again if the machine has not rebooted. After the reboot the machine is in the
-// old config, unless its old OS did not boot.
-func continueRollback(ctx context.Context, r Runner, rec host.Record, booted bool) (Applied, error) {
-	why := recalled(rec)
-	if !booted {
-		return afterRollbackReboot(rec, why, r.rebootAgain(ctx, rec, rollbackText(rec))), nil
-	}
-	mismatch, err := r.confirm(ctx, (plan.Plan{Steps: rec.Steps}).Inverse().Steps)
-	switch {
-	case err != nil:
-		return Applied{}, err
-	case mismatch != nil && rec.Returns < mostReturns:
-		rec.Booted = true
-		return rollBack(ctx, r, rec, why), nil
-	case mismatch != nil:
-		why = fmt.Errorf("%w; rolling back: %s", why, mismatch.Error())
-	}
-	return finishRollback(r, rec, why), nil
+	return u.rollBack(ctx, ErrInterrupted), nil
 }
 
 func reboots(steps []host.Step) bool {
 	return slices.ContainsFunc(steps, func(s host.Step) bool { return s.Verb == host.Reboot })
 }
 
-// continueAfterReboot requests the reboot again if the machine has not rebooted and does not go down. If the machine
-// has rebooted, continueAfterReboot confirms that it booted the staged OS.
-func continueAfterReboot(ctx context.Context, r Runner, rec host.Record, booted bool) (Applied, error) {
-	done := Applied{From: rec.From, To: rec.To, Done: len(rec.Steps)}
+// continueRollback requests the reboot again if the machine has not rebooted. After the reboot the machine is in the
+// old config, unless its old OS did not boot.
+func (u *update) continueRollback(ctx context.Context, booted bool) (Applied, error) {
+	why := recalled(u.rec)
 	if !booted {
-		done.End = Rebooting
-		if err := r.rebootAgain(ctx, rec, "machine config "+rec.To); fault.IsUnknown(err) {
-			done.End, done.Why = RebootUnknown, fmt.Errorf("rebooting: %w", err)
-		} else if err != nil {
-			return rollBack(ctx, r, rec, fmt.Errorf("rebooting: %w", err)), nil
-		}
-		return done, nil
+		return u.goingBack(why, u.rebootAgain(ctx, u.rollbackText())), nil
 	}
-	mismatch, err := r.confirm(ctx, rec.Steps)
+	mismatch, err := u.compare(ctx, (plan.Plan{Steps: u.rec.Steps}).Inverse().Steps)
+	switch {
+	case err != nil:
+		return Applied{}, err
+	case mismatch != nil && u.rec.Returns < mostReturns:
+		u.rec.Booted = true
+		return u.rollBack(ctx, why), nil
+	case mismatch != nil:
+		why = fmt.Errorf("%w; rolling back: %s", why, mismatch.Error())
+	}
+	return u.finishRollback(why), nil
+}
+
+// continueReboot requests the reboot again if the machine has not rebooted and does not go down. If the machine has
+// rebooted, it confirms that it booted the staged OS.
+func (u *update) continueReboot(ctx context.Context, booted bool) (Applied, error) {
+	if !booted {
+		err := u.rebootAgain(ctx, "machine config "+u.rec.To)
+		if err == nil || fault.IsUnknown(err) {
+			return u.goingDown(err), nil
+		}
+		return u.rollBack(ctx, fmt.Errorf("rebooting: %w", err)), nil
+	}
+	mismatch, err := u.compare(ctx, u.rec.Steps)
 	if err != nil {
 		return Applied{}, err
 	}
 	if mismatch != nil {
-		return rollBack(ctx, r, rec, mismatch), nil
+		return u.rollBack(ctx, mismatch), nil
 	}
-	return checkHealth(ctx, r, rec, done)
+	return u.continueCheck(ctx)
 }
 
-// confirm compares the OS that runs after the reboot with the staged OS. confirm does not compare files: the drift scan
+// continueCheck checks the health, and commits the update or rolls it back.
+func (u *update) continueCheck(ctx context.Context) (Applied, error) {
+	if ended, decided := u.checkHealth(ctx); decided {
+		return ended, nil
+	}
+	if err := u.commit(); err != nil {
+		return u.ended("", nil), err
+	}
+	return u.inNew(), nil
+}
+
+// compare compares the OS that runs after the reboot with the staged OS. It does not compare files: the drift scan
 // does. The result failure is an error of the comparison itself.
-func (r Runner) confirm(ctx context.Context, steps []host.Step) (mismatch, failure error) {
-	status, err := r.Host.OS.Status(ctx)
+func (u *update) compare(ctx context.Context, steps []host.Step) (mismatch, failure error) {
+	status, err := u.Host.OS.Status(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the state of the OS: %w", err)
 	}
 	for _, s := range steps {
 		if booted, ok := bootedAs(status.Booted, s); !ok {
 			err := fmt.Errorf("%w: %s is %q, not %q", ErrNotBooted, s.Verb, booted, s.After.Word)
-			if short := BootShortage(r.Host, steps); short != "" {
+			if short := BootShortage(u.Host, steps); short != "" {
 				err = fmt.Errorf("%w; %s", err, short)
 			}
 			return err, nil

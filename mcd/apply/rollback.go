@@ -12,58 +12,60 @@ import (
 
 // rollBack undoes all steps, last first, then reloads and restarts services. rollBack continues after a step that
 // fails, so that the other paths return to the old config. The journal stays until all steps are undone.
-func rollBack(ctx context.Context, r Runner, rec host.Record, why error) Applied {
-	end := Applied{End: RollbackFailed, From: rec.From, To: rec.To, Why: why}
-	was := rec.Phase
-	rec.Phase, rec.Why, rec.Cause = host.RollingBack, why.Error(), causeOf(why)
-	if err := r.Host.Journal.Save(rec); err != nil {
-		end.Why = errors.Join(why, fmt.Errorf("writing the journal: %w", err))
-		if was != host.Applying || rec.Booted || rec.Cause != "" && rec.Cause != host.Interrupted {
-			return end // The journal has another phase, so the next start decides.
+func (u *update) rollBack(ctx context.Context, why error) Applied {
+	was := u.rec.Phase
+	u.rec.Phase, u.rec.Why, u.rec.Cause = host.RollingBack, why.Error(), causeOf(why)
+	if err := u.save(); err != nil {
+		if was != host.Applying || u.rec.Booted || u.rec.Cause != "" && u.rec.Cause != host.Interrupted {
+			return u.between(why, err) // The journal has another phase, so the next start decides.
 		}
 		// The journal still records that all steps have to be rolled back. The disk may be full, and the rollback
 		// frees space.
 	}
-	r.Host.Disk.Batch()
+	u.Host.Disk.Batch()
 	// Resume comes first and removes temporary files, because the rollback does not remove a directory with files.
-	untidy := r.Host.Disk.Resume(ctx, rec.Steps)
-	warnings, bad := undoSteps(ctx, r, rec)
+	untidy := u.Host.Disk.Resume(ctx, u.rec.Steps)
+	warnings, bad := u.undoSteps(ctx)
 	why = errors.Join(append([]error{why}, warnings...)...)
 	if untidy != nil {
 		bad = append(bad, fmt.Errorf("rolling back: tidying up: %w", untidy))
 	}
-	if err := r.Host.Disk.Flush(ctx); err != nil {
-		bad = append(bad, fmt.Errorf("rolling back: making the changes durable: %w", err))
+	if err := u.flush(ctx); err != nil {
+		bad = append(bad, fmt.Errorf("rolling back: %w", err))
 	}
 	if len(bad) > 0 {
-		end.Why = errors.Join(append([]error{why}, bad...)...)
-		return end
+		return u.between(why, bad...)
 	}
-	if rec.Booted {
-		return rebootToRollBack(ctx, r, rec, why)
+	if u.rec.Booted {
+		return u.rebootIntoOld(ctx, why)
 	}
-	return finishRollback(r, rec, why)
+	return u.finishRollback(why)
+}
+
+// between returns the state of a machine that may have parts of both configs. The journal stays.
+func (u *update) between(why error, more ...error) Applied {
+	return u.ended(RollbackFailed, errors.Join(append([]error{why}, more...)...))
 }
 
 // undoSteps undoes the steps. The errors in bad leave the machine between two configs. The errors in warnings do not: a
 // service that fails to reload or restart although the old config is on disk, or a path that a user replaced by a link.
 // The latter is only a warning, because no user may keep the node between two configs. Services are restarted only
 // after all files are restored.
-func undoSteps(ctx context.Context, r Runner, rec host.Record) (warnings, bad []error) {
-	r.begin(len(rec.Steps))
-	defer r.end()
-	for _, s := range (plan.Plan{Steps: rec.Steps}).Inverse().Steps {
+func (u *update) undoSteps(ctx context.Context) (warnings, bad []error) {
+	u.begin()
+	defer u.end()
+	for _, s := range (plan.Plan{Steps: u.rec.Steps}).Inverse().Steps {
 		// What MergeKeys wrote stays on disk over a reboot.
 		lasts := s.Verb == host.MergeKeys
-		if s.Verb == host.Reboot || s.IsAction() && !lasts && (!rec.Acted || rec.Booted || len(bad) > 0) {
+		if s.Verb == host.Reboot || s.IsAction() && !lasts && (!u.rec.Acted || u.rec.Booted || len(bad) > 0) {
 			continue
 		}
-		err := undoStep(ctx, r, s)
+		err := u.undoStep(ctx, s)
 		switch {
 		case err == nil:
-			r.tell(s, true)
+			u.tell(s, true)
 		case s.IsAction(), s.IsPath() && errors.As(err, new(*host.UnsafePathError)), s.Verb == host.Enable &&
-			cannotEnable(ctx, r, s.Target):
+			u.cannotEnable(ctx, s.Target):
 			warnings = append(warnings, fmt.Errorf("rolling back: %s: %w", s, err))
 		default:
 			bad = append(bad, fmt.Errorf("rolling back: %s: %w", s, err))
@@ -73,52 +75,48 @@ func undoSteps(ctx context.Context, r Runner, rec host.Record) (warnings, bad []
 }
 
 // undoStep applies a step of the rollback to the present state of its target.
-func undoStep(ctx context.Context, r Runner, s host.Step) error {
+func (u *update) undoStep(ctx context.Context, s host.Step) error {
 	var is host.Entry
 	if s.IsPath() {
 		var err error
-		if is, err = r.Host.Files.Stat(s.Target); err != nil {
+		if is, err = u.Host.Files.Stat(s.Target); err != nil {
 			return err
 		}
 	}
-	return r.do(ctx, s, is, r.stored)
+	return stepper{host: u.Host}.do(ctx, s, is)
 }
 
 // cannotEnable reports whether a unit cannot be enabled, because its file is masked, does not exist or has no [Install]
 // section. A rollback may meet such a unit, if an earlier file of the unit required the links that enabled it before
 // the update.
-func cannotEnable(ctx context.Context, r Runner, name string) bool {
-	u, err := r.Host.Units.Status(ctx, name)
-	return err == nil && u.Obstacle.Why != ""
+func (u *update) cannotEnable(ctx context.Context, name string) bool {
+	unit, err := u.Host.Units.Status(ctx, name)
+	return err == nil && unit.Obstacle.Why != ""
 }
 
-// rebootToRollBack reboots a machine that still runs the new OS after all steps are undone.
-func rebootToRollBack(ctx context.Context, r Runner, rec host.Record, why error) Applied {
-	end := Applied{End: RollbackFailed, From: rec.From, To: rec.To}
-	boot, err := r.Host.Power.BootID()
+// rebootIntoOld reboots a machine that still runs the new OS after all steps are undone.
+func (u *update) rebootIntoOld(ctx context.Context, why error) Applied {
+	boot, err := u.Host.Power.BootID()
 	if err != nil {
-		end.Why = errors.Join(why, fmt.Errorf("reading the boot id: %w", err))
-		return end
+		return u.between(why, fmt.Errorf("reading the boot id: %w", err))
 	}
-	rec.Phase, rec.BootID, rec.Why = host.RollbackReboot, boot, why.Error()
-	rec.Returns++
-	if err := r.Host.Journal.Save(rec); err != nil {
-		end.Why = errors.Join(why, fmt.Errorf("writing the journal: %w", err))
-		return end
+	u.rec.Phase, u.rec.BootID, u.rec.Why = host.RollbackReboot, boot, why.Error()
+	u.rec.Returns++
+	if err := u.save(); err != nil {
+		return u.between(why, err)
 	}
-	return afterRollbackReboot(rec, why, r.reboot(ctx, rec, rollbackText(rec)))
+	return u.goingBack(why, u.reboot(ctx, u.rollbackText()))
 }
 
 // rollbackText is what users who are logged in are told about the reboot of a rollback.
-func rollbackText(rec host.Record) string { return "back to machine config " + rec.From }
+func (u *update) rollbackText() string { return "back to machine config " + u.rec.From }
 
-// afterRollbackReboot returns the state of the machine after the request for the reboot of a rollback.
-func afterRollbackReboot(rec host.Record, why, err error) Applied {
-	end := Applied{End: Rebooting, From: rec.From, To: rec.To, Why: why}
+// goingBack returns the state of a machine after the request for the reboot of a rollback.
+func (u *update) goingBack(why, err error) Applied {
 	if err == nil {
-		return end
+		return u.ended(Rebooting, why)
 	}
-	end.End, end.Why = RollbackFailed, errors.Join(why, fmt.Errorf("rolling back: rebooting: %w", err))
+	end := u.between(why, fmt.Errorf("rolling back: rebooting: %w", err))
 	if fault.IsUnknown(err) {
 		end.End = RebootUnknown
 	}
@@ -130,23 +128,19 @@ func afterRollbackReboot(rec host.Record, why, err error) Applied {
 const mostReturns = 3
 
 // finishRollback removes the journal of an update that was rolled back.
-func finishRollback(r Runner, rec host.Record, why error) Applied {
-	end := Applied{End: Old, From: rec.From, To: rec.To, Why: why}
-	if rec.Cause != "" && r.OnRejected != nil {
-		if err := r.OnRejected(rec, why); err != nil {
-			end.End, end.Why = RollbackFailed, errors.Join(why, fmt.Errorf("recording that %s is rejected: %w", rec.To,
-				err))
-			return end
+func (u *update) finishRollback(why error) Applied {
+	if u.rec.Cause != "" && u.OnRejected != nil {
+		if err := u.OnRejected(u.rec, why); err != nil {
+			return u.between(why, fmt.Errorf("recording that %s is rejected: %w", u.rec.To, err))
 		}
 	}
-	if err := r.Host.Journal.Clear(); err != nil {
-		end.End, end.Why = RollbackFailed, errors.Join(why, fmt.Errorf("clearing the journal: %w", err))
-		return end
+	if err := u.Host.Journal.Clear(); err != nil {
+		return u.between(why, fmt.Errorf("clearing the journal: %w", err))
 	}
-	if err := r.sweep(); err != nil {
-		end.Why = errors.Join(why, err)
+	if err := u.sweep(); err != nil {
+		why = errors.Join(why, err)
 	}
-	return end
+	return u.ended(Old, why)
 }
 
 // causes are the errors that a journal can store.

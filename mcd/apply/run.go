@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"unicode/utf8"
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/mcd/host"
@@ -16,8 +14,6 @@ import (
 type Applied struct {
 	// End says which config the machine has now.
 	End End
-	// Done counts the applied steps.
-	Done int
 	// FailedStep is the step that failed; nil if no step failed.
 	FailedStep *host.Step
 	// From and To are the configs' names.
@@ -86,362 +82,203 @@ func (r Runner) Run(ctx context.Context, p plan.Plan, contents map[host.Digest][
 	if err != nil {
 		return Applied{End: Old}, fmt.Errorf("reading the boot id: %w", err)
 	}
-	given, err := r.keep(ctx, p.Steps, contents)
-	if err != nil {
+	steps := stepper{host: r.Host, contents: contents}
+	if err := steps.keep(ctx, p.Steps); err != nil {
 		return Applied{End: Old}, errors.Join(err, r.Host.Store.Sweep())
 	}
 	rec := host.Record{From: p.From, To: p.To, Steps: p.Steps, Phase: host.Applying, BootID: boot, Drained: p.Drain}
 	if err := r.Host.Journal.Save(rec); err != nil {
 		return Applied{End: Old}, fmt.Errorf("writing the journal: %w", err)
 	}
-	return applySteps(ctx, r, rec, given), nil
+	u := &update{Runner: r, rec: rec}
+	return u.apply(ctx, steps), nil
 }
 
-// applySteps applies all steps and completes the journal.
-func applySteps(ctx context.Context, r Runner, rec host.Record, given source) Applied {
-	done := Applied{From: rec.From, To: rec.To}
-	r.begin(len(rec.Steps))
-	defer r.end()
-	r.Host.Disk.Batch()
-	for _, s := range rec.Steps {
-		if s.IsAction() && !rec.Acted {
-			rec.Acted = true
-			if err := r.Host.Journal.Save(rec); err != nil {
-				return rollBackAfter(ctx, r, rec, done.failedAt(s), fmt.Errorf("writing the journal: %w", err))
+// update is the update in the journal. Its record is what the journal has, or is about to have.
+type update struct {
+	Runner
+	rec host.Record
+	// failed is the step that failed; nil if no step did, or if an earlier process applied the steps.
+	failed *host.Step
+}
+
+// apply applies all steps and completes the journal.
+func (u *update) apply(ctx context.Context, steps stepper) Applied {
+	u.begin()
+	defer u.end()
+	u.Host.Disk.Batch()
+	for _, s := range u.rec.Steps {
+		if s.IsAction() && !u.rec.Acted {
+			u.rec.Acted = true
+			if err := u.save(); err != nil {
+				return u.fail(ctx, s, err)
 			}
 		}
 		if s.Verb == host.Reboot {
-			r.end()
-			return rebootInto(ctx, r, rec, done)
+			u.end()
+			return u.rebootIntoNew(ctx, s)
 		}
-		if err := r.do(ctx, s, s.Before.Entry, given); err != nil {
-			return rollBackAfter(ctx, r, rec, done.failedAt(s), fmt.Errorf("%s: %w", s, r.explain(s, err)))
+		if err := steps.do(ctx, s, s.Before.Entry); err != nil {
+			return u.fail(ctx, s, fmt.Errorf("%s: %w", s, u.explain(s, err)))
 		}
-		done.Done++
-		r.tell(s, false)
+		u.tell(s, false)
 	}
-	r.end()
-	if err := r.Host.Disk.Flush(ctx); err != nil {
-		return rollBackAfter(ctx, r, rec, done.failedAt(host.Step{}), fmt.Errorf("making the changes durable: %w", err))
+	u.end()
+	if err := u.flush(ctx); err != nil {
+		return u.fail(ctx, host.Step{}, err)
 	}
-	if r.HealthCheck == nil || !rec.Acted {
-		return commitOrRollBack(ctx, r, rec, done)
+	if u.HealthCheck != nil && u.rec.Acted {
+		u.rec.Phase = host.CheckingHealth
+		if err := u.save(); err != nil {
+			return u.fail(ctx, host.Step{}, err)
+		}
+		if ended, decided := u.checkHealth(ctx); decided {
+			return ended
+		}
+		if err := u.commit(); err != nil {
+			return u.fail(ctx, host.Step{}, err)
+		}
+		return u.inNew()
 	}
-	rec.Phase = host.CheckingHealth
-	if err := r.Host.Journal.Save(rec); err != nil {
-		return rollBackAfter(ctx, r, rec, done.failedAt(host.Step{}), fmt.Errorf("writing the journal: %w", err))
+	if err := u.commit(); err != nil {
+		u.rec.Phase = "" // The write of the journal failed, so the state of the journal is unknown.
+		return u.fail(ctx, host.Step{}, err)
 	}
-	ended, err := checkHealth(ctx, r, rec, done)
-	if err != nil {
-		return rollBackAfter(ctx, r, rec, done.failedAt(host.Step{}), err)
-	}
-	return ended
+	return u.inNew()
+}
+
+// fail rolls the update back after a step that failed.
+func (u *update) fail(ctx context.Context, s host.Step, why error) Applied {
+	u.failed = &s
+	return u.rollBack(ctx, why)
 }
 
 // explain adds to the error of a step what the machine says about its path.
-func (r Runner) explain(s host.Step, err error) error {
-	for _, b := range Blockers(r.Host, plan.Plan{Steps: []host.Step{s}}, nil) {
+func (u *update) explain(s host.Step, err error) error {
+	for _, b := range Blockers(u.Host, plan.Plan{Steps: []host.Step{s}}, nil) {
 		return fmt.Errorf("%w (%s)", err, b)
 	}
 	return err
 }
 
-// commitOrRollBack commits the update. If the commit fails, commitOrRollBack rolls the update back.
-func commitOrRollBack(ctx context.Context, r Runner, rec host.Record, done Applied) Applied {
-	if err := commit(r, &done); err != nil {
-		rec.Phase = "" // The write of the journal failed, so the state of the journal is unknown.
-		return rollBackAfter(ctx, r, rec, done.failedAt(host.Step{}), err)
-	}
-	return done
-}
-
-// rebootInto requests the reboot, which is the last step. After the reboot, Recover compares the booted OS with the
+// rebootIntoNew requests the reboot, which is the last step. After the reboot, Recover compares the booted OS with the
 // staged OS.
-func rebootInto(ctx context.Context, r Runner, rec host.Record, done Applied) Applied {
-	at := host.Step{Verb: host.Reboot}
-	if err := r.Host.Disk.Flush(ctx); err != nil {
-		return rollBackAfter(ctx, r, rec, done.failedAt(at), fmt.Errorf("making the changes durable: %w", err))
+func (u *update) rebootIntoNew(ctx context.Context, last host.Step) Applied {
+	if err := u.flush(ctx); err != nil {
+		return u.fail(ctx, last, err)
 	}
-	rec.Phase = host.Rebooting
-	if err := r.Host.Journal.Save(rec); err != nil {
-		return rollBackAfter(ctx, r, rec, done.failedAt(at), fmt.Errorf("writing the journal: %w", err))
+	u.rec.Phase = host.Rebooting
+	if err := u.save(); err != nil {
+		return u.fail(ctx, last, err)
 	}
-	err := r.reboot(ctx, rec, "machine config "+rec.To)
-	switch {
-	case fault.IsUnknown(err):
-		done.End, done.Why = RebootUnknown, fmt.Errorf("rebooting: %w", err)
-	case err != nil:
-		return rollBackAfter(ctx, r, rec, done.failedAt(at), fmt.Errorf("rebooting: %w", err))
-	default:
-		done.Done++
-		done.End = Rebooting
+	err := u.reboot(ctx, "machine config "+u.rec.To)
+	if err == nil || fault.IsUnknown(err) {
+		return u.goingDown(err)
 	}
-	return done
+	return u.fail(ctx, last, fmt.Errorf("rebooting: %w", err))
 }
 
 // rebootAgain requests the reboot that an earlier process, or an earlier call, may have requested already. A machine
 // that goes down is not asked twice, and a machine of which this is unknown is not asked at all.
-func (r Runner) rebootAgain(ctx context.Context, rec host.Record, why string) error {
-	down, err := r.Host.Power.GoingDown(ctx)
+func (u *update) rebootAgain(ctx context.Context, why string) error {
+	down, err := u.Host.Power.GoingDown(ctx)
 	switch {
 	case err != nil:
 		return fault.NewUnknown(fmt.Errorf("finding out whether the machine is already rebooting: %w", err))
 	case down:
 		return nil
 	}
-	return r.reboot(ctx, rec, why)
+	return u.reboot(ctx, why)
 }
 
 // reboot requests a reboot, if MayReboot allows it. No other function does.
-func (r Runner) reboot(ctx context.Context, rec host.Record, why string) error {
-	if rec.Drained && r.MayReboot != nil {
-		if err := r.MayReboot(ctx); err != nil {
+func (u *update) reboot(ctx context.Context, why string) error {
+	if u.rec.Drained && u.MayReboot != nil {
+		if err := u.MayReboot(ctx); err != nil {
 			return err
 		}
 	}
-	return r.Host.Power.Reboot(ctx, why)
+	return u.Host.Power.Reboot(ctx, why)
 }
 
-// checkHealth runs the health check, then commits or rolls back. checkHealth returns an error only if the commit fails.
-func checkHealth(ctx context.Context, r Runner, rec host.Record, done Applied) (Applied, error) {
-	if r.HealthCheck != nil {
-		err := r.HealthCheck(ctx, rec)
-		switch {
-		case err == nil:
-		case ctx.Err() != nil || errors.Is(err, context.Canceled):
-			done.End, done.Why = HealthUnknown, err
-			return done, nil
-		default:
-			ended := rollBack(ctx, r, rec, fmt.Errorf("%w: %w", ErrUnhealthy, err))
-			ended.Done = done.Done
-			return ended, nil
-		}
+// checkHealth runs the health check. If the machine is healthy, the caller commits the update. Otherwise decided is
+// true: the update was rolled back, or the check has no result yet.
+func (u *update) checkHealth(ctx context.Context) (ended Applied, decided bool) {
+	if u.HealthCheck == nil {
+		return Applied{}, false
 	}
-	err := commit(r, &done)
-	return done, err
+	err := u.HealthCheck(ctx, u.rec)
+	switch {
+	case err == nil:
+		return Applied{}, false
+	case ctx.Err() != nil || errors.Is(err, context.Canceled):
+		return u.ended(HealthUnknown, err), true
+	}
+	return u.rollBack(ctx, fmt.Errorf("%w: %w", ErrUnhealthy, err)), true
 }
 
-// commit puts the new config in force. commit removes the journal. Without a journal, no rollback is possible.
-func commit(r Runner, done *Applied) error {
-	if err := r.Host.Journal.Clear(); err != nil {
+// commit puts the new config in force: it removes the journal. Without a journal, no rollback is possible.
+func (u *update) commit() error {
+	if err := u.Host.Journal.Clear(); err != nil {
 		return fmt.Errorf("clearing the journal: %w", err)
 	}
-	done.End, done.Why = New, r.sweep()
 	return nil
 }
 
-// sweep empties the store. sweep runs after the journal is removed, because a rollback needs the journal and the stored
+// inNew returns the state of a machine with the new config in force.
+func (u *update) inNew() Applied { return u.ended(New, u.sweep()) }
+
+// goingDown returns the state of a machine that reboots into the new config, or may do so.
+func (u *update) goingDown(err error) Applied {
+	if err != nil {
+		return u.ended(RebootUnknown, fmt.Errorf("rebooting: %w", err))
+	}
+	return u.ended(Rebooting, nil)
+}
+
+// ended returns the state of the machine.
+func (u *update) ended(end End, why error) Applied {
+	return Applied{End: end, FailedStep: u.failed, From: u.rec.From, To: u.rec.To, Why: why}
+}
+
+// save writes the record to the journal.
+func (u *update) save() error {
+	if err := u.Host.Journal.Save(u.rec); err != nil {
+		return fmt.Errorf("writing the journal: %w", err)
+	}
+	return nil
+}
+
+func (u *update) flush(ctx context.Context) error {
+	if err := u.Host.Disk.Flush(ctx); err != nil {
+		return fmt.Errorf("making the changes durable: %w", err)
+	}
+	return nil
+}
+
+// sweep empties the store. It runs after the journal is removed, because a rollback needs the journal and the stored
 // contents.
-func (r Runner) sweep() error {
-	if err := r.Host.Store.Sweep(); err != nil {
+func (u *update) sweep() error {
+	if err := u.Host.Store.Sweep(); err != nil {
 		return fmt.Errorf("sweeping the store: %w", err)
 	}
 	return nil
 }
 
-// rollBackAfter rolls the update back. The result includes the applied steps and the step that failed.
-func rollBackAfter(ctx context.Context, r Runner, rec host.Record, done Applied, why error) Applied {
-	undone := rollBack(ctx, r, rec, why)
-	undone.Done, undone.FailedStep = done.Done, done.FailedStep
-	return undone
-}
-
-// failedAt returns the result with the step that failed; the zero Step means that no step failed.
-func (a Applied) failedAt(s host.Step) Applied {
-	a.FailedStep = &s
-	return a
-}
-
-func (r Runner) begin(steps int) {
-	if r.OnBegin != nil {
-		r.OnBegin(steps)
+func (u *update) begin() {
+	if u.OnBegin != nil {
+		u.OnBegin(len(u.rec.Steps))
 	}
 }
 
-func (r Runner) end() {
-	if r.OnEnd != nil {
-		r.OnEnd()
+func (u *update) end() {
+	if u.OnEnd != nil {
+		u.OnEnd()
 	}
 }
 
-func (r Runner) tell(s host.Step, undone bool) {
-	if r.OnStep != nil {
-		r.OnStep(s, undone)
+func (u *update) tell(s host.Step, undone bool) {
+	if u.OnStep != nil {
+		u.OnStep(s, undone)
 	}
-}
-
-// do applies one step. The parameter is has the present entry at the step's path, if the step has a path. The parameter
-// from has the contents to write.
-func (r Runner) do(ctx context.Context, s host.Step, is host.Entry, from source) error {
-	switch s.Verb {
-	case host.Enable:
-		return r.Host.Units.Enable(ctx, s.Target)
-	case host.Disable:
-		return r.Host.Units.Disable(ctx, s.Target)
-	case host.SetImage, host.SetKargs, host.SetKernelType, host.SetExtensions:
-		return r.Host.OS.Stage(ctx, s)
-	case host.SetUser, host.DropUser:
-		password, err := from(s.After.User.Password)
-		if err != nil {
-			return err
-		}
-		return r.Host.Passwd.SetUser(ctx, s.Target, s.After.User, password)
-	case host.SetGroup, host.DropGroup:
-		return r.Host.Passwd.SetGroup(ctx, s.Target, s.After.Group)
-	case host.MergeKeys:
-		if r.Host.MergeKeys == nil {
-			return nil
-		}
-		return r.Host.MergeKeys(ctx, s.Target)
-	case host.UpdateTrust:
-		return r.Host.Trust.Update(ctx, s.Target)
-	case host.DaemonReload:
-		return r.Host.Units.DaemonReload(ctx)
-	case host.Reload:
-		return r.Host.Units.Reload(ctx, s.Target)
-	case host.Restart:
-		return r.Host.Units.Restart(ctx, s.Target)
-	}
-	if s.IsPath() {
-		return r.place(s, is, from)
-	}
-	return fmt.Errorf("no step has the verb %q", s.Verb)
-}
-
-// place sets a path to the step's value. To replace a directory by a file, or a file by a directory, place first
-// removes the old entry. A rollback works after the removal, and also after both changes.
-func (r Runner) place(s host.Step, is host.Entry, from source) error {
-	files, want := r.Host.Files, s.After.Entry
-	// A hard link is created even if the entry is equal, because the target of the link may be another file by now.
-	if is == want && want.Kind != host.Hard {
-		return nil
-	}
-	if is.Kind == host.Other {
-		return errors.New("it is a device, pipe or socket, which no config made: move it away")
-	}
-	if want.Kind == host.Absent {
-		err := files.Remove(s.Target)
-		if is.Kind == host.Dir && errors.Is(err, host.ErrNotEmpty) {
-			return nil // A user has put files into the directory, so it stays.
-		}
-		return err
-	}
-	if is.Kind != host.Absent && (is.Kind == host.Dir) != (want.Kind == host.Dir) {
-		if err := files.Remove(s.Target); err != nil {
-			return err
-		}
-	}
-	switch want.Kind {
-	case host.Dir:
-		return files.Mkdir(s.Target, want)
-	case host.Link, host.Hard:
-		return files.Link(s.Target, want)
-	}
-	if downloaded, err := r.isDownloaded(want.Digest); err != nil {
-		return err
-	} else if downloaded {
-		return r.Host.Contents.Write(s.Target, want)
-	}
-	contents, err := from(want.Digest)
-	if err != nil {
-		return err
-	}
-	return files.Write(s.Target, want, contents)
-}
-
-// source is a function that returns the contents that a step writes, by their digest.
-type source func(host.Digest) ([]byte, error)
-
-// keep stores all data that the steps replace, so that a rollback needs nothing else. The returned source reads from
-// the contents of the plan, or from the store for files that are moved or restored.
-func (r Runner) keep(ctx context.Context, steps []host.Step, contents map[host.Digest][]byte) (source, error) {
-	var old []host.Old
-	kept := map[host.Digest]bool{"": true, host.DigestOf(nil): true}
-	for _, s := range steps {
-		if !utf8.ValidString(s.Before.Entry.Target) {
-			return nil, fmt.Errorf("keeping %s: it is a link whose target is not text, which the journal cannot "+
-				"hold: move it away", s.Target)
-		}
-		d := digest(s.Before)
-		switch {
-		case s.IsPath() && s.Before.Entry.Kind == host.File:
-			downloaded, err := r.isDownloaded(d)
-			if err != nil {
-				return nil, err
-			}
-			old = append(old, host.Old{Path: s.Target, Digest: d, Downloaded: downloaded})
-		case !kept[d]:
-			password, err := replaced(ctx, r.Host, s)
-			if err != nil {
-				return nil, fmt.Errorf("keeping the password of %s: %w", s.Target, err)
-			}
-			old = append(old, host.Old{Digest: d, Contents: password})
-		}
-		kept[d] = true
-	}
-	for _, s := range steps {
-		d := digest(s.After)
-		if kept[d] || contents[d] != nil {
-			continue
-		}
-		if downloaded, err := r.isDownloaded(d); err != nil || !downloaded {
-			return nil, errors.Join(err, fmt.Errorf("%s: its contents are missing", s))
-		}
-	}
-	if err := r.Host.Store.Keep(old); err != nil {
-		return nil, fmt.Errorf("keeping what is replaced: %w", err)
-	}
-	return func(d host.Digest) ([]byte, error) {
-		if now, ok := contents[d]; ok {
-			return now, nil
-		}
-		return r.stored(d)
-	}, nil
-}
-
-// isDownloaded reports whether the host's content store has contents.
-func (r Runner) isDownloaded(d host.Digest) (bool, error) {
-	if r.Host.Contents == nil || d == "" || d == host.DigestOf(nil) {
-		return false, nil
-	}
-	_, has, err := r.Host.Contents.Size(d)
-	var at *fs.PathError
-	if errors.As(err, &at) { // The path has the digest, and the contents may be a secret.
-		err = at.Err
-	}
-	if err != nil {
-		return false, fmt.Errorf("looking for downloaded contents: %w", err)
-	}
-	return has, nil
-}
-
-// stored returns the contents for the rollback from the store.
-func (r Runner) stored(d host.Digest) ([]byte, error) {
-	if d == "" || d == host.DigestOf(nil) {
-		return nil, nil
-	}
-	contents, err := r.Host.Store.Get(d)
-	if err != nil {
-		// without the digest, because the contents may be secret
-		return nil, fmt.Errorf("reading kept contents: %w", err)
-	}
-	return contents, nil
-}
-
-// digest returns the digest of the stored data of a value: a file's contents, or the hash of a user's password. digest
-// returns "" if there is no such data.
-func digest(v host.Value) host.Digest {
-	if v.User.There {
-		return v.User.Password
-	}
-	return v.Entry.Digest
-}
-
-// replaced reads the password hash of a user whom a step changes.
-func replaced(ctx context.Context, h host.Host, s host.Step) ([]byte, error) {
-	_, password, err := h.Passwd.User(ctx, s.Target)
-	if err == nil && host.DigestOf(password) != digest(s.Before) {
-		err = errors.New("it has changed since the observation")
-	}
-	return password, err
 }

@@ -158,7 +158,7 @@ func (r *Runtime) Space() (free, total int64, err error) {
 	defer r.Lock()()
 	for _, dir := range []string{"/var/lib/containers/storage", "/var/lib/containerd", "/var/lib", "/"} {
 		if dir == "/" || machine.Exists(r.Root, dir) {
-			return files.Space(r.Root, dir)
+			return r.Root.Space(dir)
 		}
 	}
 	return 0, 0, nil

@@ -50,7 +50,7 @@ func Serve(ctx context.Context, o Serving, serve func(context.Context, host.Host
 	}
 	defer locks.Close() //nolint:errcheck // the process ends
 	if o.Form == Service {
-		if err := o.await(ctx, func() error { return files.TryLock(locks, files.ServiceLock) }); err != nil {
+		if err := o.await(ctx, func() error { return locks.TryLock(files.ServiceLock) }); err != nil {
 			return nonCancel(ctx, err)
 		}
 	}
@@ -127,7 +127,7 @@ func (o Serving) await(ctx context.Context, lock func() error) error {
 func (o Serving) awaitNoService(ctx context.Context, locks *files.Root) error {
 	waiting := false
 	for free := 0; ; free++ {
-		is, err := files.Locked(locks, files.ServiceLock)
+		is, err := locks.Locked(files.ServiceLock)
 		switch {
 		case err != nil:
 			return err
@@ -153,7 +153,7 @@ func (o Serving) awaitNoService(ctx context.Context, locks *files.Root) error {
 // awaitService returns true once the service runs, and false when the context ends.
 func (o Serving) awaitService(ctx context.Context, locks *files.Root) bool {
 	for sleep(ctx, o.Poll) == nil {
-		is, err := files.Locked(locks, files.ServiceLock)
+		is, err := locks.Locked(files.ServiceLock)
 		if err != nil {
 			o.Log.Warn("cannot check whether the service of the daemon runs", "err", err)
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bunsen-os/bunsen/api/nodepath"
 	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/internal/distribution"
 	"github.com/bunsen-os/bunsen/mcd/host"
@@ -335,6 +336,30 @@ func (p Plan) Stages() bool {
 
 // Empty reports whether the plan has no steps and no refusals.
 func (p Plan) Empty() bool { return len(p.Steps) == 0 && len(p.Refusals) == 0 }
+
+// Blocked returns the plan with a refusal for each blocker that counts.
+func (p Plan) Blocked(found []host.Blocker) Plan {
+	p.Refusals = slices.Clone(p.Refusals)
+	for _, b := range p.Counting(found) {
+		p.Refusals = append(p.Refusals, disruption.OnNode(disruption.CheckDisk, b.Path, b.String()))
+	}
+	return p
+}
+
+// Counting returns the blockers that count for the plan. A file system in memory counts if the update reboots, and only
+// in a place that is empty after each boot on every system: a machine that runs from memory as a whole keeps nothing.
+// A mask that the new config has is told as the config's.
+func (p Plan) Counting(found []host.Blocker) []host.Blocker {
+	found = slices.Clone(found)
+	for i, b := range found {
+		if b.Kind == host.MaskedUnit && p.Masks[b.At] {
+			found[i].At, found[i].Shipped = "", false
+		}
+	}
+	return slices.DeleteFunc(found, func(b host.Blocker) bool {
+		return b.Kind == host.InMemory && !(p.Reboots() && nodepath.PlaceOf(b.Path, "").Fate == nodepath.LostAtBoot)
+	})
+}
 
 // String returns the plan as text:
 //

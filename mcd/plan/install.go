@@ -38,7 +38,7 @@ func unitFiles(into map[string][]string, w Desired) {
 func (t *target) unitAfter(name string) host.Unit {
 	u, known := t.units[name]
 	if !known {
-		u = t.seen.Units[name].WithSections(name, sectionsOf(t, name))
+		u = t.seen.Units[name].WithSections(name, t.sectionsOf(name))
 		if o := t.seen.Units[name].Obstacle; o.Why == host.UnitAlias && t.hasSameFile(name) {
 			u.Obstacle = o
 		}
@@ -59,7 +59,7 @@ func (t *target) hasSameFile(name string) bool {
 func (t *target) install(name string) string { return t.unitAfter(name).Install }
 
 // sectionsOf returns the [Install] sections of a unit's files after the update.
-func sectionsOf(t *target, name string) host.Sections {
+func (t *target) sectionsOf(name string) host.Sections {
 	u := t.seen.Units[name]
 	s := u.Sections()
 	if s == nil {
@@ -80,9 +80,9 @@ func sectionsOf(t *target, name string) host.Sections {
 		unitFiles(t.files, t.to)
 	}
 	for _, owner := range host.FileNames(name) {
-		addSection(t, s, UnitPath(owner))
+		t.addSection(s, UnitPath(owner))
 		for _, p := range t.files[owner] {
-			addSection(t, s, p)
+			t.addSection(s, p)
 		}
 	}
 	return s
@@ -90,7 +90,7 @@ func sectionsOf(t *target, name string) host.Sections {
 
 // addSection sets the section of a path as it will be after the update. The section of a file with unknown contents
 // stays.
-func addSection(t *target, s host.Sections, p string) {
+func (t *target) addSection(s host.Sections, p string) {
 	is := t.Paths[p]
 	contents, known := t.to.Contents[is.Digest]
 	if !known {

@@ -29,20 +29,20 @@ func Target(observed host.State, from, to Desired) host.State {
 		t.replacePath(p, e)
 	}
 	for name, u := range to.Units {
-		unmask(t, name, u)
+		t.unmask(name, u)
 	}
 	(&accountTarget{t.State, observed, from, to, recordsIn(observed)}).accounts()
-	setKeyOwners(t)
+	t.setKeyOwners()
 	t.keepMergedMode()
-	setUnits(t)
+	t.setUnits()
 	t.OS = t.osTarget()
-	removeMade(t)
+	t.removeMade()
 	t.makeParents()
 	return t.State
 }
 
 // unmask removes a mask if the new config says mask: false.
-func unmask(t *target, name string, w Unit) {
+func (t *target) unmask(name string, w Unit) {
 	at := UnitPath(name)
 	if w.Unmask && !w.HasContents && host.IsMask(at, t.seen.Paths[at]) {
 		t.Paths[at] = host.Entry{}
@@ -50,7 +50,7 @@ func unmask(t *target, name string, w Unit) {
 }
 
 // setUnits decides which units are enabled, and records how the units were before.
-func setUnits(t *target) {
+func (t *target) setUnits() {
 	t.earlier = unitRecords(t.seen)
 	for name := range t.from.Units {
 		if _, kept := t.to.Units[name]; !kept {
@@ -60,12 +60,12 @@ func setUnits(t *target) {
 	for name, u := range t.to.Units {
 		t.setUnit(name, u)
 	}
-	enableAlso(t)
-	writeUnitRecords(t)
+	t.enableAlso()
+	t.writeUnitRecords()
 }
 
 // writeUnitRecords writes the records if they changed, and removes the file if they are empty.
-func writeUnitRecords(t *target) {
+func (t *target) writeUnitRecords() {
 	text, err := json.Marshal(t.earlier)
 	switch {
 	case err != nil || maps.Equal(t.earlier, unitRecords(t.seen)):
@@ -80,7 +80,7 @@ func writeUnitRecords(t *target) {
 
 // enableAlso enables or disables the units of Also= together with the unit that names them, unless the config names
 // them itself.
-func enableAlso(t *target) {
+func (t *target) enableAlso() {
 	done := map[string]bool{}
 	names := slices.Sorted(maps.Keys(t.Units))
 	for len(names) > 0 {
@@ -96,7 +96,7 @@ func enableAlso(t *target) {
 			install = was.Install
 		}
 		for _, other := range host.AlsoOf(install) {
-			if enableWith(t, other, is.Enabled, decides(t.to.Units[name])) {
+			if t.enableWith(other, is.Enabled, decides(t.to.Units[name])) {
 				names = append(names, other)
 			}
 		}
@@ -105,7 +105,7 @@ func enableAlso(t *target) {
 
 // enableWith enables or disables a unit of Also=, and reports whether it has changed the unit. If the new config does
 // not decide about the unit that names this unit in Also=, this unit returns to its earlier state too.
-func enableWith(t *target, name string, enabled, decided bool) bool {
+func (t *target) enableWith(name string, enabled, decided bool) bool {
 	said := t.to.Units[name]
 	_, seen := t.Units[name]
 	u := t.unitAfter(name)
@@ -124,7 +124,7 @@ func enableWith(t *target, name string, enabled, decided bool) bool {
 }
 
 // setKeyOwners sets the owner of SSH keys to the users after the update, whose primary group may change.
-func setKeyOwners(t *target) {
+func (t *target) setKeyOwners() {
 	if t.seen.Accounts.Unprivileged {
 		return
 	}
@@ -141,7 +141,7 @@ func setKeyOwners(t *target) {
 
 // removeMade removes the directories that the daemon created for the current config below a path at which the new
 // config has a file or a link. The host does not remove a directory with entries.
-func removeMade(t *target) {
+func (t *target) removeMade() {
 	for p, want := range t.to.Paths {
 		if want.Kind == host.Dir || want.Kind == host.Absent || t.seen.Paths[p].Kind != host.Dir {
 			continue

@@ -95,7 +95,7 @@ func (t *target) wasEnabled(name string, u host.Unit) bool {
 	if was, known := t.earlier[name]; known {
 		return was
 	}
-	return u.Preset || isEnabledByAlso(t, name)
+	return u.Preset || t.isEnabledByAlso(name)
 }
 
 // restoreUnit returns a unit that the new config does not name to its earlier state. A unit without an [Install]
@@ -118,7 +118,7 @@ func (t *target) restoreUnit(name string) {
 }
 
 // isEnabledByAlso reports whether a unit that the config or a preset enables names this unit in Also=.
-func isEnabledByAlso(t *target, name string) bool {
+func (t *target) isEnabledByAlso(name string) bool {
 	for other, w := range t.to.Units {
 		enabled := w.Enabled != nil && *w.Enabled || w.Enabled == nil && t.seen.Units[other].Preset
 		if enabled && !w.Masked && slices.Contains(host.AlsoOf(t.install(other)), name) {

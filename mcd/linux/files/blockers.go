@@ -19,7 +19,7 @@ func (r *Root) Blockers(steps []host.Step, size func(host.Digest) int64) []host.
 		disk: r.disk, steps: steps, size: size, moved: map[string]bool{}, dirs: map[string]*directory{},
 		systems: map[uint64]*space{},
 	}
-	_ = opensDir(q.tree, "/", func(_ openName, fd int) error {
+	_ = q.openDir("/", func(_ openName, fd int) error {
 		var is unix.Statx_t
 		err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS, &is)
 		q.root = unix.Mkdev(is.Dev_major, is.Dev_minor)
@@ -153,13 +153,13 @@ func (q *inquiry) rehearse(p string, want host.Entry, bytes int64) {
 		return // Earlier steps make the directory, or it has a blocker.
 	}
 	defer to.close()
-	if err := tryFile(q.disk, to, want, bytes); err != nil {
+	if err := q.tryFile(to, want, bytes); err != nil {
 		q.add(host.Blocker{Kind: host.Denied, Path: p, At: path.Dir(p), Text: kernelText(err)})
 	}
 }
 
 // tryFile makes a file without a name beside a path. The error is that with which the kernel would refuse the file.
-func tryFile(d *disk, to openName, want host.Entry, bytes int64) error {
+func (d *disk) tryFile(to openName, want host.Entry, bytes int64) error {
 	for _, name := range []string{to.name, temporary(to.name)} {
 		if _, err := to.sibling(name).stat(); err != nil && !IsAbsent(err) {
 			return err
@@ -182,7 +182,7 @@ func tryFile(d *disk, to openName, want host.Entry, bytes int64) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(to.setOwnerAndMode(fd, want), attach(to, fd, label))
+	return errors.Join(to.setOwnerAndMode(fd, want), to.attach(fd, label))
 }
 
 // askAboutReplacement asks whether an existing file can be replaced.
@@ -205,7 +205,7 @@ func (q *inquiry) askAboutDir(p string) *space {
 			return known.fs
 		}
 		known := &directory{}
-		err := opensDir(q.tree, dir, func(a openName, fd int) error {
+		err := q.openDir(dir, func(a openName, fd int) error {
 			known.fs = q.askAboutOpenDir(a, fd, p)
 			return nil
 		})
@@ -220,14 +220,14 @@ func (q *inquiry) askAboutDir(p string) *space {
 	}
 }
 
-// opensDir opens a directory, and follows links. A directory that does not exist is an error.
-func opensDir(t *tree, dir string, do func(a openName, fd int) error) error {
+// openDir opens a directory, and follows links. A directory that does not exist is an error.
+func (t *tree) openDir(dir string, do func(a openName, fd int) error) error {
 	d, err := t.below.Dir(dir)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	return opened(openName{root: t, dir: d.FD, name: ".", path: dir, holder: d.Holder, shared: d.Shared}, do)
+	return openName{root: t, dir: d.FD, name: ".", path: dir, holder: d.Holder, shared: d.Shared}.openedDir(do)
 }
 
 // askAboutOpenDir asks the kernel for a file without a name in a directory, which it makes nowhere visible.

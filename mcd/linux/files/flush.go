@@ -73,7 +73,7 @@ func (r *Root) Batch() { r.batching = true }
 // Flush syncs whole file systems, unless these have much unwritten data of other processes.
 func (r *Root) Flush(context.Context) error {
 	paths, unknown := r.changed.take()
-	err := flush(r.disk, paths, unknown)
+	err := r.flush(paths, unknown)
 	if err != nil {
 		r.changed.add(slices.Collect(maps.Keys(paths))...)
 		if unknown {
@@ -84,20 +84,20 @@ func (r *Root) Flush(context.Context) error {
 	return err
 }
 
-func flush(d *disk, paths map[string]bool, unknown bool) error {
+func (d *disk) flush(paths map[string]bool, unknown bool) error {
 	dirs := map[string]bool{}
 	for p := range paths {
 		dirs[path.Dir(p)] = true
 	}
 	if unknown || len(paths) > maxSingleSyncs && canSyncQuickly() {
-		enough, err := syncWhole(d.tree, slices.Sorted(maps.Keys(dirs)))
+		enough, err := d.syncWhole(slices.Sorted(maps.Keys(dirs)))
 		if err != nil || enough && !unknown {
 			return err
 		}
 	}
 	all := maps.Clone(dirs)
 	maps.Copy(all, paths)
-	return syncEach(d.tree, slices.Sorted(maps.Keys(all)))
+	return d.syncEach(slices.Sorted(maps.Keys(all)))
 }
 
 // canSyncQuickly reports whether little data waits for the disk, and the kernel reports errors of syncfs (Linux 5.8).
@@ -147,17 +147,17 @@ func number(text string) int {
 var syncableSystems = []int64{unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC}
 
 // syncWhole syncs the file systems of directories, each once. syncWhole returns true if all of them are then durable.
-func syncWhole(t *tree, dirs []string) (enough bool, _ error) {
+func (t *tree) syncWhole(dirs []string) (enough bool, _ error) {
 	enough = true
 	done := map[uint64]bool{}
 	for _, p := range dirs {
-		err := within(t, p, func(a openName) error {
+		err := t.within(p, func(a openName) error {
 			var is unix.Stat_t
 			if err := unix.Fstat(a.dir, &is); err != nil || done[is.Dev] {
 				return pathError("stat", p, err)
 			}
 			done[is.Dev] = true
-			return opened(a, func(a openName, fd int) error {
+			return a.openedDir(func(a openName, fd int) error {
 				var of unix.Statfs_t
 				if err := unix.Fstatfs(fd, &of); err != nil {
 					return pathError("stat", p, err)
@@ -175,11 +175,11 @@ func syncWhole(t *tree, dirs []string) (enough bool, _ error) {
 
 // eachIn opens a directory, if it exists, and calls the function do with it. eachIn follows links.
 func (t *tree) eachIn(dir string, do func(a openName, fd int) error) error {
-	return within(t, dir, func(a openName) error { return opened(a, do) })
+	return t.within(dir, func(a openName) error { return a.openedDir(do) })
 }
 
 // within finds a directory, if it exists, and calls the function do with it. within follows links.
-func within(t *tree, dir string, do func(a openName) error) error {
+func (t *tree) within(dir string, do func(a openName) error) error {
 	d, err := t.below.Dir(dir)
 	if IsAbsent(err) {
 		return nil
@@ -191,8 +191,8 @@ func within(t *tree, dir string, do func(a openName) error) error {
 	return do(openName{root: t, dir: d.FD, name: ".", path: dir, holder: d.Holder, shared: d.Shared})
 }
 
-// opened opens a directory, and calls the function do with its descriptor.
-func opened(a openName, do func(a openName, fd int) error) error {
+// openedDir opens a directory, and calls the function do with its descriptor.
+func (a openName) openedDir(do func(a openName, fd int) error) error {
 	fd, err := a.open(unix.O_RDONLY | unix.O_DIRECTORY)
 	if err != nil {
 		return err
@@ -206,7 +206,7 @@ func IsUnsafe(err error) bool { return errors.As(err, new(*host.UnsafePathError)
 
 // syncEach syncs files and directories at the same time. A link or a removed file is durable with its directory.
 // syncEach ignores a path that a user redirected.
-func syncEach(t *tree, paths []string) error {
+func (t *tree) syncEach(paths []string) error {
 	workers := min(syncWorkers, len(paths))
 	if t.trap != nil {
 		// Only one worker syncs the files, because tests that set the trap need a fixed order.
@@ -218,7 +218,7 @@ func syncEach(t *tree, paths []string) error {
 			var all error
 			for p := range todo {
 				if all == nil {
-					all = syncOne(t, p)
+					all = t.syncOne(p)
 				}
 			}
 			bad <- all
@@ -235,7 +235,7 @@ func syncEach(t *tree, paths []string) error {
 	return all
 }
 
-func syncOne(t *tree, p string) error {
+func (t *tree) syncOne(p string) error {
 	a, err := t.at(p)
 	if IsAbsent(err) || IsUnsafe(err) {
 		return nil
@@ -275,7 +275,7 @@ func (r *Root) Resume(_ context.Context, steps []host.Step) error {
 	bad := []error{err}
 	for _, dir := range slices.Sorted(maps.Keys(dirs)) {
 		r.changed.add(path.Join(dir, "x"))
-		bad = append(bad, tidy(r, dir))
+		bad = append(bad, r.tidy(dir))
 	}
 	for _, p := range []string{host.PasswdPath, host.GroupPath, host.ShadowPath} {
 		r.changed.add(p)
@@ -285,7 +285,7 @@ func (r *Root) Resume(_ context.Context, steps []host.Step) error {
 }
 
 // tidy removes the temporary files of a process that died.
-func tidy(r *Root, dir string) error {
+func (r *Root) tidy(dir string) error {
 	names, err := r.List(dir)
 	if IsUnsafe(err) {
 		return nil

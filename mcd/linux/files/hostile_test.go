@@ -234,7 +234,7 @@ func TestALinkIsExchangedBeforeItGetsItsOwner(t *testing.T) {
 	a, err := r.at("/home/app/link")
 	must(t, err)
 	defer a.close()
-	if err := chownLink(a, host.Entry{Owner: appUser}); !errors.As(err, new(*host.UnsafePathError)) {
+	if err := a.chownLink(host.Entry{Owner: appUser}); !errors.As(err, new(*host.UnsafePathError)) {
 		t.Errorf("a hard link to shadow would have got an owner: %v", err)
 	}
 	untouched(t, dir)

@@ -58,8 +58,8 @@ func (d *disk) originalFor(p string, want host.Entry) *original {
 // securityLabel is the name of the SELinux attribute.
 const securityLabel = "security.selinux"
 
-// carried reports whether an attribute is copied to a new file.
-func carried(t *tree, name string) bool {
+// carries reports whether an attribute is copied to a new file.
+func (t *tree) carries(name string) bool {
 	return strings.HasPrefix(name, "user.") || name == securityLabel && t.privileged
 }
 
@@ -83,7 +83,7 @@ func (l label) of(uid int, to host.Owner) label {
 
 // controller returns the user who can change the attributes of a file: 0 if only root can, host.AnyUser if several
 // users can.
-func controller(t *tree, is unix.Stat_t) int {
+func (t *tree) controller(is unix.Stat_t) int {
 	switch {
 	case !t.privileged:
 		return 0
@@ -105,13 +105,13 @@ func (t *tree) labelOf(p string, to host.Owner) (label, error) {
 		return nil, err
 	}
 	defer a.close()
-	l, _, err := labelled(a, to)
+	l, _, err := a.labelled(to)
 	return l, err
 }
 
 // labelled reads the part of the label of a file that a new file of an owner gets; ok is false if the path is not a
 // regular file.
-func labelled(a openName, to host.Owner) (l label, ok bool, _ error) {
+func (a openName) labelled(to host.Owner) (l label, ok bool, _ error) {
 	fd, err := a.open(unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY)
 	switch {
 	case IsAbsent(err), errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.ENXIO):
@@ -132,8 +132,8 @@ func (t *tree) labelAt(fd int, p string) (_ label, uid int, _ error) {
 	if err := unix.Fstat(fd, &is); err != nil {
 		return nil, 0, pathError("stat", p, err)
 	}
-	l, err := attributesOf(fd, p, func(name string) bool { return carried(t, name) })
-	return l, controller(t, is), err
+	l, err := attributesOf(fd, p, func(name string) bool { return t.carries(name) })
+	return l, t.controller(is), err
 }
 
 // attributesOf reads the extended attributes of an open file that have a wanted name.
@@ -180,7 +180,7 @@ func (d *disk) labelFor(a openName, to host.Owner) (label, error) {
 	if d.store != nil && d.store.labelled[a.path] {
 		return d.store.Labels[a.path].of(d.store.Users[a.path], to), nil
 	}
-	l, there, err := labelled(a, to)
+	l, there, err := a.labelled(to)
 	if there || err != nil {
 		return l, err
 	}
@@ -199,7 +199,7 @@ func (d *disk) labelFor(a openName, to host.Owner) (label, error) {
 }
 
 // unlabelled reports whether a new file at an unused path gets only the label of the kernel.
-func unlabelled(d *disk, p string) bool {
+func (d *disk) unlabelled(p string) bool {
 	if d.store == nil || d.store.labelled[p] || originalOf(p) != "" {
 		return false
 	}
@@ -227,7 +227,7 @@ func (p *storeFile) label(at string) (_ label, uid int) {
 }
 
 // attach sets the attributes of an open file.
-func attach(a openName, fd int, l label) error {
+func (a openName) attach(fd int, l label) error {
 	for name, value := range l {
 		err := a.change("setxattr", func() error { return unix.Fsetxattr(fd, name, value, 0) })
 		if err != nil && !errors.Is(err, syscall.ENOTSUP) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -67,7 +68,7 @@ func (d *disk) Stat(p string) (host.Entry, error) {
 			e.Digest = host.DigestOf(nil)
 			return e, nil
 		}
-		return statFile(a)
+		return a.statFile()
 	case host.Link:
 		e.Target, err = targetOf(fd, p)
 	}
@@ -107,7 +108,26 @@ func (t *tree) Modified(p string) time.Time {
 
 // WithDir calls a function with the descriptor of a directory, if it exists. WithDir follows links.
 func (t *tree) WithDir(dir string, do func(fd int) error) error {
-	return within(t, dir, func(a openName) error { return do(a.dir) })
+	return t.within(dir, func(a openName) error { return do(a.dir) })
+}
+
+// List returns the names in a directory, sorted. A directory that does not exist has none.
+func (t *tree) List(dir string) (names []string, _ error) {
+	err := t.eachIn(dir, func(_ openName, fd int) error {
+		twin, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			return pathError("open", dir, err)
+		}
+		f := os.NewFile(uintptr(twin), dir)
+		defer f.Close() //nolint:errcheck // only read
+		names, err = f.Readdirnames(-1)
+		return err
+	})
+	slices.Sort(names)
+	if IsAbsent(err) {
+		return nil, nil
+	}
+	return names, err
 }
 
 // targetOf returns the target of an open link.
@@ -134,8 +154,8 @@ func empty(fd int) bool {
 }
 
 // statFile returns the entry of a regular file with its digest.
-func statFile(a openName) (e host.Entry, _ error) {
-	err := reading(a, func(fd int) error {
+func (a openName) statFile() (e host.Entry, _ error) {
+	err := a.reading(func(fd int) error {
 		is, err := regular(fd, a.path)
 		e = a.root.entry(is)
 		if err == nil {
@@ -157,25 +177,25 @@ func statFile(a openName) (e host.Entry, _ error) {
 
 // Read implements host.Files. A file that is too large is an error.
 func (r *Root) Read(p string) ([]byte, error) {
-	return readFile(r.tree, p, r.maxRead)
+	return r.readFile(p, r.maxRead)
 }
 
 // readOwn reads one of the daemon's own files, without a limit of its size.
-func readOwn(t *tree, p string) ([]byte, error) {
-	return readFile(t, p, math.MaxInt64)
+func (t *tree) readOwn(p string) ([]byte, error) {
+	return t.readFile(p, math.MaxInt64)
 }
 
 // readFile reads a regular file.
-func readFile(t *tree, p string, most int64) (contents []byte, _ error) {
+func (t *tree) readFile(p string, most int64) (contents []byte, _ error) {
 	a, err := t.at(p)
 	if err != nil {
 		return nil, err
 	}
 	defer a.close()
-	err = reading(a, func(fd int) error {
+	err = a.reading(func(fd int) error {
 		is, err := regular(fd, p)
 		if err == nil {
-			err = checkRead(a, is)
+			err = a.checkRead(is)
 		}
 		if err == nil {
 			contents, err = readAll(fd, p, is.Size, most)
@@ -187,47 +207,56 @@ func readFile(t *tree, p string, most int64) (contents []byte, _ error) {
 
 // checkRead reports whether the daemon may copy the contents of a file. A user who controls the directory may have
 // created a hard link to a file of another user, and could then read its contents in the copy.
-func checkRead(a openName, is unix.Stat_t) error {
+func (a openName) checkRead(is unix.Stat_t) error {
 	if a.root.privileged && a.shared && is.Nlink > 1 && (a.holder <= 0 || int(is.Uid) != a.holder) {
-		return unsafeError(a, fmt.Sprintf("what is there is a hard link to a file of uid %d", is.Uid))
+		return a.unsafe(fmt.Sprintf("what is there is a hard link to a file of uid %d", is.Uid))
 	}
 	return nil
 }
 
-// readLabelled reads a regular file, its label, and the user who can change the label. The store restores both with a
-// file of the same owner. The original has no digest. If most is 0, readLabelled does not read the contents.
-func (t *tree) readLabelled(p string, most int64) (contents []byte, l label, uid int, was original, err error) {
+// replacedFile is a file that an update replaces.
+type replacedFile struct {
+	contents []byte
+	// label is what the store restores with a file of the same owner. uid is the user who can change it.
+	label label
+	uid   int
+	// was has all else, without the digest.
+	was original
+}
+
+// readReplaced reads a regular file with all that the store keeps of it. If most is 0, it does not read the contents.
+func (t *tree) readReplaced(p string, most int64) (f replacedFile, _ error) {
 	a, err := t.at(p)
 	if err != nil {
-		return nil, nil, 0, was, err
+		return f, err
 	}
 	defer a.close()
-	err = reading(a, func(fd int) error {
+	err = a.reading(func(fd int) error {
 		is, err := regular(fd, p)
 		if err == nil && most > 0 {
-			contents, err = readAll(fd, p, is.Size, most)
+			f.contents, err = readAll(fd, p, is.Size, most)
 		}
 		if err == nil {
-			l, uid, err = t.labelAt(fd, p)
+			f.label, f.uid, err = t.labelAt(fd, p)
 		}
 		if err == nil && t.privileged {
-			was = original{Entry: t.entry(is), Modified: is.Mtim}
-			was.Attributes, err = attributesOf(fd, p, func(name string) bool { return restored(t, name, uid) })
+			f.was = original{Entry: t.entry(is), Modified: is.Mtim}
+			f.was.Attributes, err = attributesOf(fd, p, func(name string) bool { return t.restores(name, f.uid) })
 		}
 		return err
 	})
-	return contents, l, uid, was, err
+	return f, err
 }
 
-// restored reports whether a restored file gets an attribute back that no other new file gets. A user who controls the
+// restores reports whether a restored file gets an attribute back that no other new file gets. A user who controls the
 // file could change its contents while the daemon restores it, so such a file gets only what the user could set too: no
 // capabilities.
-func restored(t *tree, name string, controller int) bool {
-	return !carried(t, name) && (controller == 0 || strings.HasPrefix(name, "system.posix_acl"))
+func (t *tree) restores(name string, controller int) bool {
+	return !t.carries(name) && (controller == 0 || strings.HasPrefix(name, "system.posix_acl"))
 }
 
 // reading opens a path that may be a regular file.
-func reading(a openName, do func(fd int) error) error {
+func (a openName) reading(do func(fd int) error) error {
 	fd, err := a.open(unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY)
 	if errors.Is(err, syscall.ELOOP) {
 		return notRegular(a.path)

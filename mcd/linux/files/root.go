@@ -167,7 +167,7 @@ var ErrLocked = errors.New("another machine-config-daemon serves this machine")
 
 // Lock locks DaemonLock, and does not wait. The error wraps ErrLocked if another process has DaemonLock.
 func (r *Root) Lock() error {
-	err := TryLock(r, DaemonLock)
+	err := r.TryLock(DaemonLock)
 	if errors.Is(err, ErrLocked) {
 		return fmt.Errorf("%w: stop it first", err)
 	}
@@ -175,8 +175,8 @@ func (r *Root) Lock() error {
 }
 
 // TryLock locks one of the locks, and does not wait. The error wraps ErrLocked if another process has this lock.
-func TryLock(r *Root, name string) error {
-	f, err := lockFile(r, name, syscall.LOCK_EX)
+func (r *Root) TryLock(name string) error {
+	f, err := r.lockFile(name, syscall.LOCK_EX)
 	if err == nil {
 		r.locks = append(r.locks, f)
 	}
@@ -184,8 +184,8 @@ func TryLock(r *Root, name string) error {
 }
 
 // Locked reports whether another process, or another Root, has a lock.
-func Locked(r *Root, name string) (bool, error) {
-	f, err := lockFile(r, name, syscall.LOCK_SH)
+func (r *Root) Locked(name string) (bool, error) {
+	f, err := r.lockFile(name, syscall.LOCK_SH)
 	switch {
 	case errors.Is(err, ErrLocked):
 		return true, nil
@@ -195,8 +195,8 @@ func Locked(r *Root, name string) (bool, error) {
 	return false, f.Close()
 }
 
-func lockFile(r *Root, name string, how int) (*os.File, error) {
-	if err := makeStateDir(r.disk); err != nil {
+func (r *Root) lockFile(name string, how int) (*os.File, error) {
+	if err := r.makeStateDir(); err != nil {
 		return nil, err
 	}
 	a, err := r.at(host.StateDir + "/" + name)

@@ -14,12 +14,12 @@ import (
 const streamed = 1 << 20
 
 // WriteFrom replaces a file as Write does, with all bytes of a reader. If the reader fails, the path does not change.
-func WriteFrom(r *Root, p string, want host.Entry, from io.Reader) error {
-	return writeWith(r.disk, p, newFile{want, r.batching},
-		func(tmp openName, fd int) error { return copyTo(tmp, fd, from) })
+func (r *Root) WriteFrom(p string, want host.Entry, from io.Reader) error {
+	return r.writeWith(p, newFile{want, r.batching},
+		func(tmp openName, fd int) error { return tmp.copyFrom(fd, from) })
 }
 
-func copyTo(a openName, fd int, from io.Reader) error {
+func (a openName) copyFrom(fd int, from io.Reader) error {
 	part := make([]byte, streamed)
 	for {
 		have := 0
@@ -39,7 +39,7 @@ func copyTo(a openName, fd int, from io.Reader) error {
 }
 
 // OpenRead opens a regular file, and returns its size.
-func OpenRead(r *Root, p string) (f io.ReadCloser, size int64, _ error) {
+func (r *Root) OpenRead(p string) (f io.ReadCloser, size int64, _ error) {
 	a, err := r.at(p)
 	if err != nil {
 		return nil, 0, err
@@ -58,7 +58,7 @@ func OpenRead(r *Root, p string) (f io.ReadCloser, size int64, _ error) {
 }
 
 // Size returns the size of a file, or of what else is at the path.
-func Size(r *Root, p string) (int64, error) {
+func (r *Root) Size(p string) (int64, error) {
 	a, err := r.at(p)
 	if err != nil {
 		return 0, err
@@ -75,7 +75,7 @@ type Appender struct {
 }
 
 // Append opens a file that only root can read, or creates it. The parent directory must exist.
-func Append(r *Root, p string) (*Appender, error) {
+func (r *Root) Append(p string) (*Appender, error) {
 	a, err := r.at(p)
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (w *Appender) Close() error {
 }
 
 // Rename gives a file another name in the same directory. The new name is durable when Rename returns.
-func Rename(r *Root, p, name string) error {
+func (r *Root) Rename(p, name string) error {
 	a, err := r.at(p)
 	if err != nil {
 		return err
@@ -124,7 +124,7 @@ func Rename(r *Root, p, name string) error {
 }
 
 // Volume returns the device of the file system of a directory, and the bytes that root can still write to it.
-func Volume(r *Root, dir string) (device uint64, free int64, _ error) {
+func (r *Root) Volume(dir string) (device uint64, free int64, _ error) {
 	err := r.eachIn(dir, func(_ openName, fd int) error {
 		var is unix.Stat_t
 		var of unix.Statfs_t
@@ -138,7 +138,7 @@ func Volume(r *Root, dir string) (device uint64, free int64, _ error) {
 }
 
 // Space returns the free bytes and the size of the file system of a directory.
-func Space(r *Root, dir string) (free, total int64, _ error) {
+func (r *Root) Space(dir string) (free, total int64, _ error) {
 	err := r.eachIn(dir, func(_ openName, fd int) error {
 		var of unix.Statfs_t
 		if err := unix.Fstatfs(fd, &of); err != nil {

@@ -37,7 +37,7 @@ func (d *disk) write(p string, want host.Entry, contents []byte, later bool) err
 	if made, err := d.writeEmpty(p, want, contents, later); made || err != nil {
 		return err
 	}
-	return writeWith(d, p, newFile{want, later},
+	return d.writeWith(p, newFile{want, later},
 		func(tmp openName, fd int) error { return tmp.writeContents(fd, contents) })
 }
 
@@ -48,7 +48,7 @@ type newFile struct {
 }
 
 // writeWith writes a file whose contents the function fill writes into the temporary file.
-func writeWith(d *disk, p string, f newFile, fill func(tmp openName, fd int) error) error {
+func (d *disk) writeWith(p string, f newFile, fill func(tmp openName, fd int) error) error {
 	want, later := f.want, f.later
 	return d.swap(p, later, func(tmp, to openName) (placed bool, _ error) {
 		fd, err := tmp.create(want.Mode)
@@ -63,8 +63,8 @@ func writeWith(d *disk, p string, f newFile, fill func(tmp openName, fd int) err
 			return false, err
 		}
 		later := later && !slices.Contains(neverEmpty, p)
-		if later && unlabelled(d, p) && d.originalFor(p, want) == nil {
-			if placed, err := renameNew(tmp, to); placed || err != nil {
+		if later && d.unlabelled(p) && d.originalFor(p, want) == nil {
+			if placed, err := tmp.renameNew(to); placed || err != nil {
 				return placed, err
 			}
 		}
@@ -72,7 +72,7 @@ func writeWith(d *disk, p string, f newFile, fill func(tmp openName, fd int) err
 		if err != nil {
 			return false, err
 		}
-		if err := attach(tmp, fd, label); err != nil {
+		if err := tmp.attach(fd, label); err != nil {
 			return false, err
 		}
 		if was := d.originalFor(p, want); was != nil {
@@ -89,7 +89,7 @@ func writeWith(d *disk, p string, f newFile, fill func(tmp openName, fd int) err
 
 // renameNew renames to a name that does not exist. renameNew returns false if the name exists, or if the file system
 // does not support this.
-func renameNew(a, to openName) (bool, error) {
+func (a openName) renameNew(to openName) (bool, error) {
 	err := to.change("rename", func() error {
 		return unix.Renameat2(a.dir, a.name, to.dir, to.name, unix.RENAME_NOREPLACE)
 	})
@@ -102,7 +102,7 @@ func renameNew(a, to openName) (bool, error) {
 // writeEmpty creates an empty file at an unused path without a temporary file, if the kernel sets the right mode and
 // owner.
 func (d *disk) writeEmpty(p string, want host.Entry, contents []byte, later bool) (made bool, err error) {
-	if len(contents) > 0 || !later || want.Owner != d.self || !unlabelled(d, p) || d.originalFor(p, want) != nil {
+	if len(contents) > 0 || !later || want.Owner != d.self || !d.unlabelled(p) || d.originalFor(p, want) != nil {
 		return false, nil
 	}
 	to, err := d.at(p)
@@ -150,18 +150,18 @@ func (a openName) setOwnerAndMode(fd int, want host.Entry) error {
 // Link implements host.Files.
 func (r *Root) Link(p string, want host.Entry) error {
 	if want.Kind == host.Hard {
-		return hardLink(r, p, want.Target)
+		return r.hardLink(p, want.Target)
 	}
 	return r.swap(p, r.batching, func(tmp, _ openName) (placed bool, _ error) {
 		if err := tmp.link(want.Target); err != nil || !r.privileged {
 			return false, err
 		}
-		return false, chownLink(tmp, want)
+		return false, tmp.chownLink(want)
 	})
 }
 
 // hardLink creates a hard link to the target. hardLink replaces an existing file with the name.
-func hardLink(r *Root, p, target string) error {
+func (r *Root) hardLink(p, target string) error {
 	from, err := r.at(target)
 	if err != nil {
 		return err
@@ -178,18 +178,18 @@ func hardLink(r *Root, p, target string) error {
 	}
 	defer unix.Close(fd) //nolint:errcheck // only a place
 	return r.swap(p, r.batching, func(tmp, _ openName) (placed bool, _ error) {
-		if err := checkLink(from, fd, tmp); err != nil {
+		if err := from.checkLink(fd, tmp); err != nil {
 			return false, err
 		}
 		return false, tmp.replaceExisting(func() error {
-			return tmp.change("link", func() error { return linkTo(from, fd, tmp) })
+			return tmp.change("link", func() error { return from.linkTo(fd, tmp) })
 		})
 	})
 }
 
 // linkTo creates a hard link to an open file. Kernels before 6.10 require a capability to link a file by its
 // descriptor. Without it, linkTo uses the name by which the file was opened, if only root can change that name.
-func linkTo(a openName, fd int, to openName) error {
+func (a openName) linkTo(fd int, to openName) error {
 	err := unix.Linkat(fd, "", to.dir, to.name, unix.AT_EMPTY_PATH)
 	if !a.shared && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EPERM)) {
 		err = unix.Linkat(a.dir, a.name, to.dir, to.name, 0)
@@ -199,7 +199,7 @@ func linkTo(a openName, fd int, to openName) error {
 
 // checkLink reports whether an open file may get a name in a directory of another user. The user who controls the
 // file's own directory may have replaced the file with another file or a link.
-func checkLink(a openName, fd int, to openName) error {
+func (a openName) checkLink(fd int, to openName) error {
 	var is unix.Stat_t
 	if err := unix.Fstat(fd, &is); err != nil {
 		return pathError("stat", a.path, err)
@@ -208,14 +208,14 @@ func checkLink(a openName, fd int, to openName) error {
 		return nil
 	}
 	if is.Mode&unix.S_IFMT != unix.S_IFREG || int(is.Uid) != a.holder || a.holder <= 0 && is.Nlink > 1 {
-		return unsafeError(a, "a hard link may only lead to a regular file of that user")
+		return a.unsafe("a hard link may only lead to a regular file of that user")
 	}
 	return nil
 }
 
 // chownLink sets the owner of a new link. chownLink opens the link, because a user who controls the directory could
 // replace it.
-func chownLink(a openName, want host.Entry) error {
+func (a openName) chownLink(want host.Entry) error {
 	fd, err := a.open(unix.O_PATH)
 	if err != nil {
 		return err
@@ -226,7 +226,7 @@ func chownLink(a openName, want host.Entry) error {
 		return pathError("stat", a.path, err)
 	}
 	if is.Mode&unix.S_IFMT != unix.S_IFLNK || is.Nlink != 1 {
-		return unsafeError(a, "it was exchanged while the daemon wrote it")
+		return a.unsafe("it was exchanged while the daemon wrote it")
 	}
 	return a.change("chown", func() error {
 		return unix.Fchownat(fd, "", want.Owner.UID, want.Owner.GID, unix.AT_EMPTY_PATH)
@@ -261,7 +261,7 @@ func (d *disk) nameChanged(a openName, later bool) error {
 		return nil
 	}
 	a.name, a.path = ".", path.Dir(a.path)
-	return opened(a, func(a openName, fd int) error { return a.sync(fd) })
+	return a.openedDir(func(a openName, fd int) error { return a.sync(fd) })
 }
 
 // Mkdir implements host.Files.
@@ -292,7 +292,7 @@ func (d *disk) Mkdir(p string, want host.Entry) error {
 		return err
 	}
 	defer unix.Close(fd) //nolint:errcheck // only a place
-	if err := checkChown(a, fd, want); err != nil {
+	if err := a.checkChown(fd, want); err != nil {
 		return err
 	}
 	if err := a.setOwnerAndMode(fd, want); err != nil {
@@ -306,16 +306,56 @@ func (d *disk) Mkdir(p string, want host.Entry) error {
 	return d.nameChanged(a, d.batching)
 }
 
+// MkdirAll creates a directory, and the directories above it that do not exist. Only root may read the daemon's state
+// directories.
+func (d *disk) MkdirAll(dir string) error {
+	is, err := d.Stat(dir)
+	if err != nil || is.Kind == host.Dir || is.Kind == host.Link {
+		return err
+	}
+	if parent := path.Dir(dir); parent != "/" {
+		if err := d.MkdirAll(parent); err != nil {
+			return err
+		}
+	}
+	want := host.Entry{Kind: host.Dir, Mode: 0o755}
+	if dir == host.StateDir || path.Dir(dir) == host.StateDir {
+		want.Mode = 0o700
+	}
+	return d.Mkdir(dir, want)
+}
+
+// makeStateDir creates the daemon's state directory. The directory is durable when makeStateDir returns, because the
+// files in it must be durable.
+func (d *disk) makeStateDir() error {
+	if is, err := d.Stat(host.StateDir); err != nil || is.Kind != host.Absent {
+		return err
+	}
+	if err := d.MkdirAll(host.StateDir); err != nil || !d.batching {
+		return err
+	}
+	for dir := path.Dir(host.StateDir); ; dir = path.Dir(dir) {
+		if err := d.syncDir(dir); err != nil || dir == "/" {
+			return err
+		}
+	}
+}
+
+// syncDir makes the names in a directory durable.
+func (t *tree) syncDir(dir string) error {
+	return t.eachIn(dir, func(a openName, fd int) error { return a.sync(fd) })
+}
+
 // checkChown reports whether the owner of a directory may change. Below a user's directory, the daemon does not change
 // the owner of a directory of a third user.
-func checkChown(a openName, fd int, want host.Entry) error {
+func (a openName) checkChown(fd int, want host.Entry) error {
 	var is unix.Stat_t
 	if err := unix.Fstat(fd, &is); err != nil {
 		return pathError("stat", a.path, err)
 	}
 	if owner := int(is.Uid); a.root.privileged && a.shared && owner != 0 && owner != a.holder &&
 		owner != want.Owner.UID {
-		return unsafeError(a, fmt.Sprintf("uid %d owns what is there", owner))
+		return a.unsafe(fmt.Sprintf("uid %d owns what is there", owner))
 	}
 	return nil
 }
@@ -347,8 +387,8 @@ func (d *disk) remove(p string, later bool) error {
 	return err
 }
 
-// unsafeError returns the error about a path in a directory that other users than root control.
-func unsafeError(a openName, why string) error {
+// unsafe returns the error about a path in a directory that other users than root control.
+func (a openName) unsafe(why string) error {
 	who := fmt.Sprintf("uid %d controls", a.holder)
 	if a.holder <= 0 {
 		who = "several users can change"

@@ -107,11 +107,11 @@ func (b bootSpace) fits(checksum string, serial int) error {
 
 // look reads /boot. The value ok is false if /boot is no file system of its own, or cannot be read.
 func (b bootSpace) look() (free int64, k bootKernels, ok bool) {
-	device, free, err := files.Volume(b.root, bootDir)
+	device, free, err := b.root.Volume(bootDir)
 	if err != nil {
 		return 0, k, false
 	}
-	if deployed, _, err := files.Volume(b.root, deployDir); err != nil || device == deployed {
+	if deployed, _, err := b.root.Volume(deployDir); err != nil || device == deployed {
 		return 0, k, false
 	}
 	names, err := b.root.List(kernelsDir)
@@ -135,7 +135,7 @@ func (b bootSpace) sizes(dir string) kernel {
 	is := kernel{}
 	names, _ := b.root.List(dir) // What cannot be read counts as nothing.
 	for _, name := range names {
-		if size, err := files.Size(b.root, path.Join(dir, name)); err == nil {
+		if size, err := b.root.Size(path.Join(dir, name)); err == nil {
 			is[name] = size
 		}
 	}

@@ -105,8 +105,8 @@ func (o *BootLoaderFile) BootSpace(steps []host.Step) (s host.BootSpace) {
 	if !slices.ContainsFunc(steps, host.Step.Stages) {
 		return s
 	}
-	_, free, err := files.Volume(o.root, path.Dir(at))
-	size, sizeErr := files.Size(o.root, at)
+	_, free, err := o.root.Volume(path.Dir(at))
+	size, sizeErr := o.root.Size(at)
 	if err != nil || sizeErr != nil {
 		return s // Stage reports a directory that cannot be read, and creates a file that does not exist.
 	}

@@ -14,7 +14,7 @@ func TestAPathThatAUserLedElsewhereIsACauseOfItsOwn(t *testing.T) {
 		Path: "/home/app/a", Component: "/home/app",
 		UID: 1500,
 	})
-	if f := failureOf("rendered-b", report.Blocked, why); f.Cause != v1alpha1.FailureUnsafePath || f.Path != "/home/app/a" ||
+	if f := outcomeOf(why).of("rendered-b").failureIn(report.Blocked); f.Cause != v1alpha1.FailureUnsafePath || f.Path != "/home/app/a" ||
 		f.Config != "rendered-b" {
 		t.Errorf("it is reported as %+v", f)
 	}

@@ -3,10 +3,16 @@ package agent
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/health"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/report"
@@ -47,8 +53,8 @@ type HealthOptions struct {
 	AfterReboot, AfterActions, Settle time.Duration
 }
 
-// HealthChecker is the health check of an apply.Runner.
-type HealthChecker struct {
+// healthChecker is the health check of an apply.Runner.
+type healthChecker struct {
 	options *HealthOptions
 	files   state.Files
 	log     *slog.Logger
@@ -61,22 +67,22 @@ type HealthChecker struct {
 	started, counted state.Attempt
 }
 
-// NewHealthChecker returns a Checker. Without options, every config is healthy. readNode reads the Node from the API
-// server.
-func NewHealthChecker(o *HealthOptions, files state.Files, log *slog.Logger,
+// newHealthChecker returns a health check. Without options, every config is healthy. The function readNode reads the
+// Node from the API server.
+func newHealthChecker(o *HealthOptions, files state.Files, log *slog.Logger,
 	readNode func(ctx context.Context) error,
-) *HealthChecker {
-	return &HealthChecker{options: o, files: files, log: log, readNode: readNode, stop: context.Background()}
+) *healthChecker {
+	return &healthChecker{options: o, files: files, log: log, readNode: readNode, stop: context.Background()}
 }
 
-// StopWith makes a check end without a result when the context ends.
-func (c *HealthChecker) StopWith(ctx context.Context) { c.stop = ctx }
+// stopWith makes a check end without a result when the context ends.
+func (c *healthChecker) stopWith(ctx context.Context) { c.stop = ctx }
 
-// Start records that this process starts an attempt.
-func (c *HealthChecker) Start(a state.Attempt) { c.started = a }
+// start records that this process starts an attempt.
+func (c *healthChecker) start(a state.Attempt) { c.started = a }
 
-// Check waits until the health of the machine with the new config of a journal is known. An error rejects the config.
-func (c *HealthChecker) Check(ctx context.Context, rec host.Record) error {
+// check waits until the health of the machine with the new config of a journal is known. An error rejects the config.
+func (c *healthChecker) check(ctx context.Context, rec host.Record) error {
 	if c.options == nil {
 		return nil
 	}
@@ -103,7 +109,7 @@ func (c *HealthChecker) Check(ctx context.Context, rec host.Record) error {
 
 // waitForResult observes the machine until its health is known; nil means healthy. If the context ends before a result,
 // waitForResult returns the error of the context.
-func (c *HealthChecker) waitForResult(ctx context.Context, rec host.Record, t *state.Task) (*health.Failure, error) {
+func (c *healthChecker) waitForResult(ctx context.Context, rec host.Record, t *state.Task) (*health.Failure, error) {
 	o := c.options
 	var before health.Before
 	if t != nil {
@@ -153,8 +159,8 @@ func (o *HealthOptions) RebootLimit() time.Duration {
 	return cmp.Or(o.AfterReboot, AfterReboot)
 }
 
-// ObserveBefore records which parts of the machine are healthy before an update, for the health check after the update.
-func (c *HealthChecker) ObserveBefore(ctx context.Context, steps []host.Step, api bool) (b health.Before) {
+// observeBefore records which parts of the machine are healthy before an update, for the health check after the update.
+func (c *healthChecker) observeBefore(ctx context.Context, steps []host.Step, api bool) (b health.Before) {
 	if c.options == nil {
 		return b
 	}
@@ -183,7 +189,7 @@ func call(ctx context.Context, question func(context.Context) error) error {
 }
 
 // observe observes the machine once. observe does not call the API server again if the server has already answered.
-func (c *HealthChecker) observe(ctx context.Context, rec host.Record, before health.Before,
+func (c *healthChecker) observe(ctx context.Context, rec host.Record, before health.Before,
 	answered bool,
 ) (s health.Observation) {
 	s.Units = c.unitStates(ctx, checkedUnits(rec, before))
@@ -213,7 +219,7 @@ func checkedUnits(rec host.Record, before health.Before) []string {
 }
 
 // unitStates returns the states of units.
-func (c *HealthChecker) unitStates(ctx context.Context, names []string) (units []health.Unit) {
+func (c *healthChecker) unitStates(ctx context.Context, names []string) (units []health.Unit) {
 	if c.options.Units == nil {
 		return nil
 	}
@@ -231,8 +237,8 @@ func (c *HealthChecker) unitStates(ctx context.Context, names []string) (units [
 	return units
 }
 
-// RebootText returns the reason of a reboot, as users who are logged in see it.
-func (c *HealthChecker) RebootText(rec host.Record) string {
+// rebootText returns the reason of a reboot, as users who are logged in see it.
+func (c *healthChecker) rebootText(rec host.Record) string {
 	if rec.Phase == host.RollbackReboot {
 		return "rolling back to machine config " + report.RollbackTarget(rec.From, rec.To) +
 			", because the update to " + rec.To + " failed"
@@ -254,3 +260,119 @@ func sleep(ctx context.Context, limit time.Duration) bool {
 		return true
 	}
 }
+
+// reject stores the rejection before the rollback, so that a crash does not lose the reason.
+func (c *healthChecker) reject(ctx context.Context, rec host.Record, ill *health.Failure) error {
+	v := c.newRejection(rec, fmt.Sprintf("%s; %s", ill.Error(), failedUnitsText(ill.Units)))
+	v.Unconfirmed = ill.Unconfirmed
+	if err := c.files.Save(ctx, state.RejectionPath, v); err != nil {
+		return errors.Join(ill, err)
+	}
+	c.log.Warn("rolling back", "config", rec.From, "from", rec.To, "why", ill.Error())
+	return ill
+}
+
+// newRejection returns a final rejection of a journal's config.
+func (c *healthChecker) newRejection(rec host.Record, why string) state.Rejection {
+	v := state.Rejection{Config: rec.To, Time: time.Now().UTC().Truncate(time.Second), Attempt: rec.BootID}
+	about := rec.To
+	if t, err := c.files.Task(rec.To); err == nil && t != nil {
+		about, v.Retry, v.Attempt = t.ConfigText(), t.Node.Retry, strconv.Itoa(t.Attempt)
+	}
+	if rec.Cause != host.Interrupted {
+		why = "the machine is not healthy with it: " + why
+	}
+	v.Problem = fmt.Sprintf("%s; the node is back in %s", why, report.RollbackTarget(rec.From, rec.To))
+	v.Why = fmt.Sprintf("updating to %s: %s; %s", about, v.Problem, retryText)
+	return v
+}
+
+// rolledBack is called after a rollback. It stores the rejection, if the health check did not, and removes the force
+// file, which works once. If a power cut may be the cause, it counts the attempt first.
+func (c *healthChecker) rolledBack(rec host.Record, why error) error {
+	ctx := context.Background()
+	if ignored, err := c.isNotCounted(rec); err != nil || ignored {
+		return err
+	}
+	v, err := c.files.Rejection()
+	if err != nil {
+		return err
+	}
+	if v == nil || v.Config != rec.To {
+		v = &state.Rejection{Retries: true}
+	}
+	now := c.newRejection(rec, strings.TrimPrefix(why.Error(), apply.ErrUnhealthy.Error()+": "))
+	if v.Retries && v.Attempt != now.Attempt {
+		now.Attempts = v.Add(rec.Cause)
+		now.Retries = rec.Cause != host.Unhealthy && !now.IsExhausted()
+		if rec.Cause == host.Interrupted {
+			counted := c.newRejection(rec, fmt.Sprintf("%d times, %v; see journalctl --list-boots and journalctl -b "+
+				"-1 -e on the node", now.Interrupted, why))
+			now.Why, now.Problem = counted.Why, counted.Problem
+		}
+		v = &now
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("storing the rejection: %w", err)
+	}
+	if err := c.files.Write(ctx, state.RejectionPath, text); err != nil {
+		return err
+	}
+	return c.files.Remove(ctx, host.ForcePath)
+}
+
+// isNotCounted reports whether an interruption does not count against a config. isNotCounted does not count if there
+// was no update, or if this process started the attempt and could not store the reason for the rollback.
+func (c *healthChecker) isNotCounted(rec host.Record) (bool, error) {
+	if rec.Cause != host.Interrupted {
+		return false, nil
+	}
+	t, err := c.files.Task(rec.To)
+	return t == nil || c.started == t.LastAttempt(), err
+}
+
+// countCheck counts a health check durably, once for each process. countCheck returns a failed check if the machine or
+// the daemon went down during state.MaxHealthChecks checks. Without this count, such a config would never be
+// rejected.
+func (c *healthChecker) countCheck(ctx context.Context, t *state.Task) *health.Failure {
+	if t == nil || c.counted == t.LastAttempt() {
+		return nil
+	}
+	if t.Checks >= state.MaxHealthChecks {
+		return &health.Failure{Problems: []string{fmt.Sprintf("the machine or the daemon went down during the health "+
+			"check %d times", t.Checks)}}
+	}
+	c.counted = t.LastAttempt()
+	t.Checks++
+	c.saveCheckCount(ctx, t)
+	return nil
+}
+
+// uncountCheck removes a health check from the count if the daemon was stopped during the check.
+func (c *healthChecker) uncountCheck(ctx context.Context, t *state.Task) {
+	if t != nil && c.counted == t.LastAttempt() {
+		c.counted = state.Attempt{}
+		t.Checks--
+		c.saveCheckCount(context.WithoutCancel(ctx), t)
+	}
+}
+
+// saveCheckCount stores the number of health checks.
+func (c *healthChecker) saveCheckCount(ctx context.Context, t *state.Task) {
+	if err := c.files.Save(ctx, state.TaskPath, t); err != nil {
+		c.log.Warn("cannot save the number of health checks", "err", err)
+	}
+}
+
+// failedUnitsText lists the commands that show why units failed.
+func failedUnitsText(units []string) string {
+	if len(units) == 0 {
+		return "see journalctl -b -1 on the node"
+	}
+	return "see journalctl -u " + strings.Join(units, " -u ") + " on the node"
+}
+
+// retryText explains how a user retries a rejected config.
+const retryText = "the daemon does not retry the config until the controller assigns another one. Fix or revert the " +
+	"commit; or retry with `bunsen retry` or `touch " + host.ForcePath + "` on the node"

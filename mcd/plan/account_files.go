@@ -24,24 +24,24 @@ type AccountFiles struct {
 // ParseAccounts parses the files. ParseAccounts skips lines that it does not understand, as the C library does. The
 // administrator's files override the files of the image.
 func ParseAccounts(f AccountFiles) host.Accounts {
-	a := host.Accounts{
-		Users: map[string]host.Owner{}, Homes: map[string]string{}, Groups: map[string]int{},
-		Image: map[string]bool{},
-	}
-	readAccounts(&a, f.ImagePasswd, f.ImageGroup)
+	a := readAccounts(f.ImagePasswd, f.ImageGroup)
+	a.Image = map[string]bool{}
 	for name := range a.Users {
 		a.Image[name] = true
 	}
 	for name := range a.Groups {
 		a.Image[name] = true
 	}
-	for _, own := range [][]byte{f.Passwd, f.Group} {
-		for line := range bytes.Lines(own) {
+	for _, text := range [][]byte{f.Passwd, f.Group} {
+		for line := range bytes.Lines(text) {
 			name, _, _ := strings.Cut(string(line), ":")
 			delete(a.Image, name)
 		}
 	}
-	readAccounts(&a, f.Passwd, f.Group)
+	own := readAccounts(f.Passwd, f.Group)
+	maps.Copy(a.Users, own.Users)
+	maps.Copy(a.Homes, own.Homes)
+	maps.Copy(a.Groups, own.Groups)
 	a.Defaults = accountDefaults(f)
 	a.Left, a.LeftGroups, a.Made = map[string]host.User{}, map[string]int{}, map[string]bool{}
 	records := ParseRecords(f.Records)
@@ -64,7 +64,9 @@ func ParseAccounts(f AccountFiles) host.Accounts {
 	return a
 }
 
-func readAccounts(a *host.Accounts, passwd, group []byte) {
+// readAccounts reads the users, their home directories, and the groups.
+func readAccounts(passwd, group []byte) host.Accounts {
+	a := host.Accounts{Users: map[string]host.Owner{}, Homes: map[string]string{}, Groups: map[string]int{}}
 	for line := range bytes.Lines(passwd) {
 		f := strings.Split(strings.TrimSpace(string(line)), ":")
 		if len(f) < 4 {
@@ -89,6 +91,7 @@ func readAccounts(a *host.Accounts, passwd, group []byte) {
 			a.Groups[f[0]] = gid
 		}
 	}
+	return a
 }
 
 // accountDefaults reads the rules for new accounts.

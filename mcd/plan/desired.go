@@ -125,7 +125,7 @@ func DesiredOf(c machineconfig.Config, accounts host.Accounts) Desired {
 	for _, u := range c.Ignition.Systemd.Units {
 		in.unit(u)
 	}
-	keysInFiles(in)
+	in.keysInFiles()
 	return w
 }
 
@@ -208,7 +208,7 @@ func (r *reader) addPath(at string, e host.Entry) {
 }
 
 // setNoOverwrite records whether a path is created only if no other file exists there.
-func setNoOverwrite(r *reader, at string, does bool) {
+func (r *reader) setNoOverwrite(at string, does bool) {
 	if at = path.Clean(at); does {
 		r.w.NoOverwrite[at] = true
 	} else {
@@ -218,7 +218,7 @@ func setNoOverwrite(r *reader, at string, does bool) {
 
 // keysInFiles finds conflicts between the paths of SSH keys and of files, for keys whose path is known only on the
 // node.
-func keysInFiles(r *reader) {
+func (r *reader) keysInFiles() {
 	for _, user := range slices.Sorted(maps.Keys(r.w.Keys)) {
 		k := r.w.Keys[user]
 		if _, twice := r.w.Paths[k.Other]; twice && r.keysFiles[k.Path] {
@@ -245,7 +245,7 @@ func (r *reader) storage(s ign.Storage) {
 		// If overwrite is true, a new machine creates the directory anew, so its attributes are known.
 		if !isTrue(d.Overwrite) {
 			r.w.Unset[path.Clean(d.Path)] = unsetIn(d.Mode, d.Node)
-			setNoOverwrite(r, d.Path, true)
+			r.setNoOverwrite(d.Path, true)
 		}
 		r.addPath(d.Path, e)
 	}
@@ -256,7 +256,7 @@ func (r *reader) storage(s ign.Storage) {
 		if l.Target == nil {
 			continue
 		}
-		setNoOverwrite(r, l.Path, !isTrue(l.Overwrite))
+		r.setNoOverwrite(l.Path, !isTrue(l.Overwrite))
 		if isTrue(l.Hard) {
 			r.addPath(l.Path, host.Entry{Kind: host.Hard, Target: path.Clean(path.Join("/", *l.Target))})
 			continue
@@ -277,7 +277,7 @@ func (r *reader) storageFile(f ign.File) {
 	}
 	field := "storage.files " + f.Path
 	if remote, is, err := machineconfig.RemoteOf(f.Contents); is && err == nil {
-		setNoOverwrite(r, f.Path, f.Overwrite != nil && !*f.Overwrite)
+		r.setNoOverwrite(f.Path, f.Overwrite != nil && !*f.Overwrite)
 		r.addPath(f.Path, host.Entry{
 			Kind: host.File, Digest: host.RemoteDigest(remote.Hash),
 			Mode: modeOr(f.Mode, 0o644), Owner: r.owner(field, f.Node),
@@ -296,7 +296,7 @@ func (r *reader) storageFile(f ign.File) {
 		r.w.Problems = append(r.w.Problems, disruption.Unreadable(fmt.Errorf("%s: %w", field, err))...)
 		return
 	}
-	setNoOverwrite(r, f.Path, f.Overwrite != nil && !*f.Overwrite)
+	r.setNoOverwrite(f.Path, f.Overwrite != nil && !*f.Overwrite)
 	if f.Contents.Source == nil {
 		r.w.Unset[path.Clean(f.Path)] = unsetIn(f.Mode, f.Node)
 		r.w.Appends[path.Clean(f.Path)] = contents

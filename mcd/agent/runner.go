@@ -9,8 +9,52 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/report"
 )
+
+// newRunner returns what applies the steps of updates on a host: it checks the health of the new config, asks before a
+// reboot whether the node is still drained, and reports each step.
+func newRunner(h host.Host, check *healthChecker, drains *drains, r *nodeReport) apply.Runner {
+	h.Power = namedReboot{h.Power, h.Journal, check, r}
+	steps := &stepLog{log: r.log}
+	return apply.Runner{
+		Host: h,
+		HealthCheck: func(ctx context.Context, rec host.Record) error {
+			r.resume(rec, report.Checking)
+			return check.check(ctx, rec)
+		},
+		OnRejected: check.rolledBack, MayReboot: drains.mayReboot,
+		OnBegin: steps.begin, OnEnd: steps.end,
+		OnStep: func(s host.Step, undone bool) {
+			steps.step(s, undone)
+			if !undone {
+				r.step(s)
+			}
+		},
+	}
+}
+
+// namedReboot is a host.Power whose reboots name the config and the commit, for users who are logged in.
+type namedReboot struct {
+	host.Power
+	journal host.Journal
+	check   *healthChecker
+	report  *nodeReport
+}
+
+// Reboot implements host.Power.
+func (r namedReboot) Reboot(ctx context.Context, why string) error {
+	if rec, err := r.journal.Load(); err == nil && rec != nil {
+		why = r.check.rebootText(*rec)
+		// In the phase RollbackReboot, reportReboot publishes the rollback with the reason.
+		if rec.Phase != host.RollbackReboot {
+			r.report.resume(*rec, report.Rebooting)
+		}
+	}
+	return r.Power.Reboot(ctx, why)
+}
 
 // mostLogged is how many steps of one update the log has a line for each. More steps are one line together.
 const mostLogged = 100

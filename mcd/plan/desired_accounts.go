@@ -78,7 +78,7 @@ func (r *reader) group(g ign.PasswdGroup) {
 	case known:
 		want.GID = gid
 	case !want.Removed:
-		want.GID = freeGID(r, g.System != nil && *g.System, -1)
+		want.GID = r.freeGID(g.System != nil && *g.System, -1)
 	}
 	if !want.Removed {
 		r.gids[g.Name] = want.GID
@@ -101,7 +101,7 @@ func (r *reader) user(u ign.PasswdUser) {
 	want := User{Name: u.Name, Removed: u.ShouldExist != nil && !*u.ShouldExist, NoHome: u.NoCreateHome != nil &&
 		*u.NoCreateHome}
 	if want.Removed {
-		removeOwnGroup(r, u.Name)
+		r.removeOwnGroup(u.Name)
 		delete(r.uids, u.Name)
 		r.w.Users = append(r.w.Users, want)
 		return
@@ -114,14 +114,14 @@ func (r *reader) user(u ign.PasswdUser) {
 		hash = *u.PasswordHash
 	}
 	want.Specified.Password = u.PasswordHash != nil
-	want.Account.Password = addPassword(r, hash)
+	want.Account.Password = r.addPassword(hash)
 	r.w.Users = append(r.w.Users, want)
 	r.addKeys(want, u)
 }
 
 // removeOwnGroup removes a user's own group with the user, as userdel does. A user's own group is the group with the
 // user's name, unless another user has it as primary group.
-func removeOwnGroup(r *reader, name string) {
+func (r *reader) removeOwnGroup(name string) {
 	owner, known := r.uids[name]
 	gid, named := r.gids[name]
 	said := slices.ContainsFunc(r.w.Groups, func(g Group) bool { return g.Name == name })
@@ -138,7 +138,7 @@ func removeOwnGroup(r *reader, name string) {
 }
 
 // addPassword adds the hash of a password to the contents.
-func addPassword(r *reader, hash string) host.Digest {
+func (r *reader) addPassword(hash string) host.Digest {
 	d := host.DigestOf([]byte(hash))
 	r.w.Contents[d] = []byte(hash)
 	return d
@@ -182,7 +182,7 @@ func (r *reader) readIDs(want *User, u ign.PasswdUser) {
 	case u.UID != nil:
 		want.Account.UID = *u.UID
 	case !known:
-		want.Account.UID = freeUID(r, u.Name, system, d)
+		want.Account.UID = r.freeUID(u.Name, system, d)
 	}
 	want.Specified.GID = u.PrimaryGroup != nil && *u.PrimaryGroup != ""
 	if want.Specified.GID {
@@ -233,7 +233,7 @@ func (r *reader) ownGroup(want *User, u ign.PasswdUser, owner host.Owner) int {
 				"user cannot have one of its own: say primaryGroup: %s, or noUserGroup: true", u.Name, u.Name))
 		return gid
 	case !named:
-		gid = freeGID(r, u.System != nil && *u.System, cmp.Or(r.former[u.Name].GID, want.Account.UID))
+		gid = r.freeGID(u.System != nil && *u.System, cmp.Or(r.former[u.Name].GID, want.Account.UID))
 		r.gids[u.Name] = gid
 	}
 	if !listed {
@@ -244,7 +244,7 @@ func (r *reader) ownGroup(want *User, u ign.PasswdUser, owner host.Owner) int {
 
 // freeGID chooses the number of a new group. freeGID returns the preferred number if it is free, as useradd does for a
 // user's own group.
-func freeGID(r *reader, system bool, preferred int) int {
+func (r *reader) freeGID(system bool, preferred int) int {
 	used := map[int]bool{}
 	for _, gid := range r.gids {
 		used[gid] = true
@@ -266,7 +266,7 @@ func freeGID(r *reader, system bool, preferred int) int {
 
 // freeUID chooses the number of a new user. A user who existed before gets the same number, so that the user owns the
 // old files again. Other users get a number that no user has or had.
-func freeUID(r *reader, name string, system bool, d host.AccountDefaults) int {
+func (r *reader) freeUID(name string, system bool, d host.AccountDefaults) int {
 	used := map[int]bool{}
 	for _, o := range r.uids {
 		used[o.UID] = true

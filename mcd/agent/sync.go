@@ -1,0 +1,226 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcd/apply"
+	"github.com/bunsen-os/bunsen/mcd/plan"
+	"github.com/bunsen-os/bunsen/mcd/report"
+	"github.com/bunsen-os/bunsen/mcd/state"
+)
+
+// Sync reconciles the node and returns the desired config. No error means that there is nothing to do until the Node
+// or the machine changes. Sync reports a failure on the Node, if it can reach the API server; otherwise a later Sync
+// derives the report from the state on disk.
+func (a *Agent) Sync(ctx context.Context) (desired string, err error) {
+	o := a.sync(ctx)
+	return o.desired, o.err
+}
+
+// sync takes steps until nothing is left to do now, and reports the outcome.
+func (a *Agent) sync(ctx context.Context) outcome {
+	defer a.Fetch.Lock()()
+	o := a.reconcile(ctx)
+	for o.kind == again {
+		o = a.reconcile(ctx)
+	}
+	o = a.report.report(ctx, o)
+	if o.reported && a.Reported != nil {
+		a.Reported()
+	}
+	return o
+}
+
+// reconcile reads the journal, the disk and the Node and takes the next step. Recovery comes first, because it works
+// without the API server.
+func (a *Agent) reconcile(ctx context.Context) outcome {
+	a.updater.health.stopWith(ctx)
+	a.report.begin()
+	recovered := a.recovery.recover(ctx)
+	if !recovered.ends() {
+		recovered = a.start(ctx)
+	}
+	if recovered.kind == rebooting {
+		return recovered
+	}
+	node, err := a.Cluster.Node(ctx)
+	if err != nil {
+		err = fmt.Errorf("reading the Node: %w", err)
+		switch {
+		case recovered.ends():
+			return recovered.with(err)
+		case errors.Is(err, report.ErrUnreachable):
+			return a.continueOffline(ctx, err)
+		}
+		return outcomeOf(err)
+	}
+	a.report.read(node)
+	if recovered.ends() {
+		return recovered.of(node.Desired)
+	}
+	return a.follow(ctx, node).of(node.Desired)
+}
+
+// start runs once after the daemon starts: it moves the files of the first boot away and reports which OS runs.
+func (a *Agent) start(ctx context.Context) outcome {
+	first, err := a.firstBoot.clean(ctx)
+	if first && a.Metrics != nil {
+		release := apply.Release(a.Host.Files)
+		a.Metrics.Boot(release["ID"], release["VERSION_ID"])
+	}
+	return outcomeOf(err)
+}
+
+// follow brings the machine to what its Node says.
+func (a *Agent) follow(ctx context.Context, node report.Node) outcome {
+	if err := a.drift.reportLogin(ctx, node); err != nil { // An error in reporting the login does not delay an update.
+		a.Log.Warn("reporting a login", "err", err)
+	}
+	if err := a.reportTrust(ctx, node); err != nil {
+		a.Log.Warn("reporting what the node trusts", "err", err)
+	}
+	if reported, err := a.firstBoot.report(ctx, node); err != nil {
+		return outcomeOf(err)
+	} else if reported {
+		return outcome{kind: again}
+	}
+	if node.Desired == "" {
+		return a.reportReady(ctx, node)
+	}
+	record, err := apply.LoadRecord(a.Host.Files)
+	if err != nil {
+		return outcomeOf(err)
+	}
+	_, forced, err := a.files.ForceFile()
+	if err != nil {
+		return outcomeOf(err)
+	}
+	rejection, err := a.rejection(ctx, node, forced)
+	if err != nil {
+		return outcomeOf(err)
+	}
+	if err := a.files.RemoveOutdatedTask(ctx, node.Desired); err != nil {
+		return outcomeOf(err)
+	}
+	inForce, err := a.isInForce(node, record)
+	if err != nil {
+		return outcomeOf(err)
+	}
+	a.report.markInForce(inForce && !forced)
+	switch {
+	case inForce && !forced:
+		if o := a.updater.rewriteAfterBoot(ctx, node); o.ends() {
+			return o
+		}
+		return a.updater.confirm(ctx, node)
+	case rejection.IsFinal():
+		if err := a.files.ConfirmRejection(ctx, *rejection); err != nil {
+			return outcomeOf(err)
+		}
+		return rejectedBy(*rejection)
+	}
+	if a.drift.first() && !inForce && record != nil {
+		a.report.event(report.EventBootResync, "the daemon has started and updates from %s to %s", plan.NameOf(*record),
+			node.Desired)
+	}
+	return a.updater.run(ctx, node)
+}
+
+// reportTrust reports what the machine has of what its pools trust, if the Node does not have this report yet.
+func (a *Agent) reportTrust(ctx context.Context, node report.Node) error {
+	if a.Trust == nil || node.Trust == a.Trust.Report() {
+		return nil
+	}
+	return a.Cluster.SetAnnotations(ctx, map[string]string{v1alpha1.TrustReportAnnotation: a.Trust.Report()})
+}
+
+// reportReady reports Done without a config, on a node that did not boot from the server and that the controller has
+// not assigned a config yet. After this report, the rollout assigns the first config.
+func (a *Agent) reportReady(ctx context.Context, node report.Node) outcome {
+	a.report.set(v1alpha1.StateDone, "")
+	a.report.publish()
+	if node.State == v1alpha1.StateDone && node.Reason == "" {
+		return outcome{kind: waiting}
+	}
+	a.Log.Info("ready for a first config")
+	return outcomeOf(a.report.reportState(ctx, v1alpha1.StateDone, ""))
+}
+
+// rejection returns the stored rejection; nil for none. It removes the rejection if its config is no longer desired, or
+// if the force file or a retry request lifts it.
+func (a *Agent) rejection(ctx context.Context, node report.Node, forced bool) (*state.Rejection, error) {
+	v, err := a.files.Rejection()
+	if err != nil || v == nil {
+		return nil, err
+	}
+	retried := v.IsRetryRequested(node.Retry)
+	if v.Config == node.Desired && !forced && !retried {
+		return v, nil
+	}
+	a.Log.Info("removing the rejection", "config", v.Config, "desired", node.Desired, "forced", forced, "asked",
+		retried)
+	return nil, a.files.Remove(ctx, state.RejectionPath)
+}
+
+// isInForce reports whether the machine runs the desired config. The record decides; without a record, the Node
+// decides.
+func (a *Agent) isInForce(node report.Node, record *mcfgv1.MachineConfig) (bool, error) {
+	if record != nil {
+		return plan.NameOf(*record) == node.Desired, nil
+	}
+	if node.Current != node.Desired {
+		return false, nil
+	}
+	withheld, err := a.firstBoot.withheld(node.Current)
+	return !withheld, err
+}
+
+// continueOffline continues while the API server does not answer: it finishes an update that has started, from the
+// task on disk, and scans for drift. When the API server answers again, the reports follow from the state on disk.
+func (a *Agent) continueOffline(ctx context.Context, down error) outcome {
+	missing := a.report.outage.begin(a.Log, outageText(down), "err", down)
+	t, err := a.files.Task("")
+	if err != nil {
+		return outcomeOf(err).with(down)
+	}
+	v, err := a.files.Rejection()
+	if err != nil {
+		return outcomeOf(err).with(down)
+	}
+	if v != nil && v.Unconfirmed && missing >= a.Health.RebootLimit() {
+		a.Log.Warn("the API server is unreachable with the old config too; removing the rejection of the new one",
+			"config", v.Config)
+		return outcomeOf(errors.Join(a.files.Remove(ctx, state.RejectionPath, state.TaskPath), down))
+	}
+	record, err := apply.LoadRecord(a.Host.Files)
+	switch {
+	case err != nil:
+		return outcomeOf(err).with(down)
+	case t != nil && !v.IsFinal() && (record == nil || plan.NameOf(*record) != plan.NameOf(t.Config)):
+		a.report.continueAs(t.Node)
+		return a.updater.run(ctx, t.Node).of(plan.NameOf(t.Config))
+	case record != nil:
+		at := plan.NameOf(*record)
+		if err := a.drift.check(ctx, report.Node{Current: at, Desired: at}); err != nil {
+			a.Log.Debug("the machine differs from its config; the report follows when the API server answers", "config",
+				at, "why", err)
+		}
+	}
+	return outcomeOf(down)
+}
+
+// outageText is logged when the API server stops giving usable answers.
+func outageText(err error) string {
+	why := report.ErrUnreachable.Error()
+	if errors.As(err, new(*report.NoAnswerError)) {
+		why = "the API server does not answer"
+	} else if broken := new(report.NotConnectedError); errors.As(err, &broken) {
+		why = broken.Error()
+	}
+	return why + "; continuing with what is on disk"
+}
