@@ -189,7 +189,7 @@ func anyAccess() *ContentAccess {
 
 // SetContentStore lets machines read files of the content store and of registries from the server of the pools. Before,
 // a config with such files cannot be served. Call it before the first Set.
-func SetContentStore(p *Pools) {
+func (p *Pools) SetContentStore() {
 	p.writing.Lock()
 	defer p.writing.Unlock()
 	p.content = anyAccess()

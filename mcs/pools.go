@@ -57,7 +57,7 @@ func (p *Pools) Set(name string, rendered *mcfgv1.MachineConfig) error {
 	p.writing.Lock()
 	defer p.writing.Unlock()
 	if rendered == nil {
-		setPool(p, name, pool{})
+		p.setPool(name, pool{})
 		return nil
 	}
 	last := p.all()[name]
@@ -65,10 +65,10 @@ func (p *Pools) Set(name string, rendered *mcfgv1.MachineConfig) error {
 		return nil
 	}
 	if last.config == nil {
-		setPool(p, name, pool{problem: last.problem}) // The pool exists, so a machine retries instead of giving up.
+		p.setPool(name, pool{problem: last.problem}) // The pool exists, so a machine retries instead of giving up.
 	}
 	next, err := p.replace(name, pool{config: last.config, wanted: rendered})
-	setPool(p, name, next)
+	p.setPool(name, next)
 	return err
 }
 
@@ -89,7 +89,7 @@ func (p *Pools) replace(name string, now pool) (pool, error) {
 
 // withExtra returns a config with the current extra. If that config cannot be served, withExtra returns the config
 // unchanged.
-func withExtra(p *Pools, config *ServedConfig) *ServedConfig {
+func (p *Pools) withExtra(config *ServedConfig) *ServedConfig {
 	in := config.input
 	in.Extra = p.extra
 	next := newConfig(in)
@@ -112,7 +112,7 @@ func isSame(a, b *mcfgv1.MachineConfig) bool {
 func (p *Pools) SetUnavailable(name, reason string) {
 	p.writing.Lock()
 	defer p.writing.Unlock()
-	setPool(p, name, pool{problem: reason})
+	p.setPool(name, pool{problem: reason})
 }
 
 // Remove removes a pool.
@@ -130,7 +130,7 @@ func (p *Pools) SetExtra(extra Extra) error {
 	p.writing.Lock()
 	defer p.writing.Unlock()
 	p.extra = extra
-	dropNodeConfigs(p)
+	p.dropNodeConfigs()
 	var bad []error
 	for _, name := range slices.Sorted(maps.Keys(p.all())) {
 		now := p.all()[name]
@@ -140,15 +140,15 @@ func (p *Pools) SetExtra(extra Extra) error {
 		next, err := p.replace(name, now)
 		if err != nil {
 			bad = append(bad, fmt.Errorf("creating the response bodies of pool %s: %w", name, err))
-			next.config = withExtra(p, next.config)
+			next.config = p.withExtra(next.config)
 		}
-		setPool(p, name, next)
+		p.setPool(name, next)
 	}
 	return errors.Join(bad...)
 }
 
 // dropNodeConfigs removes the kept configs of single nodes, because the added files have changed.
-func dropNodeConfigs(p *Pools) {
+func (p *Pools) dropNodeConfigs() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.own = nil
@@ -231,7 +231,7 @@ func (p *Pools) all() map[string]pool {
 	return maps.Clone(p.pools)
 }
 
-func setPool(p *Pools, name string, now pool) {
+func (p *Pools) setPool(name string, now pool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pools[name] = now

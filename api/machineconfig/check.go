@@ -112,14 +112,14 @@ func (k *checker) file(i int, f ign.File) {
 	k.node(at, f.Node)
 	k.belowRoot(at, f.Path)
 	k.mode(at, f.Mode)
-	checkContents(k, at, f)
+	k.checkContents(at, f)
 	for j, a := range f.Append {
 		k.resource(at.part("append").at(j), a)
 	}
 }
 
 // checkContents checks the contents of a file, which may be remote.
-func checkContents(k *checker, at spot, f ign.File) {
+func (k *checker) checkContents(at spot, f ign.File) {
 	_, remote, err := RemoteOf(f.Contents)
 	source := at.part("contents").below("source")
 	switch {

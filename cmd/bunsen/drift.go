@@ -72,7 +72,7 @@ Exit codes: 0 shown, 2 invalid input or no such drift, 3 cluster unreachable.`,
 		}
 		shown := kube.ShownDrift{DriftRow: row}
 		if row.Actual != nil && strings.HasPrefix(row.Name, "/") {
-			shown.Diff, shown.Note = kube.DriftDiff(ctx, &q.Target, q.client, row)
+			shown.Diff, shown.Note = q.Target.DriftDiff(ctx, q.client, row)
 		}
 		return answer{text: shown.Text(q.now), data: shown}, nil
 	})

@@ -65,7 +65,7 @@ Exit codes, which are those of bunsen why for the worst pool or GitSource:
 		if err != nil {
 			return err
 		}
-		return kube.Follow(cmd.Context(), t, c, kube.NewDisplay(cmd.OutOrStdout()))
+		return t.Follow(cmd.Context(), c, kube.NewDisplay(cmd.OutOrStdout()))
 	}
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "keep the screen current until Ctrl-C; without a terminal, "+
 		"print each change")

@@ -13,7 +13,6 @@ import (
 
 	"github.com/bunsen-os/bunsen/mcs/content"
 
-	"github.com/bunsen-os/bunsen/mcs"
 	mcshttp "github.com/bunsen-os/bunsen/mcs/http"
 )
 
@@ -43,7 +42,7 @@ func (p *program) contentOf(stored content.Stored) (*content.Copies, error) {
 	if err != nil {
 		return nil, err
 	}
-	mcs.SetContentStore(p.pools)
+	p.pools.SetContentStore()
 	urls := nodeURLs(p.tls.hostnames, p.tls.listen)
 	p.apis.content = mcshttp.Content{
 		Open: func(ctx context.Context, name string) (io.ReadSeekCloser, int64, error) { return all.Open(ctx, name) },

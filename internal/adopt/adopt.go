@@ -122,18 +122,18 @@ func Import(inputs []Input, opts Options) (Repository, []Finding, error) {
 	}
 	a := newAdoption(objects, opts)
 	for i := range a.objects {
-		addObject(a, i)
+		a.addObject(i)
 	}
-	addAllSettings(a)
-	addAllRegistries(a)
-	summarizeRendered(a)
-	writeDocuments(a)
+	a.addAllSettings()
+	a.addAllRegistries()
+	a.summarizeRendered()
+	a.writeDocuments()
 	SortFindings(a.findings)
 	return a.out, a.findings, nil
 }
 
 // addAllSettings imports the KubeletConfigs and ContainerRuntimeConfigs, once all pools and MachineConfigs are known.
-func addAllSettings(a *adoption) {
+func (a *adoption) addAllSettings() {
 	var all []int
 	for i, o := range a.objects {
 		if out := a.out.Objects[i]; o.isSettings() && out.Skipped == "" && o.bad == nil {
@@ -142,14 +142,14 @@ func addAllSettings(a *adoption) {
 	}
 	slices.SortStableFunc(all, func(i, j int) int { return cmp.Compare(a.objects[i].suffix(), a.objects[j].suffix()) })
 	for _, i := range all {
-		addSettings(a, i)
+		a.addSettings(i)
 	}
 }
 
 // addSettings writes one object into the directory of each pool that its selector selects.
-func addSettings(a *adoption, i int) {
+func (a *adoption) addSettings(i int) {
 	o := a.objects[i]
-	pools, err := selectedPools(a, o)
+	pools, err := a.selectedPools(o)
 	if err != nil {
 		a.setAside(i, err.Error())
 		return
@@ -165,7 +165,7 @@ func addSettings(a *adoption, i int) {
 	var documents []document
 	var kept []*mcfgv1.MachineConfig
 	for _, pool := range wanted {
-		d, mc, err := settingsDocument(a, i, pool)
+		d, mc, err := a.settingsDocument(i, pool)
 		if err != nil {
 			a.setAside(i, fmt.Sprintf("pool %s: %v", pool, err))
 			return
@@ -187,7 +187,7 @@ func addSettings(a *adoption, i int) {
 
 // addAllRegistries imports the objects about registries, once all pools and MachineConfigs are known. On OpenShift they
 // apply to every pool, so they become documents of each pool that does not take worker's documents.
-func addAllRegistries(a *adoption) {
+func (a *adoption) addAllRegistries() {
 	var all []int
 	for i, o := range a.objects {
 		if a.out.Objects[i].Skipped == "" && o.bad == nil && o.isAboutRegistries() {
@@ -198,19 +198,19 @@ func addAllRegistries(a *adoption) {
 		return
 	}
 	var pools []string
-	for _, pool := range slices.Sorted(maps.Keys(poolLabels(a))) {
+	for _, pool := range slices.Sorted(maps.Keys(a.poolLabels())) {
 		wanted := a.opts.Pools == nil || slices.Contains(a.opts.Pools, pool)
-		if wanted && (pool == workerPool || !takesWorkerDocuments(a, pool)) {
+		if wanted && (pool == workerPool || !a.takesWorkerDocuments(pool)) {
 			pools = append(pools, pool)
 		}
 	}
-	taken := validRegistries(a, all)
+	taken := a.validRegistries(all)
 	for _, pool := range pools {
-		addRegistries(a, pool, taken)
+		a.addRegistries(pool, taken)
 	}
 }
 
-func addRegistries(a *adoption, pool string, taken []document) {
+func (a *adoption) addRegistries(pool string, taken []document) {
 	var docs []kinds.RegistriesDocument
 	for _, d := range taken {
 		docs = append(docs, kinds.RegistriesDocument{
@@ -286,25 +286,25 @@ func newAdoption(objects []object, opts Options) *adoption {
 }
 
 // addObject imports or skips one object.
-func addObject(a *adoption, i int) {
+func (a *adoption) addObject(i int) {
 	o := a.objects[i]
 	switch {
 	case o.bad != nil:
 		a.skip(i, "unreadable", "%v", o.bad)
 	case a.first[o.id()] != i && o.kind != "" && o.name != "":
-		skipDuplicate(a, i)
+		a.skipDuplicate(i)
 	case o.is(mcfgv1.GroupName, machineConfigKind):
-		addMachineConfig(a, i)
+		a.addMachineConfig(i)
 	case o.is(mcfgv1.GroupName, poolKind):
-		addPool(a, i)
+		a.addPool(i)
 	case o.is(mcfgv1.GroupName, imagesKind):
-		addImageSet(a, i)
+		a.addImageSet(i)
 	case o.is(operatorGroup, policyKind):
-		addDisruptionPolicy(a, i)
+		a.addDisruptionPolicy(i)
 	case o.apiVersion == v1alpha1.GroupVersion.String() && o.kind == driftKind:
-		addDriftPolicy(a, i)
+		a.addDriftPolicy(i)
 	case o.apiVersion == v1alpha1.GroupVersion.String() && o.kind == rolloutKind:
-		addRolloutPolicy(a, i)
+		a.addRolloutPolicy(i)
 	case o.isSettings(), o.isAboutRegistries(): // addAllSettings and addAllRegistries import these objects later.
 	default:
 		a.skip(i, "other-kind", "it is not part of a config repository, which holds MachineConfigs, KubeletConfigs, "+
@@ -314,18 +314,18 @@ func addObject(a *adoption, i int) {
 }
 
 // addRolloutPolicy imports a RolloutPolicy that is valid in a repository.
-func addRolloutPolicy(a *adoption, i int) {
+func (a *adoption) addRolloutPolicy(i int) {
 	var p v1alpha1.RolloutPolicy
 	err := strictly(a.objects[i], &p)
 	if problems := schedule.CheckPolicy(&p); err == nil && len(problems) > 0 {
 		err = errors.New(problems[0].Path + ": " + problems[0].Text)
 	}
-	addChecked(a, i, "rollout-", err)
+	a.addChecked(i, "rollout-", err)
 }
 
 // addPool imports a MachineConfigPool without the fields that the cluster writes. The original writes
 // spec.pinnedImageSets from the labels of the sets.
-func addPool(a *adoption, i int) {
+func (a *adoption) addPool(i int) {
 	o := a.objects[i]
 	var p mcfgv1.MachineConfigPool
 	err := strictly(o, &p)
@@ -349,11 +349,11 @@ func addPool(a *adoption, i int) {
 	}
 	a.pools[o.name] = p
 	spec, _ := o.content["spec"].(map[string]any)
-	addClusterObject(a, i, a.freePath(clusterDir, o.name, ".yaml"), without(spec, "configuration", "paused",
+	a.addClusterObject(i, a.freePath(clusterDir, o.name, ".yaml"), without(spec, "configuration", "paused",
 		"pinnedImageSets"))
 }
 
-func addMachineConfig(a *adoption, i int) {
+func (a *adoption) addMachineConfig(i int) {
 	o := a.objects[i]
 	mc, unknown, err := decode(o)
 	role := mc.Labels[v1alpha1.RoleLabel]
@@ -391,33 +391,33 @@ func addMachineConfig(a *adoption, i int) {
 		a.setAside(i, err.Error())
 		return
 	}
-	reportLeftOut(a, i, mc, unknown)
+	a.reportLeftOut(i, mc, unknown)
 	a.out.Kept = append(a.out.Kept, mc.DeepCopy())
 	if generated {
 		c.spec.OSImageURL, c.spec.ExtensionsImage = "", ""
 	}
 	a.out.Objects[i].Pool = role
-	a.documents[role] = append(a.documents[role], documentsOf(a, c)...)
+	a.documents[role] = append(a.documents[role], a.documentsOf(c)...)
 }
 
 // documentsOf writes a MachineConfig in the most readable form with the same content. The forms, most readable first: a
 // Butane document that takes its name from its file; a Butane document that names itself; a Butane document for the
 // contents with a MachineConfig for the rest; a MachineConfig.
-func documentsOf(a *adoption, c config) []document {
+func (a *adoption) documentsOf(c config) []document {
 	stem, named := stemOf(c.name, c.pool)
 	needs := beyondFcos(c.spec)
 	switch {
 	case named && len(needs) == 0:
-		return []document{fcosDocument(a, c, stem)}
+		return []document{a.fcosDocument(c, stem)}
 	case len(beyondOpenshift(c.spec)) == 0:
 		why := "Its name, kept for the order of merging, is not one that a file of this pool gives, so that it " +
 			"stands in the document."
 		if named {
 			why = "Variant openshift, which names itself, for: " + strings.Join(needs, ", ") + "."
 		}
-		return []document{openshiftDocument(a, c, why)}
-	case named && hasContents(c.spec) && objectBetween(a, c) == "":
-		return splitDocuments(a, c, stem, needs)
+		return []document{a.openshiftDocument(c, why)}
+	case named && hasContents(c.spec) && a.objectBetween(c) == "":
+		return a.splitDocuments(c, stem, needs)
 	}
 	why := fmt.Sprintf("A MachineConfig as it is, for Butane cannot say: %s.", strings.Join(needs, ", "))
 	switch {
@@ -427,10 +427,10 @@ func documentsOf(a *adoption, c config) []document {
 			", "))
 	case hasContents(c.spec):
 		why += fmt.Sprintf(" It is not parted from the rest, for %s would be merged between the two.",
-			objectBetween(a, c))
+			a.objectBetween(c))
 	}
 	a.note(c.index, "raw", "%s", why)
-	return []document{rawDocument(a, c, c.name, why)}
+	return []document{a.rawDocument(c, c.name, why)}
 }
 
 // hasContents reports whether a config has files, directories, links, units or users, which are more readable as
@@ -454,7 +454,7 @@ func decode(o object) (mc mcfgv1.MachineConfig, unknown []string, err error) {
 	return mc, unknown, nil
 }
 
-func addImageSet(a *adoption, i int) {
+func (a *adoption) addImageSet(i int) {
 	var s mcfgv1.PinnedImageSet
 	err := strictly(a.objects[i], &s)
 	for n, image := range s.Spec.PinnedImages {
@@ -462,15 +462,15 @@ func addImageSet(a *adoption, i int) {
 			err = fmt.Errorf("spec.pinnedImages[%d].name: %s", n, problem)
 		}
 	}
-	addChecked(a, i, "images-", err)
+	a.addChecked(i, "images-", err)
 }
 
-func addDriftPolicy(a *adoption, i int) {
-	addChecked(a, i, "drift-", strictly(a.objects[i], &v1alpha1.DriftPolicy{}))
+func (a *adoption) addDriftPolicy(i int) {
+	a.addChecked(i, "drift-", strictly(a.objects[i], &v1alpha1.DriftPolicy{}))
 }
 
 // addDisruptionPolicy imports the MachineConfiguration.
-func addDisruptionPolicy(a *adoption, i int) {
+func (a *adoption) addDisruptionPolicy(i int) {
 	o := a.objects[i]
 	var mc operatorv1.MachineConfiguration
 	err := strictly(o, &mc)
@@ -485,11 +485,11 @@ func addDisruptionPolicy(a *adoption, i int) {
 		return
 	}
 	spec, _ := o.content["spec"].(map[string]any)
-	addClusterObject(a, i, a.freePath(clusterDir, "disruption", ".yaml"), spec)
+	a.addClusterObject(i, a.freePath(clusterDir, "disruption", ".yaml"), spec)
 }
 
 // skipDuplicate skips an object whose name an earlier object already has.
-func skipDuplicate(a *adoption, i int) {
+func (a *adoption) skipDuplicate(i int) {
 	o := a.objects[i]
 	first := a.objects[a.first[o.id()]]
 	if first.bad == nil && isSame(first.content, o.content) {
@@ -510,7 +510,7 @@ func (a *adoption) skip(i int, rule, format string, args ...any) {
 }
 
 // summarizeRendered adds one finding for all rendered configs, because a cluster has dozens of them.
-func summarizeRendered(a *adoption) {
+func (a *adoption) summarizeRendered() {
 	if a.rendered == 0 {
 		return
 	}

@@ -58,7 +58,7 @@ func refused(o object, role string) error {
 }
 
 // reportLeftOut reports the parts of a MachineConfig that the repository does not have.
-func reportLeftOut(a *adoption, i int, mc mcfgv1.MachineConfig, unknown []string) {
+func (a *adoption) reportLeftOut(i int, mc mcfgv1.MachineConfig, unknown []string) {
 	var labels []string
 	for _, l := range slices.Sorted(maps.Keys(mc.Labels)) {
 		if l != v1alpha1.RoleLabel && l != v1alpha1.SourceLabel {
@@ -207,7 +207,7 @@ const hostSuffix = "-host"
 
 // objectBetween returns an object whose name sorts between the two parts of a split object, or "". Such an object would
 // change the order of merging.
-func objectBetween(a *adoption, c config) string {
+func (a *adoption) objectBetween(c config) string {
 	second := c.name + hostSuffix
 	for _, name := range slices.Sorted(maps.Keys(a.names)) {
 		if name > c.name && name <= second {
@@ -222,7 +222,7 @@ func objectBetween(a *adoption, c config) string {
 
 // splitDocuments writes the parts that Butane supports as Butane, and the rest as a MachineConfig that is merged
 // directly after it.
-func splitDocuments(a *adoption, c config, stem string, needs []string) []document {
+func (a *adoption) splitDocuments(c config, stem string, needs []string) []document {
 	first, second := c, c
 	first.spec = machineconfig.Config{
 		HasIgnition: true, Ignition: c.spec.Ignition,
@@ -241,37 +241,37 @@ func splitDocuments(a *adoption, c config, stem string, needs []string) []docume
 		strings.Join(needs, ", "), c.name, stem)
 	a.note(c.index, "split", "it becomes %s.bu and, for what Butane cannot say (%s), a MachineConfig %s%s that is "+
 		"merged right after it", stem, strings.Join(needs, ", "), c.name, hostSuffix)
-	host := rawDocument(a, second, c.name+hostSuffix, why)
-	doc := fcosDocument(a, first, stem)
+	host := a.rawDocument(second, c.name+hostSuffix, why)
+	doc := a.fcosDocument(first, stem)
 	doc.why = append(doc.why, "The rest of it is "+host.file+".")
 	return []document{doc, host}
 }
 
-func fcosDocument(a *adoption, c config, stem string) document {
+func (a *adoption) fcosDocument(c config, stem string) document {
 	root := Mapping(Key("variant"), Key("fcos"), Key("version"), Key(fcosVersion))
 	d := document{config: c, file: stem + ".bu", shareable: true}
 	if args := c.spec.KernelArguments; len(args) > 0 {
 		root.Content = append(root.Content, Key("kernel_arguments"), Mapping(Key("should_exist"),
 			list(args)))
 	}
-	writeBody(a, &d, root, stem)
+	a.writeBody(&d, root, stem)
 	return d
 }
 
-func openshiftDocument(a *adoption, c config, why string) document {
-	file := exactName(a, c, c.name)
+func (a *adoption) openshiftDocument(c config, why string) document {
+	file := a.exactName(c, c.name)
 	root := Mapping(Key("variant"), Key("openshift"), Key("version"),
 		Key(openshiftVersion), Key("metadata"), metadata(c, c.name))
 	if set := hostFields(c.spec, "kernel_arguments", "kernel_type"); len(set.Content) > 0 {
 		root.Content = append(root.Content, Key("openshift"), set)
 	}
 	d := document{config: c, file: file + ".bu", why: []string{why}}
-	writeBody(a, &d, root, file)
+	a.writeBody(&d, root, file)
 	return d
 }
 
 // writeBody writes the Ignition config below root and finishes the document.
-func writeBody(a *adoption, d *document, root *yaml.Node, stem string) {
+func (a *adoption) writeBody(d *document, root *yaml.Node, stem string) {
 	growth := a.growth[d.config.pool]
 	w := &Document{
 		Exact: a.opts.Exact, MaxInline: cmp.Or(a.opts.MaxInline, defaultMaxInline), Stem: stem,
@@ -280,11 +280,11 @@ func writeBody(a *adoption, d *document, root *yaml.Node, stem string) {
 	v := ignitionOf(d.config.spec)
 	root.Content = append(root.Content, w.Mapping(v, "").Content...)
 	a.growth[d.config.pool] = growth
-	completeDocument(a, d, root, w)
+	a.completeDocument(d, root, w)
 }
 
 // completeDocument encodes a document and reports how it wrote its contents.
-func completeDocument(a *adoption, d *document, root *yaml.Node, w *Document) {
+func (a *adoption) completeDocument(d *document, root *yaml.Node, w *Document) {
 	var err error
 	// This error cannot occur, because the code above creates all nodes.
 	if d.body, err = Encode(root); err != nil {

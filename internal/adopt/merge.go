@@ -34,7 +34,7 @@ func (i *importer) resolve(f *file, n int, l *link) {
 	}
 	src, _, err := readLocal(i.in.Files, l.local)
 	if err != nil {
-		setBad(f, l.line, fmt.Sprintf("it merges %q, of which there is neither a Butane file here nor the compiled "+
+		f.setBad(l.line, fmt.Sprintf("it merges %q, of which there is neither a Butane file here nor the compiled "+
 			"config: %v", l.local, err))
 		return
 	}
@@ -73,7 +73,7 @@ func (i *importer) inline(f *file, n int, l *link) {
 	if l.text == "" {
 		contents, err := machineconfig.Contents(ign.Resource{Source: &l.source, Compression: &l.compression})
 		if err != nil || l.source == "" {
-			setBad(f, l.line, "it merges a config that is not in the tree, and Bunsen fetches none: save the config "+
+			f.setBad(l.line, "it merges a config that is not in the tree, and Bunsen fetches none: save the config "+
 				"as a file, and merge it with `local:`")
 			return
 		}
@@ -85,7 +85,7 @@ func (i *importer) inline(f *file, n int, l *link) {
 }
 
 // setBad keeps a file out of the repository. Only the first reason is recorded.
-func setBad(f *file, line int, why string) {
+func (f *file) setBad(line int, why string) {
 	if f.bad == nil {
 		f.bad, f.badLine = fmt.Errorf("%s", why), line
 	}

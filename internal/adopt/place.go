@@ -22,9 +22,9 @@ const (
 )
 
 // writeDocuments puts each document into the directory of its pool, or into base/ if several pools have the same one.
-func writeDocuments(a *adoption) {
+func (a *adoption) writeDocuments() {
 	resources := map[string][]string{} // resources has the resources that the kustomization of each pool lists.
-	bases := sharedDocuments(a)
+	bases := a.sharedDocuments()
 	for _, pool := range slices.Sorted(maps.Keys(a.documents)) {
 		for _, d := range a.documents[pool] {
 			b := bases[d.file]
@@ -32,15 +32,15 @@ func writeDocuments(a *adoption) {
 				return slices.Contains(s.pools, pool) && isSameDocument(s.document, d)
 			})
 			if i < 0 {
-				putDocument(a, poolsDir+"/"+pool, d, originLines(a, d))
+				a.putDocument(poolsDir+"/"+pool, d, a.originLines(d))
 				resources[pool] = append(resources[pool], d.file)
 				continue
 			}
-			putDocument(a, b[i].dir, d, b[i].head())
+			a.putDocument(b[i].dir, d, b[i].head())
 			resources[pool] = append(resources[pool], "../../"+b[i].dir+"/"+d.file)
 		}
-		writeKustomization(a, pool, resources[pool])
-		reportMissingPool(a, pool)
+		a.writeKustomization(pool, resources[pool])
+		a.reportMissingPool(pool)
 	}
 	slices.Sort(a.out.Secrets)
 	a.out.Secrets = slices.Compact(a.out.Secrets)
@@ -51,11 +51,11 @@ func writeDocuments(a *adoption) {
 }
 
 // originLines are for the comment at the top of a document.
-func originLines(a *adoption, d document) []string {
+func (a *adoption) originLines(d document) []string {
 	return append([]string{"Imported from " + a.out.Objects[d.config.index].String() + "."}, d.why...)
 }
 
-func putDocument(a *adoption, dir string, d document, head []string) {
+func (a *adoption) putDocument(dir string, d document, head []string) {
 	file := dir + "/" + d.file
 	if d.open {
 		a.out.Secrets = append(a.out.Secrets, file)
@@ -81,7 +81,7 @@ func putDocument(a *adoption, dir string, d document, head []string) {
 }
 
 // writeKustomization writes the list of a pool's documents if the files of the directory are not the whole list.
-func writeKustomization(a *adoption, pool string, resources []string) {
+func (a *adoption) writeKustomization(pool string, resources []string) {
 	plain := !slices.ContainsFunc(resources, func(r string) bool {
 		return strings.HasPrefix(r, "../") || !strings.HasSuffix(r, ".bu")
 	})
@@ -99,7 +99,7 @@ func writeKustomization(a *adoption, pool string, resources []string) {
 }
 
 // reportMissingPool reports a pool that no MachineConfigPool declares.
-func reportMissingPool(a *adoption, pool string) {
+func (a *adoption) reportMissingPool(pool string) {
 	if _, ok := a.pools[pool]; ok || customRank(pool) == 0 {
 		return
 	}
@@ -129,7 +129,7 @@ func (s shared) head() []string {
 
 // sharedDocuments finds documents that are the same in several pools, by file. A pool that inherits worker's documents
 // keeps its own copy, because otherwise it would contain a shared document twice.
-func sharedDocuments(a *adoption) map[string][]shared {
+func (a *adoption) sharedDocuments() map[string][]shared {
 	out := map[string][]shared{}
 	pools := slices.Sorted(maps.Keys(a.documents))
 	slices.SortStableFunc(pools, func(p, q string) int { return customRank(p) - customRank(q) })
@@ -140,7 +140,7 @@ func sharedDocuments(a *adoption) map[string][]shared {
 			}
 			all := out[d.file]
 			i := slices.IndexFunc(all, func(s shared) bool {
-				return isSameDocument(s.document, d) && !inheritsWorker(a, append(slices.Clone(s.pools), pool))
+				return isSameDocument(s.document, d) && !a.inheritsWorker(append(slices.Clone(s.pools), pool))
 			})
 			if i < 0 {
 				all, i = append(all, shared{document: d}), len(all)
@@ -170,13 +170,13 @@ func customRank(pool string) int {
 }
 
 // inheritsWorker reports whether a pool inherits the documents of worker, which is also among them.
-func inheritsWorker(a *adoption, pools []string) bool {
+func (a *adoption) inheritsWorker(pools []string) bool {
 	return slices.Contains(pools, workerPool) && slices.ContainsFunc(pools, func(p string) bool {
-		return p != workerPool && takesWorkerDocuments(a, p)
+		return p != workerPool && a.takesWorkerDocuments(p)
 	})
 }
 
-func takesWorkerDocuments(a *adoption, pool string) bool {
+func (a *adoption) takesWorkerDocuments(pool string) bool {
 	p, ok := a.pools[pool]
 	if !ok {
 		return pool != masterPool

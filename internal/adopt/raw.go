@@ -14,7 +14,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/secretmask"
 )
 
-func rawDocument(a *adoption, c config, name, why string) document {
+func (a *adoption) rawDocument(c config, name, why string) document {
 	spec := Mapping()
 	if c.spec.HasIgnition {
 		spec.Content = append(spec.Content, Key("config"), ignitionYAML(c.spec))
@@ -30,12 +30,12 @@ func rawDocument(a *adoption, c config, name, why string) document {
 	}
 	root := Mapping(Key("apiVersion"), Key(mcfgv1.GroupVersion.String()), Key("kind"),
 		Key(machineConfigKind), Key("metadata"), metadata(c, name), Key("spec"), spec)
-	d := document{config: c, file: exactName(a, c, name) + ".yaml", why: []string{why}}
+	d := document{config: c, file: a.exactName(c, name) + ".yaml", why: []string{why}}
 	for _, err := range machineconfig.CheckImages(c.spec) {
 		a.warn(c.index, "image-digest", "%v; until then, no commit of the repository is valid", err)
 		d.why = append(d.why, err.Error()+".")
 	}
-	completeDocument(a, &d, root, secretsOfRaw(c.spec, a.opts.Secrets))
+	a.completeDocument(&d, root, secretsOfRaw(c.spec, a.opts.Secrets))
 	return d
 }
 
@@ -98,12 +98,12 @@ const kustomization = "kustomization"
 
 // exactName returns the file name, without extension, of a document that names itself: the document's name, unless one
 // that takes its name from its file needs that file.
-func exactName(a *adoption, c config, name string) string {
+func (a *adoption) exactName(c config, name string) string {
 	file := name
 	if len(file) > MaxFileName {
 		file = FileName(file)
 	}
-	for isNameTaken(a, c.pool, file) {
+	for a.isNameTaken(c.pool, file) {
 		file += "-named"
 	}
 	a.exacts[c.pool+"/"+file] = true
@@ -111,7 +111,7 @@ func exactName(a *adoption, c config, name string) string {
 }
 
 // isNameTaken reports whether another document of the pool has this file name, or it is reserved.
-func isNameTaken(a *adoption, pool, file string) bool {
+func (a *adoption) isNameTaken(pool, file string) bool {
 	return a.stems[pool+"/"+file] || a.exacts[pool+"/"+file] || file == kustomization
 }
 

@@ -181,7 +181,7 @@ func scalarValue(n *yaml.Node) any {
 func (o object) isAboutRegistries() bool { return kinds.IsRegistriesKind(o.apiVersion, o.kind) }
 
 // validRegistries returns the documents of objects that are valid together, and sets the others aside.
-func validRegistries(a *adoption, all []int) (taken []document) {
+func (a *adoption) validRegistries(all []int) (taken []document) {
 	var docs []kinds.RegistriesDocument
 	for _, i := range all {
 		o := a.objects[i]

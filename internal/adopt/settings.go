@@ -50,7 +50,7 @@ func (o object) suffix() int {
 }
 
 // selectedPools are in lexical order.
-func selectedPools(a *adoption, o object) ([]string, error) {
+func (a *adoption) selectedPools(o object) ([]string, error) {
 	var selector *metav1.LabelSelector
 	if o.kind == kubeletKind {
 		var kc mcfgv1.KubeletConfig
@@ -75,7 +75,7 @@ func selectedPools(a *adoption, o object) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading spec.machineConfigPoolSelector: %w", err)
 	}
-	known := poolLabels(a)
+	known := a.poolLabels()
 	var out []string
 	for _, pool := range slices.Sorted(maps.Keys(known)) {
 		if s.Matches(known[pool]) {
@@ -91,7 +91,7 @@ func selectedPools(a *adoption, o object) ([]string, error) {
 }
 
 // poolLabels returns the labels of the pools; those of OpenShift for a pool without a MachineConfigPool in the inputs.
-func poolLabels(a *adoption) map[string]labels.Set {
+func (a *adoption) poolLabels() map[string]labels.Set {
 	out := map[string]labels.Set{}
 	for _, pool := range append(slices.Collect(maps.Keys(a.documents)), masterPool, workerPool) {
 		out[pool] = labels.Set{poolLabel + pool: ""}
@@ -103,7 +103,7 @@ func poolLabels(a *adoption) map[string]labels.Set {
 }
 
 // settingsDocument returns an object's document for a pool, and the MachineConfig that it becomes.
-func settingsDocument(a *adoption, i int, pool string) (document, *mcfgv1.MachineConfig, error) {
+func (a *adoption) settingsDocument(i int, pool string) (document, *mcfgv1.MachineConfig, error) {
 	o := a.objects[i]
 	name, word := "99-"+pool+"-generated-kubelet", "kubelet"
 	if o.kind == runtimeKind {

@@ -141,16 +141,16 @@ func ScalarText(n *yaml.Node, key string) string {
 }
 
 // addChecked imports an object of the cluster with its whole spec, or sets it aside with the error of its check.
-func addChecked(a *adoption, i int, prefix string, err error) {
+func (a *adoption) addChecked(i int, prefix string, err error) {
 	if err != nil {
 		a.setAside(i, err.Error())
 		return
 	}
 	spec, _ := a.objects[i].content["spec"].(map[string]any)
-	addClusterObject(a, i, a.freePath(clusterDir, prefix+a.objects[i].name, ".yaml"), spec)
+	a.addClusterObject(i, a.freePath(clusterDir, prefix+a.objects[i].name, ".yaml"), spec)
 }
 
-func addClusterObject(a *adoption, i int, file string, spec map[string]any) {
+func (a *adoption) addClusterObject(i int, file string, spec map[string]any) {
 	o := a.objects[i]
 	meta := map[string]any{"name": o.name}
 	old, _ := o.content["metadata"].(map[string]any)

@@ -52,7 +52,7 @@ func verdictActions(f *fleet.Fleet, v *fleet.Pool) []string {
 
 func undoSecrets(f *fleet.Fleet, v *fleet.Pool) []string {
 	var out []string
-	for _, c := range fleet.SecretsChangedIn(f, v.Decision.Record.Config, fleet.EarlierRollout(v),
+	for _, c := range f.SecretsChangedIn(v.Decision.Record.Config, v.EarlierRollout(),
 		v.Decision.Record.Began.Time) {
 		kind, name, _ := strings.Cut(c.Object, ":")
 		if c.Manager != "" { // Any program may choose any name.
@@ -79,7 +79,7 @@ func recovered(f *fleet.Fleet, failed []v1alpha1.FailedNode) string {
 	var names []string
 	for _, n := range failed {
 		row, v := f.Find(n.Node)
-		if v == nil || row.Step == fleet.StepFailed || fleet.IsSilent(f, n.Node) ||
+		if v == nil || row.Step == fleet.StepFailed || f.IsSilent(n.Node) ||
 			row.Current != ownTarget(v, n.Node) {
 			return ""
 		}
@@ -102,7 +102,7 @@ func failedNodes(f *fleet.Fleet, v *fleet.Pool) []v1alpha1.FailedNode {
 	}
 	var failed []v1alpha1.FailedNode
 	for _, row := range v.Rows {
-		if row.Step == fleet.StepFailed && row.Desired == ownTarget(v, row.Name) || fleet.IsSilent(f, row.Name) {
+		if row.Step == fleet.StepFailed && row.Desired == ownTarget(v, row.Name) || f.IsSilent(row.Name) {
 			failed = append(failed, v1alpha1.FailedNode{Node: row.Name, Cause: FailureCause(f, row)})
 		}
 	}
@@ -119,11 +119,11 @@ func failedNodeActions(f *fleet.Fleet, v *fleet.Pool, n v1alpha1.FailedNode) (do
 		cause = v1alpha1.FailureNoConfig
 	}
 	switch {
-	case cause == v1alpha1.FailureLost && fleet.Node(f, n.Node) == nil: // A user has deleted the Node.
+	case cause == v1alpha1.FailureLost && f.Node(n.Node) == nil: // A user has deleted the Node.
 		return nil, false
 	case cause == v1alpha1.FailureLost:
 		return notReadyCommands(f, n.Node), false
-	case cause == v1alpha1.FailureNoConfig && fleet.HasConfig(f, config): // The config was created again.
+	case cause == v1alpha1.FailureNoConfig && f.HasConfig(config): // The config was created again.
 		return nil, false
 	case blamesCommit(cause):
 		return nil, true
@@ -167,7 +167,7 @@ func blamedConfig(f *fleet.Fleet, v *fleet.Pool) string {
 		}
 	}
 	for _, row := range v.Rows {
-		if row.Step == fleet.StepFailed && row.Current != row.Desired && row.Desired != fleet.HealthyConfig(v) &&
+		if row.Step == fleet.StepFailed && row.Current != row.Desired && row.Desired != v.HealthyConfig() &&
 			blamesCommit(FailureCause(f, row)) {
 			return row.Desired
 		}
@@ -203,13 +203,13 @@ func troubleActions(f *fleet.Fleet, v *fleet.Pool) []string {
 
 // nodeActions are for one node, whatever its pool; none if it continues by itself.
 func nodeActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow) []string {
-	n := fleet.Node(f, row.Name)
+	n := f.Node(row.Name)
 	if n == nil {
 		return nil
 	}
 	facts := poolstate.ReadNode(n)
-	switch report := fleet.DrainReport(f, row); {
-	case fleet.IsSilent(f, row.Name) && !fleet.MayReturn(row, facts.Health, f.Now):
+	switch report := f.DrainReport(row); {
+	case f.IsSilent(row.Name) && !fleet.MayReturn(row, facts.Health, f.Now):
 		return notReadyCommands(f, row.Name)
 	case facts.State == "":
 		return daemonCommands(row.Name)
@@ -295,7 +295,7 @@ func hostActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1alpha
 		return []string{"remove the link or directory that the message names on " + row.Name + "; its daemon tries " +
 			"again by itself"}
 	case v1alpha1.FailureDrain:
-		return drainActions(row.Name, fleet.DrainReport(f, row))
+		return drainActions(row.Name, f.DrainReport(row))
 	case v1alpha1.FailureUncordon:
 		return []string{findController + row.Name}
 	case v1alpha1.FailureNoAccess:
@@ -303,14 +303,14 @@ func hostActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1alpha
 			" tries again by itself"}
 	case v1alpha1.FailureDrift:
 		do := []string{"bunsen drift " + row.Name}
-		if at := fleet.Node(f, row.Name); at != nil {
+		if at := f.Node(row.Name); at != nil {
 			if d := NewDriftReport([]corev1.Node{*at}, f.Daemons, f.Now); d.Any() {
 				return restoreActions(row.Name, d.Rows[0].Name)
 			}
 		}
 		return append(do, restoreAction(row.Name))
 	case v1alpha1.FailureNoConfig:
-		if fleet.HasConfig(f, row.Desired) { // The config was created again.
+		if f.HasConfig(row.Desired) { // The config was created again.
 			return []string{"bunsen retry node/" + row.Name}
 		}
 		if row.Desired == v.Facts.Target {
@@ -352,14 +352,14 @@ func restoreAction(node string) string {
 // FailureCause returns why a node failed, by its annotations, or else by the daemon's structured report; "" if only the
 // daemon's message says it.
 func FailureCause(f *fleet.Fleet, row fleet.NodeRow) v1alpha1.FailureCause {
-	n := fleet.Node(f, row.Name)
+	n := f.Node(row.Name)
 	if n == nil {
 		return ""
 	}
-	missing := !fleet.HasConfig(f, row.Desired)
+	missing := !f.HasConfig(row.Desired)
 	failure, err := v1alpha1.ParseFailure(n.Annotations[v1alpha1.FailureAnnotation])
 	switch {
-	case fleet.IsSilent(f, row.Name) && row.Step != fleet.StepFailed:
+	case f.IsSilent(row.Name) && row.Step != fleet.StepFailed:
 		return v1alpha1.FailureLost
 	case f.Rendered != nil && row.Desired != "" && row.Desired != row.Current && missing:
 		return v1alpha1.FailureNoConfig

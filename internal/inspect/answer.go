@@ -61,7 +61,7 @@ func (a Answer) When(now time.Time) string {
 
 // revertedAnswer is for a node whose failure caused its pool's revert.
 func revertedAnswer(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow) (Answer, bool) {
-	why := fleet.RevertFailures(v)[row.Name]
+	why := v.RevertFailures()[row.Name]
 	return Answer{
 		Outcome: Degraded, Cause: poolstate.CauseReverted, Reason: "it " + why,
 		Do: verdictActions(f, v),
@@ -145,7 +145,7 @@ func unassignedAnswer(f *fleet.Fleet, row fleet.NodeRow) Answer {
 // conflictActions remove a node from one of the custom pools that select it. The labels of master and worker stay: they
 // do not conflict with a custom pool.
 func conflictActions(f *fleet.Fleet, node string) []string {
-	n := fleet.Node(f, node)
+	n := f.Node(node)
 	if n == nil {
 		return nil
 	}
@@ -240,7 +240,7 @@ func updatingAnswer(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow) (Answer, b
 	if row.Cause != poolstate.CauseUpdating && row.Cause != poolstate.CauseNotReady {
 		return a, false
 	}
-	report := fleet.DrainReport(f, row)
+	report := f.DrainReport(row)
 	held := heldUp(report)
 	if len(held) > 0 {
 		a.Outcome, a.Cause, a.Reason = Blocked, poolstate.CauseDrain, drainSentence(f, row, *report, held)
@@ -267,7 +267,7 @@ func drainSentence(f *fleet.Fleet, row fleet.NodeRow, r v1alpha1.DrainReport, he
 
 // postponedText says how often the drain was postponed; "" for never.
 func postponedText(f *fleet.Fleet, row fleet.NodeRow) string {
-	n := fleet.Node(f, row.Name)
+	n := f.Node(row.Name)
 	if n == nil {
 		return ""
 	}
@@ -298,7 +298,7 @@ func driftAnswer(rows []DriftRow) Answer {
 
 // otherNodeAnswers are problems that the rollout's answer does not have.
 func otherNodeAnswers(f *fleet.Fleet, row fleet.NodeRow) []Answer {
-	n := poolstate.ReadNode(fleet.Node(f, row.Name))
+	n := poolstate.ReadNode(f.Node(row.Name))
 	var out []Answer
 	if n.Health.Trouble != "" && row.Cause != poolstate.CauseNotReady &&
 		!strings.Contains(row.Reason, n.Health.Trouble) {

@@ -125,7 +125,7 @@ func secretActions(_ *fleet.Fleet, v *fleet.Pool) []string {
 // a server that they do not trust.
 func fetchActions(f *fleet.Fleet, v *fleet.Pool) []string {
 	for _, row := range v.Rows {
-		if n := fleet.Node(f, row.Name); n != nil && distrusts(poolstate.ReadNode(n)) {
+		if n := f.Node(row.Name); n != nil && distrusts(poolstate.ReadNode(n)) {
 			return []string{trustAction(v)}
 		}
 	}

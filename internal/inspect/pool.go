@@ -368,7 +368,7 @@ func stuckNodesAnswers(f *fleet.Fleet, v *fleet.Pool, answers []Answer) []Answer
 func heldDrainsAnswer(f *fleet.Fleet, v *fleet.Pool) (Answer, bool) {
 	var drains []Answer
 	for _, row := range v.Rows {
-		report := fleet.DrainReport(f, row)
+		report := f.DrainReport(row)
 		if held := heldUp(report); len(held) > 0 {
 			drains = append(drains, Answer{
 				Reason: row.Name + " " + drainSentence(f, row, *report, held),
@@ -430,7 +430,7 @@ func progressAnswer(f *fleet.Fleet, v *fleet.Pool) Answer {
 		busy = append(busy[:most], fmt.Sprintf("and %d more", len(busy)-most))
 	}
 	texts = append(texts, busy...)
-	if next := fleet.NextText(f, v); next != "" {
+	if next := f.NextText(v); next != "" {
 		texts = append(texts, next)
 	}
 	return Answer{Outcome: Progressing, Cause: poolstate.CauseUpdating, Reason: strings.Join(texts, "; ")}

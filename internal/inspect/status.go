@@ -45,7 +45,7 @@ func stepText(v *fleet.Pool) string {
 // warnings belong to no single pool, node or server.
 func warnings(f *fleet.Fleet, c *fleet.Controllers) []string {
 	var all []string
-	if text := fleet.WithoutSource(f); text != "" && c != nil {
+	if text := f.WithoutSource(); text != "" && c != nil {
 		all = append(all, text)
 	}
 	if text := withoutWorkers(f); text != "" {
@@ -151,10 +151,10 @@ func StatusOf(f *fleet.Fleet) Status {
 	c, now := f.Cluster, f.Now
 	s := Status{
 		Sources: []SourceRow{}, Pools: []PoolRow{}, Nodes: []fleet.NodeRow{},
-		Servers: fleet.ReadServers(f), Controllers: fleet.ReadControllers(f),
+		Servers: f.ReadServers(), Controllers: f.ReadControllers(),
 		Targets: map[string]fleet.RenderedRow{}, at: now, Outcome: Fine,
 	}
-	s.ConfigAccess, s.Notifier = configAccess(f), fleet.ReadNotifier(f)
+	s.ConfigAccess, s.Notifier = configAccess(f), f.ReadNotifier()
 	s.Warnings = warnings(f, s.Controllers)
 	if risk := s.ConfigAccess.text(); risk != "" {
 		s.Warnings = append(s.Warnings, risk)
@@ -194,7 +194,7 @@ func poolReports(f *fleet.Fleet) []PoolReport {
 		r := PoolReport{Pool: v.Object.Name, Secrets: v.Facts.Secrets.Problems}
 		r.SecretsKept = len(r.Secrets) > 0 && v.Facts.Secrets.Unresolved == ""
 		for _, row := range v.Rows {
-			if n := fleet.Node(f, row.Name); n != nil {
+			if n := f.Node(row.Name); n != nil {
 				r.Trust.add(row.Name, trustReport(n))
 			}
 		}
@@ -293,7 +293,7 @@ func poolRow(f *fleet.Fleet, v *fleet.Pool) PoolRow {
 	if held := fleet.HeldBy(p); held != "" {
 		row.Blocked, row.temporary = append(row.Blocked, "held"+held), append(row.temporary, false)
 	}
-	row.Next = fleet.NextText(f, v)
+	row.Next = f.NextText(v)
 	running := false
 	unwell := first.Outcome == Blocked || first.Outcome == Unknown
 	row.State, running = poolState(v, row)

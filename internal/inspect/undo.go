@@ -94,7 +94,7 @@ type commitRange struct {
 // may be the cause, the changes come first, unless nodes have failed a config that only commits produced, and the
 // commits are the alternative, or the other way round.
 func undo(f *fleet.Fleet, v *fleet.Pool, config string) []string {
-	api := undoAPI(f, v, config, fleet.HealthyConfig(v))
+	api := undoAPI(f, v, config, v.HealthyConfig())
 	commits := undoCommits(f, v, config)
 	switch {
 	case len(commits) > 0 && len(api) > 0 && commitFailed(f, v, config):
@@ -117,7 +117,7 @@ func undo(f *fleet.Fleet, v *fleet.Pool, config string) []string {
 
 // undoCommits is empty if no commit is the cause, or if the start of the range is unknown.
 func undoCommits(f *fleet.Fleet, v *fleet.Pool, config string) []string {
-	if config == fleet.HealthyConfig(v) {
+	if config == v.HealthyConfig() {
 		return nil
 	}
 	for i := range f.Sources {
@@ -125,10 +125,10 @@ func undoCommits(f *fleet.Fleet, v *fleet.Pool, config string) []string {
 			return r.commands(v)
 		}
 	}
-	if gone := fleet.SourceOf(f, v, config); len(f.Sources) == 0 && gone != "" {
+	if gone := f.SourceOf(v, config); len(f.Sources) == 0 && gone != "" {
 		r := commitRange{
-			good: fleet.RecordedCommit(f, v, fleet.HealthyConfig(v)),
-			bad:  fleet.RecordedCommit(f, v, config), what: "back to the last good commit",
+			good: f.RecordedCommit(v, v.HealthyConfig()),
+			bad:  f.RecordedCommit(v, config), what: "back to the last good commit",
 		}
 		if r.good != "" && r.bad != "" && r.good != r.bad {
 			return append(r.commands(v), createSource(f, ""))
@@ -145,7 +145,7 @@ func commitFailed(f *fleet.Fleet, v *fleet.Pool, config string) bool {
 		past = nil
 	}
 	for _, o := range past {
-		if o.Config == fleet.HealthyConfig(v) {
+		if o.Config == v.HealthyConfig() {
 			break
 		}
 		if o.Config != config && (o.HasVerdict() || o.Failed > 0) && len(o.API) == 0 && o.Revision != "" {
@@ -153,7 +153,7 @@ func commitFailed(f *fleet.Fleet, v *fleet.Pool, config string) bool {
 		}
 	}
 	return slices.ContainsFunc(v.Rows, func(row fleet.NodeRow) bool {
-		other := row.Desired != config && row.Desired != fleet.HealthyConfig(v) && row.Desired != row.Current
+		other := row.Desired != config && row.Desired != v.HealthyConfig() && row.Desired != row.Current
 		of := f.Config(row.Desired)
 		return row.Step == fleet.StepFailed && other && len(of.API) == 0 && of.Revision != "" &&
 			blamesCommit(FailureCause(f, row))
@@ -167,7 +167,7 @@ func gaveConfig(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource, config s
 	}) {
 		return true
 	}
-	of := fleet.SourceOf(f, v, config)
+	of := f.SourceOf(v, config)
 	return of == src.Name || of == "" && len(f.Sources) == 1
 }
 
@@ -228,7 +228,7 @@ func isUnusable(src *v1alpha1.GitSource) bool {
 // of the pool and of the rendered configs. Without a record, both are empty, because a revert of only the last commit
 // could bring back an earlier bad one.
 func failedCommits(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource, config string) (good, bad string) {
-	healthy := fleet.HealthyConfig(v)
+	healthy := v.HealthyConfig()
 	applied := fleet.AppliedHistory(src)
 	newest, oldest := -1, -1
 	for j := range applied {
@@ -254,7 +254,7 @@ func failedCommits(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource, confi
 	if healthy == "" {
 		return firstCommits(v, applied)
 	}
-	good, bad = fleet.RecordedCommit(f, v, healthy), fleet.RecordedCommit(f, v, config)
+	good, bad = f.RecordedCommit(v, healthy), f.RecordedCommit(v, config)
 	if good == "" || bad == "" || good == bad {
 		return "", ""
 	}

@@ -39,7 +39,7 @@ func WhySource(c fleet.Cluster, name string, now time.Time) (Why, error) {
 
 // whySource needs the pools that get a config from the GitSource, and answers about them.
 func whySource(f *fleet.Fleet, src *v1alpha1.GitSource, fed []*fleet.Pool, ofPools []Answer) Why {
-	row := sourceRow(src, fleet.ReadControllers(f), f.Now)
+	row := sourceRow(src, f.ReadControllers(), f.Now)
 	why := Why{About: "gitsource/" + src.Name, Subjects: Subjects{Source: &row}}
 	answers := sourceAnswers(f, src, fed)
 	row.Outcome = answers[0].Outcome
@@ -199,8 +199,8 @@ func (s Status) Sentence() string {
 
 // noSourceAnswers are for a cluster without a GitSource.
 func noSourceAnswers(f *fleet.Fleet) []Answer {
-	text := fleet.WithoutSource(f)
-	if text == "" || fleet.ReadControllers(f) == nil {
+	text := f.WithoutSource()
+	if text == "" || f.ReadControllers() == nil {
 		return nil
 	}
 	return []Answer{{Outcome: Fine, Cause: fleet.CauseSource, Reason: text, Do: []string{createSource(f, "")}}}
@@ -208,19 +208,19 @@ func noSourceAnswers(f *fleet.Fleet) []Answer {
 
 // Controllers says that no controller runs, or that it no longer reads the repository of one of the sources.
 func Controllers(f *fleet.Fleet, sources []v1alpha1.GitSource) []Answer {
-	c := fleet.ReadControllers(f)
-	if text := c.WarningText(fleet.WhenIn(f)); text != "" {
+	c := f.ReadControllers()
+	if text := c.WarningText(f.WhenIn()); text != "" {
 		return []Answer{{Outcome: Blocked, Cause: fleet.CauseController, Reason: text, Do: c.Do}}
 	}
 	var out []Answer
-	if text := c.LateText(fleet.WhenIn(f)); text != "" {
+	if text := c.LateText(f.WhenIn()); text != "" {
 		out = append(out, Answer{Outcome: Progressing, Cause: fleet.CauseController, Reason: text, Do: c.Do})
 	}
 	for i := range sources {
 		if at, ok := c.LastCheck(&sources[i]); ok && c.IsOverdue(&sources[i]) {
 			out = append(out, Answer{
 				Outcome: Blocked, Cause: fleet.CauseSource,
-				Reason: fleet.OverdueText(sources[i].Name, fleet.WhenIn(f)(at)), Do: c.Leader().RestartCommands(),
+				Reason: fleet.OverdueText(sources[i].Name, f.WhenIn()(at)), Do: c.Leader().RestartCommands(),
 			})
 		}
 	}
@@ -238,11 +238,11 @@ func unhealthyOutcome(cause poolstate.Cause) Outcome {
 
 // notReadyCommands help if a node is not Ready.
 func notReadyCommands(f *fleet.Fleet, node string) []string {
-	if fleet.HealthOf(f, node).Silence != "" {
+	if f.HealthOf(node).Silence != "" {
 		return deadNodeCommands(node)
 	}
 	describe := "kubectl describe node " + node
-	if n := fleet.Node(f, node); n != nil && slices.ContainsFunc(n.Status.Conditions,
+	if n := f.Node(node); n != nil && slices.ContainsFunc(n.Status.Conditions,
 		func(c corev1.NodeCondition) bool {
 			return c.Type == corev1.NodeDiskPressure && c.Status == corev1.ConditionTrue
 		}) {

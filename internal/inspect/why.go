@@ -96,7 +96,7 @@ func whyNode(f *fleet.Fleet, name string) (Why, error) {
 	if row.Step == fleet.StepFailed {
 		why.FailureCause = FailureCause(f, row)
 	}
-	why.Drain = fleet.DrainReport(f, row)
+	why.Drain = f.DrainReport(row)
 	why.setAnswers(append(NodeReason(f, v, row, why.Drift), DeniedOf(f, name)...))
 	return why, nil
 }
@@ -134,7 +134,7 @@ func (w *Why) setAnswers(answers []Answer) { w.Answer, w.Also = answers[0], answ
 // busyNodes returns the nodes that are at work or failed, but one.
 func busyNodes(f *fleet.Fleet, v *fleet.Pool, but string) []BusyNode {
 	var out []BusyNode
-	guilty := fleet.RevertFailures(v)
+	guilty := v.RevertFailures()
 	for _, row := range v.Rows {
 		switch why := guilty[row.Name]; {
 		case row.Name == but:

@@ -32,24 +32,24 @@ func (c *checker) wrong(path, format string, args ...any) {
 func CheckPolicy(p *v1alpha1.RolloutPolicy) []PolicyProblem {
 	c := &checker{}
 	s := p.Spec
-	checkLength(c, "spec.batches", len(s.Batches), 50)
-	checkLength(c, "spec.gates", len(s.Gates), 20)
-	checkLength(c, "spec.windows", len(s.Windows), 50)
-	checkPools(c, s)
-	checkBudget(c, "spec.maxUnavailable", s.MaxUnavailable)
-	checkBudget(c, "spec.maxUnavailablePerZone", s.MaxUnavailablePerZone)
-	checkBudget(c, "spec.maxUnavailableTogether", s.MaxUnavailableTogether)
-	checkCanary(c, s.Canary)
-	checkBatches(c, s)
-	checkGates(c, s.Gates)
-	checkFailures(c, s.Failures)
-	checkAfter(c, s)
-	checkWindows(c, s.Windows)
-	checkDrain(c, s.Drain)
+	c.checkLength("spec.batches", len(s.Batches), 50)
+	c.checkLength("spec.gates", len(s.Gates), 20)
+	c.checkLength("spec.windows", len(s.Windows), 50)
+	c.checkPools(s)
+	c.checkBudget("spec.maxUnavailable", s.MaxUnavailable)
+	c.checkBudget("spec.maxUnavailablePerZone", s.MaxUnavailablePerZone)
+	c.checkBudget("spec.maxUnavailableTogether", s.MaxUnavailableTogether)
+	c.checkCanary(s.Canary)
+	c.checkBatches(s)
+	c.checkGates(s.Gates)
+	c.checkFailures(s.Failures)
+	c.checkAfter(s)
+	c.checkWindows(s.Windows)
+	c.checkDrain(s.Drain)
 	return c.problems
 }
 
-func checkGates(c *checker, gates []v1alpha1.HealthGate) {
+func (c *checker) checkGates(gates []v1alpha1.HealthGate) {
 	var names []string
 	for i, g := range gates {
 		path := fmt.Sprintf("spec.gates[%d]", i)
@@ -62,11 +62,11 @@ func checkGates(c *checker, gates []v1alpha1.HealthGate) {
 			c.wrong(path+".name", "it is longer than %d characters", validation.DNS1123LabelMaxLength)
 		}
 		names = append(names, g.Name)
-		checkGate(c, path, g)
+		c.checkGate(path, g)
 	}
 }
 
-func checkGate(c *checker, path string, g v1alpha1.HealthGate) {
+func (c *checker) checkGate(path string, g v1alpha1.HealthGate) {
 	asked := 0
 	for _, is := range []bool{g.Ready != nil, g.DaemonSets != nil, g.Job != nil, g.Prometheus != nil} {
 		if is {
@@ -83,22 +83,22 @@ func checkGate(c *checker, path string, g v1alpha1.HealthGate) {
 	if g.DaemonSets != nil && len(g.DaemonSets) == 0 {
 		c.wrong(path+".daemonSets", "it names none; write namespace and name of each")
 	}
-	checkLength(c, path+".daemonSets", len(g.DaemonSets), 20)
+	c.checkLength(path+".daemonSets", len(g.DaemonSets), 20)
 	for i, d := range g.DaemonSets {
-		checkObjectName(c, fmt.Sprintf("%s.daemonSets[%d]", path, i), d)
+		c.checkObjectName(fmt.Sprintf("%s.daemonSets[%d]", path, i), d)
 		if slices.Contains(g.DaemonSets[:i], d) {
 			c.wrong(fmt.Sprintf("%s.daemonSets[%d]", path, i), "%s/%s is named twice; remove one", d.Namespace, d.Name)
 		}
 	}
 	if g.Job != nil {
-		checkObjectName(c, path+".job.cronJob", g.Job.CronJob)
+		c.checkObjectName(path+".job.cronJob", g.Job.CronJob)
 	}
 	if g.Prometheus != nil {
-		checkPrometheus(c, path+".prometheus", *g.Prometheus)
+		c.checkPrometheus(path+".prometheus", *g.Prometheus)
 	}
 }
 
-func checkPrometheus(c *checker, path string, g v1alpha1.PrometheusGate) {
+func (c *checker) checkPrometheus(path string, g v1alpha1.PrometheusGate) {
 	const example = "http://prometheus.monitoring.svc:9090"
 	u, err := url.Parse(g.URL)
 	switch {
@@ -122,7 +122,7 @@ func checkPrometheus(c *checker, path string, g v1alpha1.PrometheusGate) {
 	}
 }
 
-func checkObjectName(c *checker, path string, o v1alpha1.ObjectName) {
+func (c *checker) checkObjectName(path string, o v1alpha1.ObjectName) {
 	if len(validation.IsDNS1123Label(o.Namespace)) > 0 {
 		c.wrong(path+".namespace", "%q is no namespace; write the one that the object is in", o.Namespace)
 	}
@@ -131,21 +131,21 @@ func checkObjectName(c *checker, path string, o v1alpha1.ObjectName) {
 	}
 }
 
-func checkLength(c *checker, path string, n, most int) {
+func (c *checker) checkLength(path string, n, most int) {
 	if n > most {
 		c.wrong(path, "%d are more than the %d that a policy may have; write fewer, or a second policy", n, most)
 	}
 }
 
-func checkPools(c *checker, s v1alpha1.RolloutPolicySpec) {
-	checkPoolNames(c, "spec.pools", s.Pools)
+func (c *checker) checkPools(s v1alpha1.RolloutPolicySpec) {
+	c.checkPoolNames("spec.pools", s.Pools)
 	if _, err := metav1.LabelSelectorAsSelector(s.MachineConfigPoolSelector); err != nil {
 		c.wrong("spec.machineConfigPoolSelector", "it cannot be read: %v; operators are In, NotIn, Exists and "+
 			"DoesNotExist", err)
 	}
 }
 
-func checkPoolNames(c *checker, path string, names []string) {
+func (c *checker) checkPoolNames(path string, names []string) {
 	for i, name := range names {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		if len(validation.IsDNS1123Subdomain(name)) > 0 {
@@ -156,7 +156,7 @@ func checkPoolNames(c *checker, path string, names []string) {
 	}
 }
 
-func readNumber(c *checker, path string, v intstr.IntOrString) (n int, isPercent, ok bool) {
+func (c *checker) readNumber(path string, v intstr.IntOrString) (n int, isPercent, ok bool) {
 	n, isPercent, wrong := percent(v)
 	switch {
 	case wrong != "":
@@ -171,16 +171,16 @@ func readNumber(c *checker, path string, v intstr.IntOrString) (n int, isPercent
 	return 0, false, false
 }
 
-func checkBudget(c *checker, path string, v *intstr.IntOrString) {
+func (c *checker) checkBudget(path string, v *intstr.IntOrString) {
 	if v == nil {
 		return
 	}
-	if n, _, ok := readNumber(c, path, *v); ok && n == 0 {
+	if n, _, ok := c.readNumber(path, *v); ok && n == 0 {
 		c.wrong(path, "0 stops nothing, for it is read as 1; write 1 or more, or pause the pool")
 	}
 }
 
-func checkCanary(c *checker, canary *v1alpha1.RolloutCanary) {
+func (c *checker) checkCanary(canary *v1alpha1.RolloutCanary) {
 	if canary == nil {
 		return
 	}
@@ -192,7 +192,7 @@ func checkCanary(c *checker, canary *v1alpha1.RolloutCanary) {
 		c.wrong(path, "it has both nodes and nodeSelector; write one of them")
 	}
 	if canary.Nodes != nil {
-		readStep(c, path+".nodes", *canary.Nodes)
+		c.readStep(path+".nodes", *canary.Nodes)
 	}
 	if sel := canary.NodeSelector; sel != nil {
 		if read, err := metav1.LabelSelectorAsSelector(sel); err != nil {
@@ -203,11 +203,11 @@ func checkCanary(c *checker, canary *v1alpha1.RolloutCanary) {
 				"matchLabels: {canary: \"true\"}")
 		}
 	}
-	checkDuration(c, path+".soak", canary.Soak.Duration)
+	c.checkDuration(path+".soak", canary.Soak.Duration)
 }
 
-func readStep(c *checker, path string, v intstr.IntOrString) (n int, isPercent, ok bool) {
-	if n, isPercent, ok = readNumber(c, path, v); ok && n == 0 {
+func (c *checker) readStep(path string, v intstr.IntOrString) (n int, isPercent, ok bool) {
+	if n, isPercent, ok = c.readNumber(path, v); ok && n == 0 {
 		c.wrong(path, "0 nodes are no step; write 1 or more")
 		return 0, false, false
 	}
@@ -215,7 +215,7 @@ func readStep(c *checker, path string, v intstr.IntOrString) (n int, isPercent, 
 }
 
 // checkBatches checks that each batch is larger than the one before. It does not compare a number with a percentage.
-func checkBatches(c *checker, s v1alpha1.RolloutPolicySpec) {
+func (c *checker) checkBatches(s v1alpha1.RolloutPolicySpec) {
 	last := map[bool]int{} // last has the last percentage and the last number.
 	if s.Canary != nil && s.Canary.Nodes != nil {
 		if n, isPercent, wrong := percent(*s.Canary.Nodes); wrong == "" {
@@ -224,8 +224,8 @@ func checkBatches(c *checker, s v1alpha1.RolloutPolicySpec) {
 	}
 	for i, b := range s.Batches {
 		path := fmt.Sprintf("spec.batches[%d]", i)
-		checkDuration(c, path+".soak", b.Soak.Duration)
-		n, isPercent, ok := readStep(c, path+".upTo", b.UpTo)
+		c.checkDuration(path+".soak", b.Soak.Duration)
+		n, isPercent, ok := c.readStep(path+".upTo", b.UpTo)
 		if !ok {
 			continue
 		}
@@ -238,13 +238,13 @@ func checkBatches(c *checker, s v1alpha1.RolloutPolicySpec) {
 	}
 }
 
-func checkDuration(c *checker, path string, d time.Duration) {
+func (c *checker) checkDuration(path string, d time.Duration) {
 	if d < 0 {
 		c.wrong(path, "%s is below zero; write a duration such as 30m", d)
 	}
 }
 
-func checkFailures(c *checker, f *v1alpha1.FailureBudget) {
+func (c *checker) checkFailures(f *v1alpha1.FailureBudget) {
 	if f == nil {
 		return
 	}
@@ -261,8 +261,8 @@ func checkFailures(c *checker, f *v1alpha1.FailureBudget) {
 	}
 }
 
-func checkAfter(c *checker, s v1alpha1.RolloutPolicySpec) {
-	checkPoolNames(c, "spec.after", s.After)
+func (c *checker) checkAfter(s v1alpha1.RolloutPolicySpec) {
+	c.checkPoolNames("spec.after", s.After)
 	for i, name := range s.After {
 		if slices.Contains(s.Pools, name) {
 			c.wrong(fmt.Sprintf("spec.after[%d]", i), "%s would wait for itself; remove it here, or write a policy "+
@@ -277,7 +277,7 @@ var windowFields = map[string]string{
 	"Until": "until",
 }
 
-func checkWindows(c *checker, ws []v1alpha1.MaintenanceWindow) {
+func (c *checker) checkWindows(ws []v1alpha1.MaintenanceWindow) {
 	found := CheckWindows(windows(ws))
 	for i, w := range ws {
 		path := fmt.Sprintf("spec.windows[%d]", i)
@@ -292,7 +292,7 @@ func checkWindows(c *checker, ws []v1alpha1.MaintenanceWindow) {
 	}
 }
 
-func checkDrain(c *checker, d *v1alpha1.DrainPolicy) {
+func (c *checker) checkDrain(d *v1alpha1.DrainPolicy) {
 	if d == nil {
 		return
 	}
@@ -300,7 +300,7 @@ func checkDrain(c *checker, d *v1alpha1.DrainPolicy) {
 		d.WhenBlocked) {
 		c.wrong("spec.drain.whenBlocked", "%q is no action; there are Wait, MoveOn and Delete", d.WhenBlocked)
 	}
-	checkDuration(c, "spec.drain.after", d.After.Duration)
+	c.checkDuration("spec.drain.after", d.After.Duration)
 }
 
 // Doubts returns the fields of a policy that are valid but have no effect.

@@ -70,7 +70,7 @@ func withFile(name, hash string) *mcfgv1.MachineConfig {
 func storing(t testing.TB) (Options, *tokens) {
 	t.Helper()
 	pools := mcs.NewPools()
-	mcs.SetContentStore(pools)
+	pools.SetContentStore()
 	for pool, mc := range map[string]*mcfgv1.MachineConfig{
 		"large":    withFile("rendered-large-1", storedHash),
 		"registry": withArtifact("rendered-registry-1"), "worker": rendered("rendered-worker-1", "a"),

@@ -102,11 +102,11 @@ func check(ctx context.Context, c cluster, version string) (report, error) {
 func reportProblems(read fleet.Cluster, parts []PartState, now time.Time) []Problem {
 	out := podForm(parts)
 	f := fleet.New(read, now)
-	controllers := fleet.ReadControllers(f)
+	controllers := f.ReadControllers()
 	if text := controllers.WarningText(fleet.Ago(now)); text != "" {
 		out = append(out, Problem{Fatal: true, What: text, Fix: strings.Join(controllers.Do, "; ")})
 	}
-	if n := fleet.ReadNotifier(f); n != nil {
+	if n := f.ReadNotifier(); n != nil {
 		out = append(out, Problem{What: n.Problem, Fix: strings.Join(n.Do, "; ")})
 	}
 	silent := map[string]time.Time{}

@@ -94,7 +94,7 @@ func (a *Adoption) export(ctx context.Context, c client.Client, d *adopt.Drift) 
 	} else {
 		from = "the answer of node/" + d.Node
 		var manual string
-		if text, manual, err = runOnNode(ctx, &a.Target, c, d.Node, command...); err != nil {
+		if text, manual, err = a.Target.runOnNode(ctx, c, d.Node, command...); err != nil {
 			return x, cli.Unreachable(fmt.Errorf("adopting %s: %w; name the file that this creates with --from. Run "+
 				"it %s > drift.json", d.Item.Name, err, manual))
 		}

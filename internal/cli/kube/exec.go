@@ -30,7 +30,7 @@ const (
 
 // runOnNode runs a command of the daemon in its pod on a node, and returns what it prints. If that is not possible,
 // manual says who can run it where, with the command line.
-func runOnNode(ctx context.Context, t *Target, c client.Client, node string,
+func (t *Target) runOnNode(ctx context.Context, c client.Client, node string,
 	command ...string,
 ) (out []byte, manual string, err error) {
 	pod, root, err := daemonPod(ctx, c, node)
@@ -41,12 +41,12 @@ func runOnNode(ctx context.Context, t *Target, c client.Client, node string,
 	manual = fmt.Sprintf("as a user with the right to create pods/exec in the namespace %s:\n"+
 		"  kubectl exec -n %[1]s %s -c %s -- %s --root=%s", pod.Namespace, pod.Name, daemonName,
 		fleet.ShellLine(argv...), fleet.ShellWord(root))
-	out, err = runInPod(ctx, t, pod, append(argv, "--root="+root))
+	out, err = t.runInPod(ctx, pod, append(argv, "--root="+root))
 	return out, manual, err
 }
 
 // runInPod runs a command in the daemon's container of a pod, and returns what it prints.
-func runInPod(ctx context.Context, t *Target, pod *corev1.Pod, argv []string) ([]byte, error) {
+func (t *Target) runInPod(ctx context.Context, pod *corev1.Pod, argv []string) ([]byte, error) {
 	rc, err := t.Config()
 	if err != nil {
 		return nil, err

@@ -282,9 +282,9 @@ func FindDrift(ctx context.Context, c client.Client, args []string) (inspect.Dri
 }
 
 // DriftDiff reads the redacted difference from the node, or returns a note that says how to see it.
-func DriftDiff(ctx context.Context, t *Target, c client.Client, row inspect.DriftRow) (diff, note string) {
+func (t *Target) DriftDiff(ctx context.Context, c client.Client, row inspect.DriftRow) (diff, note string) {
 	command := []string{"drift", "show", row.Name}
-	text, manual, err := runOnNode(ctx, t, c, row.Node, command...)
+	text, manual, err := t.runOnNode(ctx, c, row.Node, command...)
 	if err == nil {
 		return string(text), ""
 	}

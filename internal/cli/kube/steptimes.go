@@ -76,7 +76,7 @@ func (w *StepTimes) FillWhy(ctx context.Context, y *inspect.Why) {
 }
 
 // Follow keeps a display current until the context ends. It shows an outage of the API server, and retries.
-func Follow(ctx context.Context, t *Target, c client.Client, d *Display) error {
+func (t *Target) Follow(ctx context.Context, c client.Client, d *Display) error {
 	rc, err := t.Config()
 	if err != nil {
 		return err

@@ -126,7 +126,7 @@ func notes(f *fleet.Fleet, v *fleet.Pool, c Choice) []string {
 		add("a commit does not undo changes through the API: %s; bunsen why %s prints the commands",
 			fleet.APINames(changes), pool)
 	}
-	if c.To.Config != "" && isRead(f) && !fleet.HasConfig(f, c.To.Config) {
+	if c.To.Config != "" && isRead(f) && !f.HasConfig(c.To.Config) {
 		add("%s is no longer on the cluster; the controller renders it again, with the same name",
 			fleet.ShortRendered(c.To.Config))
 	}
@@ -208,7 +208,7 @@ type poolHistory struct {
 
 func newPoolHistory(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource) poolHistory {
 	h := poolHistory{
-		v: v, src: src, entries: fleet.AppliedHistory(src), healthy: fleet.HealthyConfig(v),
+		v: v, src: src, entries: fleet.AppliedHistory(src), healthy: v.HealthyConfig(),
 		failed: map[string]bool{},
 	}
 	past, err := v1alpha1.EarlierRollouts(v.Object.Annotations)

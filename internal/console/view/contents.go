@@ -89,11 +89,11 @@ func ContentsOf(mc *mcfgv1.MachineConfig, t history.Trace, inputs []*mcfgv1.Mach
 		}
 		by = lineage.New(slices.Concat(layers, own), options)
 	}
-	for _, n := range lineage.NamesOf(lineage.New(of, options)) {
+	for _, n := range lineage.New(of, options).NamesOf() {
 		if n.Kind == disruption.KindIgnition {
 			continue // The skipped items are the version of the format, and settings of the first boot.
 		}
-		origin := r.origin(lineage.Setters(by, n))
+		origin := r.origin(by.Setters(n))
 		if at := lines.At[string(n.Kind)+" "+n.Shown]; at != "" {
 			origin = at + "   " + origin
 		}
@@ -168,11 +168,11 @@ func (r reader) ofNodes(nodes []string) ([]Item, error) {
 			return nil, err
 		}
 		own := lineage.New(layers, r.options)
-		for _, n := range lineage.NamesOf(own) {
+		for _, n := range own.NamesOf() {
 			if n.Kind == disruption.KindIgnition {
 				continue
 			}
-			origin := r.origin(slices.Concat(lineage.Setters(r.base, n), lineage.Setters(own, n)))
+			origin := r.origin(slices.Concat(r.base.Setters(n), own.Setters(n)))
 			k := key{n.Noun(), n.Shown, origin}
 			i, known := at[k]
 			if !known {

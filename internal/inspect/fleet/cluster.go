@@ -103,7 +103,7 @@ const (
 )
 
 // ReadServers reads the Leases of servers. ReadServers returns nil if there was never a server.
-func ReadServers(f *Fleet) *Servers {
+func (f *Fleet) ReadServers() *Servers {
 	s := &Servers{Note: f.LeasesNote}
 	for i := range f.Leases {
 		if componentOf(&f.Leases[i]) != v1alpha1.ServerComponent {
@@ -205,7 +205,7 @@ func (s *Servers) boots(v *Pool, now time.Time) (all []BootRow) {
 			continue
 		}
 		served, knows := r.Report.Pools[v.Object.Name]
-		if !knows || isOutdated(v, served, r.at(), now) {
+		if !knows || v.isOutdated(served, r.at(), now) {
 			continue
 		}
 		if by[served] == nil {
@@ -217,7 +217,7 @@ func (s *Servers) boots(v *Pool, now time.Time) (all []BootRow) {
 		if served.Config == v.TargetConfig() && served.Problem == "" {
 			continue
 		}
-		row := BootRow{Pool: v.Object.Name, Config: served.Config, Target: v.TargetConfig(), Why: bootReason(v, served)}
+		row := BootRow{Pool: v.Object.Name, Config: served.Config, Target: v.TargetConfig(), Why: v.bootReason(served)}
 		if len(order) > 1 {
 			row.Servers = by[served]
 		}
@@ -228,7 +228,7 @@ func (s *Servers) boots(v *Pool, now time.Time) (all []BootRow) {
 
 // isOutdated reports whether a report is older than the last change of the pool, or only slightly younger, while the
 // next one is still expected. That may name another config, so this one is no problem yet.
-func isOutdated(v *Pool, served v1alpha1.ServedPool, reported, now time.Time) bool {
+func (v *Pool) isOutdated(served v1alpha1.ServedPool, reported, now time.Time) bool {
 	switch {
 	case served.Config == "" || served.Problem != "", served.Config == v.TargetConfig(),
 		served.Config == v1alpha1.ConfigName(v.Facts.Care.Healthy):
@@ -244,13 +244,13 @@ func isOutdated(v *Pool, served v1alpha1.ServedPool, reported, now time.Time) bo
 	return reported.Before(changed.Add(reportsWithin)) && now.Before(changed.Add(reportsAgain))
 }
 
-func bootReason(v *Pool, served v1alpha1.ServedPool) string {
+func (v *Pool) bootReason(served v1alpha1.ServedPool) string {
 	if served.Config == "" {
 		return cmp.Or(served.Problem, "the server does not say why")
 	}
 	var parts []string
 	if served.Config != v.TargetConfig() {
-		parts = append(parts, earlierConfigReason(v, served.Config))
+		parts = append(parts, v.earlierConfigReason(served.Config))
 	}
 	if served.Problem != "" {
 		parts = append(parts, served.Problem)
@@ -258,7 +258,7 @@ func bootReason(v *Pool, served v1alpha1.ServedPool) string {
 	return strings.Join(parts, "; ")
 }
 
-func earlierConfigReason(v *Pool, config string) string {
+func (v *Pool) earlierConfigReason(config string) string {
 	record, target := v.Facts.Care.Record, v.TargetConfig()
 	switch verdict := record.Verdict; {
 	case config != v1alpha1.ConfigName(v.Facts.Care.Healthy):

@@ -113,7 +113,7 @@ func componentOf(l *coordinationv1.Lease) string {
 }
 
 // ReadControllers reads the Leases of controllers. ReadControllers returns nil if the Leases were not read.
-func ReadControllers(f *Fleet) *Controllers {
+func (f *Fleet) ReadControllers() *Controllers {
 	if f.Leases == nil && f.LeasesNote == "" {
 		return nil
 	}
@@ -136,7 +136,7 @@ func ReadControllers(f *Fleet) *Controllers {
 	c.at, c.Problem = f.Now, c.problem()
 	c.Late = c.LateText(Ago(f.Now)) != ""
 	if c.Problem != "" || c.Late {
-		c.Do = controllerCommands(c)
+		c.Do = c.controllerCommands()
 	}
 	return c
 }
@@ -358,7 +358,7 @@ func OverdueText(source, when string) string {
 }
 
 // controllerCommands help if no controller leads, or if the leader may hang.
-func controllerCommands(c *Controllers) []string {
+func (c *Controllers) controllerCommands() []string {
 	const list = "kubectl -n bunsen-system get pods,leases"
 	last := c.last()
 	if r := c.unread(); r != nil {

@@ -17,13 +17,13 @@ import (
 )
 
 // HasConfig reports whether a rendered config is on the cluster.
-func HasConfig(f *Fleet, config string) bool {
+func (f *Fleet) HasConfig(config string) bool {
 	config = v1alpha1.ConfigName(config)
 	return slices.ContainsFunc(f.Rendered, func(r RenderedRow) bool { return r.Name == config })
 }
 
 // Node returns the Node of that name, or nil.
-func Node(f *Fleet, name string) *corev1.Node {
+func (f *Fleet) Node(name string) *corev1.Node {
 	if i, known := f.nodeAt[name]; known {
 		return &f.Nodes[i]
 	}
@@ -31,12 +31,12 @@ func Node(f *Fleet, name string) *corev1.Node {
 }
 
 // IsSilent reports whether the kubelet of a node has stopped reporting.
-func IsSilent(f *Fleet, name string) bool {
-	return Node(f, name) != nil && HealthOf(f, name).Silence != ""
+func (f *Fleet) IsSilent(name string) bool {
+	return f.Node(name) != nil && f.HealthOf(name).Silence != ""
 }
 
 // WithoutSource returns a sentence that says that no GitSource follows a repository, or "" if a GitSource follows one.
-func WithoutSource(f *Fleet) string {
+func (f *Fleet) WithoutSource() string {
 	if len(f.Sources) > 0 || len(f.Pools) == 0 {
 		return ""
 	}
@@ -101,7 +101,7 @@ func (f *Fleet) FindPool(name string) (*Pool, error) {
 
 // FindNode returns the Node with a name that a user gave, or an error.
 func (f *Fleet) FindNode(name string) (*corev1.Node, error) {
-	if n := Node(f, name); n != nil {
+	if n := f.Node(name); n != nil {
 		return n, nil
 	}
 	return nil, fmt.Errorf("there is no node %q; `bunsen get nodes` lists them", name)
@@ -121,7 +121,7 @@ func New(c Cluster, now time.Time) *Fleet {
 		Pools: map[string]*mcfgv1.MachineConfigPool{}, Policies: c.Policies, Customs: poolstate.NewCustoms(objects),
 		Count: func(p *mcfgv1.MachineConfigPool) poolstate.Counts { return f.count(f.PoolByName[p.Name]) },
 	}
-	nodes := sortNodes(f, membership.New(objects))
+	nodes := f.sortNodes(membership.New(objects))
 	for _, p := range objects {
 		v := &Pool{
 			Object: p, Facts: poolstate.Read(p, c.Policies, published(c, p), len(nodes[p.Name])),
@@ -130,11 +130,11 @@ func New(c Cluster, now time.Time) *Fleet {
 		v.Facts.Timestamps = c.Timestamps
 		v.Facts.SetNodeConfigs(configsOfNodes(c, v, nodes[p.Name]))
 		v.Facts.SetNodes(nodes[p.Name])
-		readGates(v)
+		v.readGates()
 		f.PoolByName[p.Name], f.Others.Pools[p.Name] = v, p
 	}
 	for _, p := range objects {
-		decide(f, f.PoolByName[p.Name])
+		f.decide(f.PoolByName[p.Name])
 	}
 	return f
 }
@@ -142,7 +142,7 @@ func New(c Cluster, now time.Time) *Fleet {
 // published returns what a cluster says about the secrets of a pool's configs, by the condition of the controller,
 // which alone reads whether a config refers to secrets.
 func published(c Cluster, pool *mcfgv1.MachineConfigPool) poolstate.Published {
-	waits := waitsForSecrets(&Pool{Object: pool})
+	waits := (&Pool{Object: pool}).waitsForSecrets()
 	return poolstate.Published{Revisions: c.Secrets.Revisions, Unread: c.Secrets.Note != "", Refers: func(string) bool {
 		return waits
 	}}
@@ -191,7 +191,7 @@ func nodeConfigs(c Cluster, config string) v1alpha1.NodeConfigs {
 }
 
 // sortNodes adds each node to its pool, in the order of names, or to those without one.
-func sortNodes(f *Fleet, pools membership.Pools) map[string][]poolstate.Node {
+func (f *Fleet) sortNodes(pools membership.Pools) map[string][]poolstate.Node {
 	order := make([]int, len(f.Nodes)) // To sort indexes is faster than to sort large structs.
 	for i := range f.Nodes {
 		f.nodeAt[f.Nodes[i].Name], order[i] = i, i
@@ -235,7 +235,7 @@ func (v *Pool) Condition(kind mcfgv1.MachineConfigPoolConditionType) mcfgv1.Mach
 
 // readGates adds the answers of health gates, which only the controller can request and which it records on the pool.
 // Others are open.
-func readGates(v *Pool) {
+func (v *Pool) readGates() {
 	closed, err := v1alpha1.ParseClosedGates(v.Object.Annotations[v1alpha1.ClosedGatesAnnotation])
 	if err != nil {
 		closed = nil // The state of the gates is unknown.
@@ -265,15 +265,15 @@ func readGates(v *Pool) {
 }
 
 // decide sets what the rollout would decide now.
-func decide(f *Fleet, v *Pool) {
+func (f *Fleet) decide(v *Pool) {
 	target := v.Facts.Target
 	f.Others.Surround(v.Object, &v.Facts)
 	v.Facts.HoldForEtcd(f.Daemons, f.Now)
-	if target != "" && f.Rendered != nil && !HasConfig(f, target) {
+	if target != "" && f.Rendered != nil && !f.HasConfig(target) {
 		v.Undecided = fmt.Sprintf("MachineConfig %s, which the pool should run, is not on the cluster",
 			v1alpha1.ConfigName(target))
 	}
-	applying, waits := applyingBlock(v)
+	applying, waits := v.applyingBlock()
 	if v.Undecided != "" || waits || !v.Object.DeletionTimestamp.IsZero() {
 		v.Decision = poolstate.Decision{Record: v.Facts.Care.Record, Target: target, Counts: f.count(v)}
 		switch {
@@ -285,13 +285,13 @@ func decide(f *Fleet, v *Pool) {
 	} else {
 		v.Decision = rollout.Next(v.Facts, f.Now)
 	}
-	explainNodes(v, f.Now)
+	v.explainNodes(f.Now)
 }
 
 // explainNodes sets why each node does not run the config that it should run.
-func explainNodes(v *Pool, now time.Time) {
+func (v *Pool) explainNodes(now time.Time) {
 	v.Waits = map[string]poolstate.Waiting{}
-	if applying, waits := applyingBlock(v); waits {
+	if applying, waits := v.applyingBlock(); waits {
 		for i := range v.Facts.Nodes {
 			if n := &v.Facts.Nodes[i]; !n.UpdatedTo(v.Facts.Target) {
 				v.Waits[n.Name] = poolstate.Waiting{Node: n.Name, Cause: applying.Cause, Reason: applying.Reason}
@@ -308,12 +308,12 @@ func explainNodes(v *Pool, now time.Time) {
 	}
 	v.Rows = make([]NodeRow, len(v.Facts.Nodes))
 	for i := range v.Facts.Nodes {
-		v.Rows[i] = nodeRow(v, &v.Facts.Nodes[i], now)
+		v.Rows[i] = v.nodeRow(&v.Facts.Nodes[i], now)
 	}
-	v.Unhealthy = unhealthyNodes(v)
+	v.Unhealthy = v.unhealthyNodes()
 }
 
-func nodeRow(v *Pool, n *poolstate.Node, now time.Time) NodeRow {
+func (v *Pool) nodeRow(n *poolstate.Node, now time.Time) NodeRow {
 	row := NodeRow{
 		Name: n.Name, Pool: v.Object.Name, State: cmp.Or(n.State, StateUnknown),
 	}
@@ -325,14 +325,14 @@ func nodeRow(v *Pool, n *poolstate.Node, now time.Time) NodeRow {
 	if inService {
 		row.Step = ""
 	}
-	if !setUnreported(v, n, &row) && !inService {
-		row.Cause, row.Reason = nodeReason(v, n, row.Step)
+	if !v.setUnreported(n, &row) && !inService {
+		row.Cause, row.Reason = v.nodeReason(n, row.Step)
 	}
 	return row
 }
 
 // setUnreported says that a node does not report, if no other reason explains its state; false for other nodes.
-func setUnreported(v *Pool, n *poolstate.Node, row *NodeRow) bool {
+func (v *Pool) setUnreported(n *poolstate.Node, row *NodeRow) bool {
 	seen, silent := SilentSince(v.daemons, n, v.now)
 	switch {
 	case silent:
@@ -355,7 +355,7 @@ func setUnreported(v *Pool, n *poolstate.Node, row *NodeRow) bool {
 }
 
 // nodeReason says why a node at a step is not in service with its pool's config.
-func nodeReason(v *Pool, n *poolstate.Node, step string) (poolstate.Cause, string) {
+func (v *Pool) nodeReason(n *poolstate.Node, step string) (poolstate.Cause, string) {
 	wait, waits := v.Waits[n.Name]
 	switch {
 	// The failure of another config must be named.
@@ -470,14 +470,14 @@ func (f *Fleet) Config(at string) *RenderedRow {
 			*row = f.Rendered[i]
 		}
 	}
-	row.Name, row.Secrets = at, SecretsOf(f, at)
+	row.Name, row.Secrets = at, f.SecretsOf(at)
 	if v := f.PoolByName[v1alpha1.RenderedPool(name)]; v != nil {
 		asked := v1alpha1.RequesterOf(v.Object.Annotations, name)
 		if asked.Revision != "" || len(asked.API) > 0 {
 			row.Pool = v1alpha1.RenderedPool(name)
 			row.setRequester(asked)
 		}
-		row.Unproven, row.Manual = unprovenCommit(v, name), manualConfigs(f, v, name)
+		row.Unproven, row.Manual = v.unprovenCommit(name), f.manualConfigs(v, name)
 		if row.ByAPI() || row.Subject != "" && asked.Subject != "" {
 			return row
 		}
@@ -497,7 +497,7 @@ func (f *Fleet) Config(at string) *RenderedRow {
 
 // manualConfigs returns the MachineConfigs of a pool's target that users created through the API, without those that
 // requested it; none if no GitSource exists.
-func manualConfigs(f *Fleet, v *Pool, config string) []string {
+func (f *Fleet) manualConfigs(v *Pool, config string) []string {
 	target, err := v1alpha1.ParsePoolTarget(v.Object.Annotations[v1alpha1.TargetAnnotation])
 	if err != nil || target.Config != config || len(f.Sources) == 0 {
 		return nil
@@ -545,11 +545,11 @@ func (f *Fleet) ConfigOfNode(v *Pool, at, node string) *RenderedRow {
 }
 
 // DrainReport returns the report of a running drain; nil if there is no report or the report cannot be read.
-func DrainReport(f *Fleet, row NodeRow) *v1alpha1.DrainReport {
+func (f *Fleet) DrainReport(row NodeRow) *v1alpha1.DrainReport {
 	if row.Step != StepDraining {
 		return nil
 	}
-	r, err := v1alpha1.ParseDrainReport(Node(f, row.Name).Annotations[v1alpha1.DrainReportAnnotation])
+	r, err := v1alpha1.ParseDrainReport(f.Node(row.Name).Annotations[v1alpha1.DrainReportAnnotation])
 	if err != nil || r.For == "" {
 		return nil
 	}

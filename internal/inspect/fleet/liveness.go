@@ -55,7 +55,7 @@ type UnhealthyNode struct {
 }
 
 // unhealthyNodes are those whose state is unknown, or that are not Ready without being updated.
-func unhealthyNodes(v *Pool) (all []UnhealthyNode) {
+func (v *Pool) unhealthyNodes() (all []UnhealthyNode) {
 	for i := range v.Facts.Nodes {
 		n, row := &v.Facts.Nodes[i], &v.Rows[i]
 		u := UnhealthyNode{Name: n.Name}
@@ -126,8 +126,8 @@ func (v *Pool) UnhealthyGroups() (groups []UnhealthyGroup) {
 const mostNamed = 3
 
 // HealthOf returns the health of a node as its kubelet reports it.
-func HealthOf(f *Fleet, node string) poolstate.Health {
-	return poolstate.ReadNode(Node(f, node)).Health
+func (f *Fleet) HealthOf(node string) poolstate.Health {
+	return poolstate.ReadNode(f.Node(node)).Health
 }
 
 // MayReturn reports whether a node that is not Ready is being updated, and so may become Ready by itself, after a

@@ -19,7 +19,7 @@ type Notifier struct {
 
 // ReadNotifier reads the notifier's Lease. It returns nil while a notifier reports, if there is nothing to send, and if
 // the Leases or the Notifications were not read.
-func ReadNotifier(f *Fleet) *Notifier {
+func (f *Fleet) ReadNotifier() *Notifier {
 	var names []string
 	for i := range f.Notifications {
 		if !f.Notifications[i].Spec.Suspend {

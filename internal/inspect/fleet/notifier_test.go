@@ -63,7 +63,7 @@ func TestNotificationsThatNobodySends(t *testing.T) {
 		},
 	} {
 		f := fleet.New(fleet.Cluster{Leases: c.leases, Notifications: c.notifications}, now)
-		got := fleet.ReadNotifier(f)
+		got := f.ReadNotifier()
 		switch {
 		case c.want == "" && got != nil:
 			t.Errorf("%s: %+v", name, got)

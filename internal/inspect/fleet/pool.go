@@ -19,7 +19,7 @@ import (
 // applyingBlock says that the cluster does not have one whole revision of a GitSource from which the pool gets its
 // config, so that the controller neither renders nor rolls it out; false if it has. Only the controller compares all
 // objects: its condition counts.
-func applyingBlock(v *Pool) (poolstate.Block, bool) {
+func (v *Pool) applyingBlock() (poolstate.Block, bool) {
 	c := v.Condition(rolloutBlocked)
 	if c.Status != corev1.ConditionTrue || c.Reason != string(poolstate.CauseApplying) {
 		return poolstate.Block{}, false
@@ -29,7 +29,7 @@ func applyingBlock(v *Pool) (poolstate.Block, bool) {
 
 // RevertFailures returns the nodes whose failures caused a pool's revert, each with its failure. The pool's record
 // names only a few.
-func RevertFailures(v *Pool) map[string]string {
+func (v *Pool) RevertFailures() map[string]string {
 	r := v.Decision.Record
 	if r.Verdict != v1alpha1.RolloutReverted {
 		return nil
@@ -107,7 +107,7 @@ func SuspendedBy(src *v1alpha1.GitSource) string {
 }
 
 // NextText says what happens next without a user: which nodes get the config, or when a wait ends.
-func NextText(f *Fleet, v *Pool) string {
+func (f *Fleet) NextText(v *Pool) string {
 	const most = 3
 	var names []string
 	for _, a := range v.Decision.Assign {
@@ -134,29 +134,29 @@ func NextText(f *Fleet, v *Pool) string {
 }
 
 // SourceOf returns the GitSource from which a config of a pool came, even if it was deleted; empty for none.
-func SourceOf(f *Fleet, v *Pool, config string) string {
+func (f *Fleet) SourceOf(v *Pool, config string) string {
 	return cmp.Or(f.Config(config).Source, v.Object.Annotations[v1alpha1.SourceAnnotation])
 }
 
 // HealthyConfig returns the last config that the whole pool ran without a failure, with the revision of its secrets.
-func HealthyConfig(v *Pool) string {
+func (v *Pool) HealthyConfig() string {
 	return cmp.Or(v.Decision.Record.LastHealthy(), v.Object.Status.Configuration.Name)
 }
 
 // RecordedCommit returns the commit that last requested a config or, if changes through the API did, the one that was
 // applied then: from the pool's records, or else from the config's first rendering. It is empty if no commit is known.
-func RecordedCommit(f *Fleet, v *Pool, config string) string {
+func (f *Fleet) RecordedCommit(v *Pool, config string) string {
 	config = v1alpha1.ConfigName(config)
 	asked := v1alpha1.RequesterOf(v.Object.Annotations, config)
 	if asked.ByAPI() {
-		asked = apiTarget(v, config).Commit
+		asked = v.apiTarget(config).Commit
 	}
 	return HashOf(cmp.Or(asked.Revision, f.Config(config).Revision))
 }
 
 // apiTarget returns the record of a pool's target if only changes through the API requested it; zero if config is not
 // the target, and for a record that cannot be read.
-func apiTarget(v *Pool, config string) v1alpha1.PoolTarget {
+func (v *Pool) apiTarget(config string) v1alpha1.PoolTarget {
 	target, err := v1alpha1.ParsePoolTarget(v.Object.Annotations[v1alpha1.TargetAnnotation])
 	if err != nil || target.Config != config || !target.ByAPI() {
 		return v1alpha1.PoolTarget{}
@@ -199,7 +199,7 @@ func (f *Fleet) Window(v *Pool) *WindowState {
 	}
 	s := p.Windows.At(f.Now)
 	w := &WindowState{
-		Open: s.Open, Window: s.Window, Zone: windowZone(f, p.Policies, s.Window),
+		Open: s.Open, Window: s.Window, Zone: f.windowZone(p.Policies, s.Window),
 		Changes: TimeOrNil(s.Until),
 	}
 	if until := v.Facts.Care.OpenUntil; until.After(f.Now) {
@@ -209,7 +209,7 @@ func (f *Fleet) Window(v *Pool) *WindowState {
 }
 
 // windowZone returns the time zone of the window with this label.
-func windowZone(f *Fleet, policies []string, label string) string {
+func (f *Fleet) windowZone(policies []string, label string) string {
 	for i := range f.Policies {
 		if !slices.Contains(policies, f.Policies[i].Name) {
 			continue

@@ -33,8 +33,8 @@ func (r *RenderedRow) setRequester(asked v1alpha1.Requester) {
 
 // unprovenCommit returns the commit that was applied when changes through the API requested a pool's config, if the
 // pool was never healthy with it; otherwise nil.
-func unprovenCommit(v *Pool, config string) *v1alpha1.CommitRef {
-	if v1alpha1.ConfigName(HealthyConfig(v)) == config {
+func (v *Pool) unprovenCommit(config string) *v1alpha1.CommitRef {
+	if v1alpha1.ConfigName(v.HealthyConfig()) == config {
 		return nil
 	}
 	return v1alpha1.RequesterOf(v.Object.Annotations, config).Unproven

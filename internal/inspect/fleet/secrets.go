@@ -34,7 +34,7 @@ type ConfigSecrets struct {
 }
 
 // waitsForSecrets reports whether the controller says that a pool waits for the secrets of its config.
-func waitsForSecrets(v *Pool) bool {
+func (v *Pool) waitsForSecrets() bool {
 	blocked := v.Condition(rolloutBlocked)
 	return blocked.Status == corev1.ConditionTrue && blocked.Reason == string(poolstate.CauseSecrets)
 }
@@ -43,11 +43,11 @@ func waitsForSecrets(v *Pool) bool {
 func (v *Pool) TargetConfig() string { return v1alpha1.ConfigName(v.Facts.Target) }
 
 // SecretsOf returns what is known about the secrets of a result of v1alpha1.ConfigAt; nil if it refers to none.
-func SecretsOf(f *Fleet, at string) *ConfigSecrets {
+func (f *Fleet) SecretsOf(at string) *ConfigSecrets {
 	config, revision := v1alpha1.SplitConfigAt(at)
 	v := f.PoolByName[v1alpha1.RenderedPool(config)]
 	return f.Secrets.Of(config, revision != "" || v != nil && config != "" && v.TargetConfig() == config &&
-		waitsForSecrets(v))
+		v.waitsForSecrets())
 }
 
 // Of returns what is known about the secrets of a config; nil if nothing is published and it refers to none.
@@ -137,7 +137,7 @@ func ObjectText(object string) string {
 }
 
 // EarlierRollout returns when the pool's rollout before the current one began; the zero time if it is not recorded.
-func EarlierRollout(v *Pool) time.Time {
+func (v *Pool) EarlierRollout() time.Time {
 	past, err := v1alpha1.EarlierRollouts(v.Object.Annotations)
 	if err != nil || len(past) == 0 {
 		return time.Time{}
@@ -147,7 +147,7 @@ func EarlierRollout(v *Pool) time.Time {
 
 // SecretsChangedIn returns the changes of a config's secrets between two times, newest first; zero is no limit. Times
 // have whole seconds, so a change in the second in which an earlier rollout began counts.
-func SecretsChangedIn(f *Fleet, config string, after, until time.Time) []v1alpha1.SecretChange {
+func (f *Fleet) SecretsChangedIn(config string, after, until time.Time) []v1alpha1.SecretChange {
 	var out []v1alpha1.SecretChange
 	for _, c := range slices.Backward(f.Secrets.Revisions[config].Changes) {
 		if !c.Time.Before(after) && (until.IsZero() || !c.Time.After(until)) {

@@ -101,7 +101,7 @@ func Ago(now time.Time) func(time.Time) string {
 }
 
 // WhenIn writes times as the reasons of a cluster have them: as ages or, with Timestamps, points in time.
-func WhenIn(f *Fleet) func(time.Time) string {
+func (f *Fleet) WhenIn() func(time.Time) string {
 	if f.Timestamps {
 		return func(t time.Time) string { return "at " + t.UTC().Format(time.RFC3339) }
 	}

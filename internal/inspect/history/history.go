@@ -217,7 +217,7 @@ func setSecrets(f *fleet.Fleet, row *Row, began time.Time, older []v1alpha1.Roll
 	if len(older) > 0 {
 		after = older[0].Began.Time
 	}
-	row.Secrets = fleet.SecretsChangedIn(f, row.Rendered, after, began)
+	row.Secrets = f.SecretsChangedIn(row.Rendered, after, began)
 }
 
 // progressOf is for a rollout that has not ended.

@@ -231,7 +231,7 @@ type Name struct {
 func (n Name) Noun() string { return words(n.Kind) }
 
 // NamesOf lists the names of all items in the order of their kinds, and within a kind by name.
-func NamesOf(l *Lineage) []Name {
+func (l *Lineage) NamesOf() []Name {
 	var out []Name
 	for _, e := range l.entries() {
 		n := Name{Kind: e.kind, Shown: plain(e.name), key: e}
@@ -244,7 +244,7 @@ func NamesOf(l *Lineage) []Name {
 }
 
 // Setters returns the layers that set an item of another lineage, in the order of merging; none if no layer does.
-func Setters(l *Lineage, n Name) []Layer {
+func (l *Lineage) Setters(n Name) []Layer {
 	var out []Layer
 	add := func(layer int) {
 		if last := len(out) - 1; last < 0 || out[last].Name != l.layers[layer].Name ||

@@ -127,7 +127,7 @@ func Parse(format Format, body []byte) (d Document, err error) {
 		return Document{}, err
 	}
 	d.Format = format
-	if d.Metadata, err = extract(&d); err != nil {
+	if d.Metadata, err = d.extract(); err != nil {
 		return Document{}, fmt.Errorf("reading the metadata of SOPS: %w", err)
 	}
 	if format == Binary {
@@ -138,7 +138,7 @@ func Parse(format Format, body []byte) (d Document, err error) {
 	return d, d.check()
 }
 
-func extract(d *Document) (Metadata, error) {
+func (d *Document) extract() (Metadata, error) {
 	var raw Branch
 	for i, b := range d.Branches {
 		found, rest, err := split(d.Format, b)
