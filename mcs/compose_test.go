@@ -12,14 +12,13 @@ import (
 	"strings"
 	"testing"
 
-	v35 "github.com/coreos/ignition/v2/config/v3_5"
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	"github.com/google/go-cmp/cmp"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"github.com/vincent-petithory/dataurl"
 	"golang.org/x/tools/txtar"
 	"sigs.k8s.io/yaml"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 )
 
@@ -153,7 +152,7 @@ func rendered(ignition string) *mcfgv1.MachineConfig {
 
 func decode(t *testing.T, body []byte) ign.Config {
 	t.Helper()
-	config, rpt, err := v35.ParseCompatibleVersion(body)
+	config, rpt, err := ign.ParseCompatibleVersion(body)
 	if err != nil {
 		t.Fatalf("the served config does not parse: %v\n%s", err, rpt)
 	}

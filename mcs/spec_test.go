@@ -12,10 +12,11 @@ import (
 	"github.com/coreos/ign-converter/translate/v33tov32"
 	"github.com/coreos/ign-converter/translate/v34tov33"
 	"github.com/coreos/ign-converter/translate/v35tov34"
-	v35 "github.com/coreos/ignition/v2/config/v3_5"
 	"github.com/coreos/vcontext/report"
 	"github.com/google/go-cmp/cmp"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 )
 
 func TestAFieldThatAnOlderVersionLacksIsNamed(t *testing.T) {
@@ -226,7 +227,7 @@ func converted(t *testing.T, newest []byte) map[Version][]byte {
 		}
 		all[v] = raw
 	}
-	c35, _, err := v35.Parse(newest)
+	c35, _, err := ign.Parse(newest)
 	if err != nil {
 		t.Fatal(err)
 	}

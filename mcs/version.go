@@ -16,8 +16,9 @@ import (
 	v32 "github.com/coreos/ignition/v2/config/v3_2"
 	v33 "github.com/coreos/ignition/v2/config/v3_3"
 	v34 "github.com/coreos/ignition/v2/config/v3_4"
-	v35 "github.com/coreos/ignition/v2/config/v3_5"
 	"github.com/coreos/vcontext/report"
+
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 )
 
 // Version is a version of the Ignition spec that the server supports, as in ignition.version. The zero value is
@@ -127,7 +128,7 @@ var specs = []spec{
 	{V3_2, false, false, true, recode(v32.Parse), parse(v32.Parse)},
 	{V3_3, true, false, true, recode(v33.Parse), parse(v33.Parse)},
 	{V3_4, true, true, true, recode(v34.Parse), parse(v34.Parse)},
-	{V3_5, true, true, true, recode(v35.Parse), parse(v35.Parse)},
+	{V3_5, true, true, true, recode(ign.Parse), parse(ign.Parse)},
 }
 
 func specOf(v Version) (spec, bool) {

@@ -5,10 +5,9 @@ import (
 	"path"
 	"slices"
 
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
-
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/internal/secretmask"
 )
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/pinnedimage"
 	"github.com/bunsen-os/bunsen/api/safetext"
@@ -19,8 +20,6 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/kinds"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"k8s.io/apimachinery/pkg/runtime"
-
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"

@@ -10,11 +10,9 @@ import (
 	"slices"
 	"strings"
 
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	"go.yaml.in/yaml/v3"
 
-	v35 "github.com/coreos/ignition/v2/config/v3_5"
-
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -72,7 +70,7 @@ func (a *adoption) reportLeftOut(i int, mc mcfgv1.MachineConfig, unknown []strin
 	if source := mc.Labels[v1alpha1.SourceLabel]; source != "" {
 		a.warn(i, "has-source", "it comes from a repository already, by the GitSource %s; better take that", source)
 	}
-	if _, rep, err := v35.ParseCompatibleVersion(mc.Spec.Config.Raw); err == nil {
+	if _, rep, err := ign.ParseCompatibleVersion(mc.Spec.Config.Raw); err == nil {
 		for _, e := range rep.Entries {
 			if strings.HasPrefix(strings.ToLower(e.Message), "unused key ") {
 				unknown = append(unknown, e.Context.String())

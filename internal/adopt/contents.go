@@ -10,10 +10,10 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/internal/secretmask"
 
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	"github.com/vincent-petithory/dataurl"
 	"go.yaml.in/yaml/v3"
 )

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 )
 
 // Compare returns every difference between two configs that affects a node. A file with the same bytes, mode and owner

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/nodepath"
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 )
 
 // Decide returns what a node does to change from one config to another under a policy. Whether it can change at all is

@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"strings"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/nodepath"
 	"github.com/bunsen-os/bunsen/internal/distribution"
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 )
 
 // The names that useradd accepts by default.

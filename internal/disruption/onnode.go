@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/internal/distribution"
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 )
 
 // NodeCheck names a check that only the node's daemon can do, because the result depends on the host. The list is

@@ -3,9 +3,9 @@ package disruption
 import (
 	"reflect"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/nodepath"
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 )
 
 // ForceFile is the file that makes a daemon skip validation once. A config must not contain this file.

@@ -17,8 +17,8 @@ import (
 	"syscall"
 	"time"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	"golang.org/x/net/http/httpproxy"
 )
 

@@ -9,12 +9,11 @@ import (
 	"slices"
 	"strings"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/internal/secretmask"
 	"github.com/bunsen-os/bunsen/internal/sops/document"
-
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 )
 
 // view is one item in readable form: lines of attributes, and contents.

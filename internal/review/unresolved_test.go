@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"filippo.io/age"
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/internal/secretmask"
 	"github.com/bunsen-os/bunsen/internal/sops"

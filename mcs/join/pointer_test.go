@@ -21,10 +21,10 @@ import (
 
 	butane "github.com/coreos/butane/config"
 	"github.com/coreos/butane/config/common"
-	v35 "github.com/coreos/ignition/v2/config/v3_5"
 	"github.com/google/go-cmp/cmp"
 	"github.com/vincent-petithory/dataurl"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/mcs"
 	"github.com/bunsen-os/bunsen/mcs/join"
 )
@@ -265,16 +265,16 @@ func withoutEmpty(v any) any {
 // What the server serves is merged into the pointer: nothing of the pointer but its CA is left on the machine's config.
 func TestTheServedConfigMergesIntoThePointer(t *testing.T) {
 	for _, v := range join.PointerVersions()[1:] {
-		parent, report, err := v35.ParseCompatibleVersion([]byte(ignition(t, whole(t, v))))
+		parent, report, err := ign.ParseCompatibleVersion([]byte(ignition(t, whole(t, v))))
 		if err != nil {
 			t.Fatalf("%s: %v %s", v, err, report.String())
 		}
-		child, _, err := v35.Parse(
+		child, _, err := ign.Parse(
 			[]byte(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/motd","contents":{"source":"data:,hi"}}]}}`))
 		if err != nil {
 			t.Fatal(err)
 		}
-		merged := v35.Merge(parent, child)
+		merged := ign.Merge(parent, child)
 		if !reflect.DeepEqual(merged.Storage, child.Storage) ||
 			len(merged.Ignition.Security.TLS.CertificateAuthorities) != 2 {
 			t.Errorf("%s: %+v", v, merged)
@@ -394,7 +394,7 @@ func TestADownloadedDaemonIsCheckedAndRuns(t *testing.T) {
 			SHA512: strings.ToUpper(sum),
 		}
 		raw := []byte(ignition(t, p))
-		parent, report, err := v35.ParseCompatibleVersion(raw)
+		parent, report, err := ign.ParseCompatibleVersion(raw)
 		if err != nil {
 			t.Fatalf("%s: %v %s", v, err, report.String())
 		}
@@ -407,12 +407,12 @@ func TestADownloadedDaemonIsCheckedAndRuns(t *testing.T) {
 		if len(raw) > 8<<10 {
 			t.Errorf("%s: %d bytes", v, len(raw))
 		}
-		child, _, err := v35.Parse(
+		child, _, err := ign.Parse(
 			[]byte(`{"ignition":{"version":"3.5.0"},"systemd":{"units":[{"name":"machine-config-daemon.service","enabled":true,"contents":"[Service]\nExecStart=/bin/own\n"}]}}`))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, u := range v35.Merge(parent, child).Systemd.Units {
+		for _, u := range ign.Merge(parent, child).Systemd.Units {
 			if u.Name == "machine-config-daemon.service" && !strings.Contains(*u.Contents, "/bin/own") {
 				t.Errorf("%s: the pool's unit is overridden: %s", v, *u.Contents)
 			}

@@ -81,6 +81,7 @@ var (
 // it, or add a row with its reason.
 var Rooms = []Room{
 	{"api/fault", Data, nil, kubeTypes, "the kinds of failure are words, and which errors are answers is one table for every client"},
+	{"api/ignition", Data, nil, ignition, "which version of Ignition configs have is one edit, so one room imports it"},
 	{"api/v1alpha1", Data, list("api/fault"), kubeTypes, "the only words the three processes share, so it may not pull in any of them"},
 	{"api/trustfile", Pure, list("api/v1alpha1"), nil, "the server chooses files from this table, the daemon checks them against it, and a policy must know their paths"},
 	{"api/nodepath", Data, nil, nil, "the daemon owns some paths, files in others do not last, and every check of a config must know both"},

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	v35 "github.com/coreos/ignition/v2/config/v3_5"
 	"go.yaml.in/yaml/v3"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/internal/download"
 	"github.com/bunsen-os/bunsen/internal/review"
 	"github.com/bunsen-os/bunsen/source"
@@ -127,7 +127,7 @@ func checkJSON(t *testing.T, b block) {
 // pointerBlock is what a machine is handed at birth: no part of a repository, but Ignition all the same.
 func pointerBlock(t *testing.T, text string) {
 	t.Helper()
-	_, report, err := v35.ParseCompatibleVersion([]byte(strings.ReplaceAll(text, "…", "")))
+	_, report, err := ign.ParseCompatibleVersion([]byte(strings.ReplaceAll(text, "…", "")))
 	if err != nil || len(report.Entries) > 0 {
 		t.Errorf("not Ignition: %v\n%s", err, report.String())
 	}

@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
@@ -22,6 +21,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/internal/review"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/mcd/fetch"
 	linuxfiles "github.com/bunsen-os/bunsen/mcd/linux/files"
 )

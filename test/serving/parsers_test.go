@@ -21,11 +21,11 @@ import (
 	v32 "github.com/coreos/ignition/v2/config/v3_2"
 	v33 "github.com/coreos/ignition/v2/config/v3_3"
 	v34 "github.com/coreos/ignition/v2/config/v3_4"
-	v35 "github.com/coreos/ignition/v2/config/v3_5"
 	v36 "github.com/coreos/ignition/v2/config/v3_6"
 	"github.com/coreos/ignition/v2/config/validate"
 	"github.com/coreos/vcontext/report"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/mcs"
 	"github.com/bunsen-os/bunsen/mcs/join"
 )
@@ -38,7 +38,7 @@ var read = map[mcs.Version]func(pool string, body []byte) error{
 	mcs.V3_2: merged(mcs.V3_2, v32.Parse, v32.ParseCompatibleVersion, v32.Merge),
 	mcs.V3_3: merged(mcs.V3_3, v33.Parse, v33.ParseCompatibleVersion, v33.Merge),
 	mcs.V3_4: merged(mcs.V3_4, v34.Parse, v34.ParseCompatibleVersion, v34.Merge),
-	mcs.V3_5: merged(mcs.V3_5, v35.Parse, v35.ParseCompatibleVersion, v35.Merge),
+	mcs.V3_5: merged(mcs.V3_5, ign.Parse, ign.ParseCompatibleVersion, ign.Merge),
 }
 
 type parser[C any] func([]byte) (C, report.Report, error)

@@ -8,7 +8,7 @@ import (
 	"github.com/coreos/ignition/v2/config/merge"
 	"github.com/coreos/ignition/v2/config/util"
 
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 )
 
 // touch is where a layer sets a part of an item.

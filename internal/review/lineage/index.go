@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"slices"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/transpile/origin"
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 )
 
 // Lineage has the layers of one pool, indexed by items. The cost of one item depends only on its own size, and that of
