@@ -8,7 +8,7 @@ import (
 	"github.com/coreos/go-semver/semver"
 )
 
-// The server ignores the main type.
+// subtype: the server ignores the main type.
 const subtype = "vnd.coreos.ignition+json"
 
 // Negotiate selects the version to serve for an Accept header, by its entries of Ignition's subtype with a readable
@@ -46,7 +46,7 @@ func versionToServe(a acceptEntry) (Version, error) {
 	return "", &UnsupportedVersionError{Asked: a.text}
 }
 
-// 3.x, by the minor number
+// minors: 3.x, by the minor number
 var minors = []Version{V3_0, V3_1, V3_2, V3_3, V3_4, V3_5}
 
 type acceptEntry struct {

@@ -118,7 +118,7 @@ type spec struct {
 	parse func([]byte) (report.Report, error)
 }
 
-// oldest first
+// specs: oldest first
 var specs = []spec{
 	{version: V2_2}, // The function convertTo22 writes version 2.2.0.
 	{V3_0, false, false, false, recode(v30.Parse), parse(v30.Parse)},
@@ -318,7 +318,7 @@ func tree(raw []byte) (map[string]any, error) {
 	return t, err
 }
 
-// Values of newer fields that mean the same as no field, by the end of the field's path.
+// defaults: values of newer fields that mean the same as no field, by the end of the field's path.
 var defaults = []struct {
 	end   string
 	value bool

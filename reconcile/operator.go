@@ -22,7 +22,7 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/kube"
 )
 
-// while Bunsen leads
+// lookForOperator: while Bunsen leads
 const lookForOperator = time.Minute
 
 // OperatorWait has the settings of a process that waits for the Machine Config Operator.
@@ -35,8 +35,8 @@ type OperatorWait struct {
 	Every time.Duration
 }
 
-// It ends this process if the Machine Config Operator is installed while Bunsen leads. The next one waits for its
-// removal.
+// errOperatorLeads: it ends this process if the Machine Config Operator is installed while Bunsen leads. The next one
+// waits for its removal.
 var errOperatorLeads = errors.New("OpenShift's Machine Config Operator runs on this cluster and leads its pools, so " +
 	"Bunsen does nothing: two controllers would write the same objects. To keep the operator, run kubectl delete " +
 	"namespace bunsen-system. To let Bunsen lead, stop the operator, and run kubectl delete deployment -n " +

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A directory may contain other files.
+// extensions: a directory may contain other files.
 var extensions = []string{".yaml", ".yml", ".json"}
 
 type file struct {

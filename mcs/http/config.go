@@ -18,12 +18,12 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
-// the request headers that a response depends on: a cache before the server must store a response, also of an error,
-// for each combination
+// vary: the request headers that a response depends on: a cache before the server must store a response, also of an
+// error, for each combination
 const vary = "Accept, Accept-Encoding, Authorization"
 
-// for creating a bootstrap token and counting the use of a token; then the machine has to retry. Ignition waits 10 s
-// for response headers, and a use that is counted later would be lost.
+// prepareTimeout: for creating a bootstrap token and counting the use of a token; then the machine has to retry.
+// Ignition waits 10 s for response headers, and a use that is counted later would be lost.
 const prepareTimeout = 5 * time.Second
 
 // configHandler serves /config/<pool>, in this order: limits, authorization, pool, version, body, bootstrap token, use

@@ -11,10 +11,10 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
-// in seconds; Ignition retries even without this header
+// retryAfter: in seconds; Ignition retries even without this header
 const retryAfter = 5
 
-// requests a valid token (RFC 6750, section 3)
+// challenge: requests a valid token (RFC 6750, section 3)
 const challenge = `Bearer realm="bunsen"`
 
 // httpError is an error response. The client gets only the message, the log also the cause.

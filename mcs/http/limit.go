@@ -52,7 +52,7 @@ type Limiter struct {
 	sources *lru.Cache[netip.Prefix, *budget]
 }
 
-// what a source may still cause
+// budget: what a source may still cause
 type budget struct{ requests, failures *rate.Limiter }
 
 // NewLimiter returns a limiter that has counted nothing yet.

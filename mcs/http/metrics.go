@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics counts responses and connections. Metrics is a prometheus.Collector. All methods may be called concurrently.
+// Metrics counts responses and connections. It is a prometheus.Collector. All methods may be called concurrently.
 type Metrics struct {
 	served, refused atomic.Int64
 

@@ -19,10 +19,11 @@ const (
 	actionRefuse = "refuse"
 )
 
-// about a node that read its config
+// byNode: about a node that read its config
 const byNode = "node"
 
-// for error responses of all sources together, because a client with many addresses stays within the limits of each
+// errorLines: for error responses of all sources together, because a client with many addresses stays within the limits
+// of each
 var errorLines = Rate{PerSecond: 50, Burst: 1000}
 
 // requestLog records each response: a line of the log, a line of the audit log, metrics. Of errors that clients can

@@ -38,7 +38,7 @@ const (
 	forbidden    = 403
 )
 
-// Unknown and Wrong look the same to clients.
+// reasons: Unknown and Wrong look the same to clients.
 var reasons = map[TokenReason]struct {
 	status      int
 	public, log string

@@ -105,7 +105,7 @@ type section struct {
 	Security *trusted `json:"security,omitempty" yaml:"security,omitempty"`
 }
 
-// Since version 3.0, Ignition merges the configs; before, it appends them.
+// configs: Since version 3.0, Ignition merges the configs; before, it appends them.
 type configs struct {
 	Append []resource `json:"append,omitempty" yaml:"-"`
 	Merge  []resource `json:"merge,omitempty" yaml:"merge,omitempty"`
@@ -247,7 +247,7 @@ type format struct {
 	headers, append bool
 }
 
-// Oldest first. The server serves the same versions.
+// formats: oldest first. The server serves the same versions.
 var formats = []format{
 	{mcs.V2_2, "", false, true},
 	{mcs.V3_0, "1.0.0", false, false},

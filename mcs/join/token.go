@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// so that users and scanners for leaked secrets recognize a token
+// prefix: so that users and scanners for leaked secrets recognize a token
 const prefix = "bunsen"
 
 const (
@@ -25,7 +25,7 @@ const (
 	secretLength = 43
 )
 
-// Strict: each secret has only one spelling.
+// secrets: strict: each secret has only one spelling.
 var secrets = base64.RawURLEncoding.Strict()
 
 // Token authorizes a machine to read a config. ID names the ProvisioningToken and appears in logs. Only the machine has
@@ -88,7 +88,7 @@ func FromHeader(authorization string) (Token, error) {
 	return Token{}, &InvalidError{Reason: Malformed}
 }
 
-// RFC 7617.
+// fromBasic: RFC 7617.
 func fromBasic(value string) (Token, error) {
 	const longest = 256 // A whole token and its id need 96 characters.
 	if len(value) > longest {

@@ -368,7 +368,7 @@ func controlPlaneMessage(a applicant) string {
 		a.who.node, a.grant.token, nameOf(a.request.Name))
 }
 
-// A machine chooses the name of its request, and users paste the commands of a message into a shell.
+// plainName: a machine chooses the name of its request, and users paste the commands of a message into a shell.
 var plainName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$`)
 
 // nameOf returns NAME unless the name is plain.
@@ -382,5 +382,5 @@ func nameOf(request string) string {
 // Each says what happened, why, and which commands help. A kubelet whose request was denied creates another one after a
 // user deletes it.
 
-// of the message about an invalid request, whose subject may be long
+// longest: of the message about an invalid request, whose subject may be long
 const longest = 500

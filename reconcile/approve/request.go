@@ -22,11 +22,11 @@ const (
 	nodesGroup    = "system:nodes"
 )
 
-// of a certificate that a request specifies. kube-controller-manager deletes a request when its certificate expires,
-// and it proves that its token was used, so it must exist longer than the token.
+// shortest: of a certificate that a request specifies. kube-controller-manager deletes a request when its certificate
+// expires, and it proves that its token was used, so it must exist longer than the token.
 const shortest = 2 * time.Hour
 
-// RFC 5280, 4.2.1.6
+// subjectAltName: RFC 5280, 4.2.1.6
 var subjectAltName = asn1.ObjectIdentifier{2, 5, 29, 17}
 
 // IsJoin reports whether a request is for a kubelet's client certificate, by a bootstrap token of

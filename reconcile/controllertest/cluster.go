@@ -183,7 +183,7 @@ func Get[T client.Object](w *Cluster, name string, into T) T {
 	return into
 }
 
-// Modify changes an object as a user does. Modify increments the generation as the API server would.
+// Modify changes an object as a user does. It increments the generation as the API server would.
 func Modify[T client.Object](w *Cluster, o T, edit func(T)) {
 	w.T.Helper()
 	edit(o)

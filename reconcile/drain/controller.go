@@ -54,7 +54,7 @@ type Controller struct {
 	daemonSets sync.Map // namespace/name → daemonSet
 }
 
-// for nodes at a time
+// maxConcurrentDrains: for nodes at a time
 const maxConcurrentDrains = 20
 
 // SetupWithManager reconciles a node after each of its changes, and after one of a PodDisruptionBudget that its drain
@@ -332,7 +332,7 @@ func cordonChanged(a, b *corev1.Node) bool {
 	return false
 }
 
-// Then a PodDisruptionBudget may allow an eviction that it refused.
+// mayAllowMore: then a PodDisruptionBudget may allow an eviction that it refused.
 var mayAllowMore = predicate.Funcs{
 	CreateFunc:  func(event.CreateEvent) bool { return false },
 	GenericFunc: func(event.GenericEvent) bool { return false },

@@ -86,8 +86,8 @@ const (
 	StuckAfter = time.Hour
 )
 
-// The intervals of rounds, and of retries after a refusal, by the age of the drain. A round costs one list of the
-// node's pods, one request for each eviction, and about one for each budget that refuses.
+// paces: the intervals of rounds, and of retries after a refusal, by the age of the drain. A round costs one list of
+// the node's pods, one request for each eviction, and about one for each budget that refuses.
 var paces = []struct{ until, every time.Duration }{
 	{10 * time.Second, time.Second},
 	{90 * time.Second, 5 * time.Second},
@@ -221,7 +221,7 @@ func cut(text string) string {
 // AloneText is the text that says why a pod stays on a node for which IsAlone is true.
 const AloneText = "no other node can run it"
 
-// Ordinary pods do not tolerate these.
+// controlPlaneTaints: ordinary pods do not tolerate these.
 var controlPlaneTaints = []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"}
 
 // IsAlone reports whether the pods of a node cannot move, because every other node is reserved for the control plane.

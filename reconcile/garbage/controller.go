@@ -100,7 +100,7 @@ func (g *Controller) SetupWithManager(mgr ctrl.Manager, garbage reconcile.Reconc
 		Complete(garbage)
 }
 
-// Reconcile checks all rendered configs. Reconcile ignores the content of the request.
+// Reconcile checks all rendered configs. It ignores the content of the request.
 func (g *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	h, err := g.gather(ctx)
 	if err != nil {
@@ -246,7 +246,7 @@ func (g *Controller) recreate(ctx context.Context, h render.Holders, pool *mcfgv
 	return nil, errors.Join(append(errs, errors.New(consequence))...)
 }
 
-// for the nodes of a config that cannot be created again
+// consequence: for the nodes of a config that cannot be created again
 const consequence = "its nodes are assigned the pool's next config as usual"
 
 func poolNamed(pools []mcfgv1.MachineConfigPool, name string) *mcfgv1.MachineConfigPool {

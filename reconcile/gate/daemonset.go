@@ -104,7 +104,7 @@ func readySince(n *corev1.Node) time.Time {
 	return time.Time{}
 }
 
-// The DaemonSet controller adds these to each pod.
+// daemonTolerations: the DaemonSet controller adds these to each pod.
 var daemonTolerations = []corev1.Toleration{
 	{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
 	{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},

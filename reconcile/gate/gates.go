@@ -51,8 +51,8 @@ type Evaluator struct {
 	Events kube.Events
 
 	daemonSets sync.Map // types.NamespacedName → *daemonSetReads
-	queries    sync.Map // v1alpha1.PrometheusGate → keptAnswer
-	jobs       sync.Map // types.NamespacedName → keptAnswer
+	queries    sync.Map // v1alpha1.PrometheusGate → cachedAnswer
+	jobs       sync.Map // types.NamespacedName → cachedAnswer
 }
 
 // Pool evaluates the job and prometheus gates, in the order of the pace. A job gate is left out until the step is due,

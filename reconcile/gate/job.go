@@ -23,10 +23,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// on a gate's job, beside v1alpha1.GateLabel and the labels of the CronJob's template
+// poolLabel: on a gate's job, beside v1alpha1.GateLabel and the labels of the CronJob's template
 const poolLabel = "bunsen.dev/pool"
 
-// the rendered config of a gate's job, whose name is too long for a label
+// configAnnotation: the rendered config of a gate's job, whose name is too long for a label
 const configAnnotation = "bunsen.dev/config"
 
 // NewJob returns the job that a CronJob describes, with the question in its environment. The CronJob owns it, so its

@@ -91,10 +91,10 @@ func NewMetrics(c MetricsConfig) *Metrics {
 	return m
 }
 
-// in seconds
+// latencyBuckets: in seconds
 var latencyBuckets = []float64{5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 43200, 86400}
 
-// Register adds m to a registry. Register replaces a Metrics that was registered before.
+// Register adds m to a registry. It replaces a Metrics that was registered before.
 func (m *Metrics) Register(r prometheus.Registerer) error {
 	r.Unregister(m)
 	if err := r.Register(m); err != nil {
@@ -200,7 +200,7 @@ type family struct {
 	labels     []string
 }
 
-// All gauges. Those with the prefixes mco_, mcc_ and os_ are the original machine-config-operator's.
+// families: all gauges. Those with the prefixes mco_, mcc_ and os_ are the original machine-config-operator's.
 var families = []family{
 	{
 		"mco_state", "1 for each node, with its pool and its daemon's state and reason.",

@@ -23,7 +23,7 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// for a scrape to read from the cache
+// scrapeTimeout: for a scrape to read from the cache
 const scrapeTimeout = 5 * time.Second
 
 // Describe sends the descriptions of all metrics; Prometheus' client library calls it.
@@ -69,7 +69,7 @@ type scrape struct {
 	listings map[string]v1alpha1.SourceLook
 }
 
-// no custom pools
+// builtIn: no custom pools
 var builtIn = []string{"master", "worker", "arbiter"}
 
 // poolScrape has sums over nodes.

@@ -62,7 +62,7 @@ func (r recorder) Send(e Event) {
 	r.to.Eventf(e.Object, e.Related, e.Type(), e.Reason, e.Action, "%s", note)
 }
 
-// of the controller in its events
+// component: of the controller in its events
 const component = "machine-config-controller"
 
 // NewEvents returns the Events for the controllers of a manager. It sends them until the manager ends.
@@ -138,7 +138,7 @@ func coreEvent(e *eventsv1.Event) *corev1.Event {
 	return out
 }
 
-// a little less than the API's limit
+// maxNote: a little less than the API's limit
 const maxNote = 1000
 
 // Clip cuts a text to the length that the API allows for the note of an event.

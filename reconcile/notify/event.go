@@ -156,8 +156,8 @@ func (f Facts) poolEvent(p *mcfgv1.MachineConfigPool) (Event, bool) {
 	return e.identified(target, e.Reason), true
 }
 
-// These belong to every healthy rollout: the controller writes a revision, or updated nodes have to stay healthy for
-// some time.
+// brief: these belong to every healthy rollout: the controller writes a revision, or updated nodes have to stay healthy
+// for some time.
 var brief = []string{"Applying", "Soak"}
 
 // failedCondition makes a pool degraded.

@@ -122,7 +122,7 @@ func (p progress) as(o v1alpha1.RolloutOutcome) progress {
 	return p
 }
 
-// Bunsen adds it to pools.
+// rolloutBlocked: Bunsen adds it to pools.
 const rolloutBlocked mcfgv1.MachineConfigPoolConditionType = "RolloutBlocked"
 
 // isFresh reports whether the status belongs to the present target.
@@ -167,7 +167,7 @@ func message(pool *mcfgv1.MachineConfigPool, kind mcfgv1.MachineConfigPoolCondit
 	return cmp.Or(c.Message, c.Reason)
 }
 
-// of a reason, in runes
+// maxLine: of a reason, in runes
 const maxLine = 300
 
 // line returns the first line without hidden characters, shortened.

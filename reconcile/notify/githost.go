@@ -18,10 +18,10 @@ import (
 	"github.com/bunsen-os/bunsen/internal/forge"
 )
 
-// failed attempts to write a comment that may delay the commit status about the end of a rollout
+// maxComments: failed attempts to write a comment that may delay the commit status about the end of a rollout
 const maxComments = 5
 
-// until the git host is asked again about a commit without a pull request
+// pullAge: until the git host is asked again about a commit without a pull request
 const pullAge = 5 * time.Minute
 
 // pull is the pull request of a commit, and the time of the answer; the number is 0 if there was none then.

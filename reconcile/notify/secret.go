@@ -14,7 +14,7 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// of a key that signs webhooks, in bytes
+// minToken: of a key that signs webhooks, in bytes
 const minToken = 16
 
 type secret struct {
@@ -25,7 +25,7 @@ type secret struct {
 	hidden []string
 }
 
-// the keys for each type, and which are required
+// keysOf: the keys for each type, and which are required
 var keysOf = map[v1alpha1.NotificationType]struct{ needs, may []string }{
 	v1alpha1.NotifyGitHub:      {[]string{"hosts", "token"}, []string{"address", "author", "ca.crt"}},
 	v1alpha1.NotifyGitLab:      {[]string{"hosts", "token"}, []string{"address", "ca.crt"}},
@@ -97,12 +97,12 @@ func checkAddress(address string, hosts []string) error {
 	return allowed(u, hosts)
 }
 
-// those that are git hosts
+// kinds: those that are git hosts
 var kinds = map[v1alpha1.NotificationType]forge.Kind{
 	v1alpha1.NotifyGitHub: forge.GitHub, v1alpha1.NotifyGitLab: forge.GitLab, v1alpha1.NotifyGitea: forge.Gitea,
 }
 
-// The git host does not have the repository of a source.
+// errElsewhere: the git host does not have the repository of a source.
 var errElsewhere = errors.New("the repository is not on this git host")
 
 // targetOf returns the repository of a source on the git host, or errElsewhere.

@@ -15,10 +15,10 @@ type Template struct{ parsed *template.Template }
 
 var errTooLong = fmt.Errorf("the text is longer than %d KiB", maxText>>10)
 
-// of a message, in bytes
+// maxText: of a message, in bytes
 const maxText = 16 << 10
 
-// The result of each is at most as long as its arguments, and none does I/O.
+// functions: the result of each is at most as long as its arguments, and none does I/O.
 var functions = []string{"and", "or", "not", "eq", "ne", "lt", "le", "gt", "ge", "len", "upper", "lower", "json"}
 
 // ParseTemplate reads a template; empty for the standard text. It refuses loops, nested templates, variables and

@@ -37,7 +37,7 @@ type Controller struct {
 	Now    func() time.Time
 }
 
-// One reconciliation handles all pools.
+// everything: one reconciliation handles all pools.
 const everything = "all"
 
 // SetupWithManager tells the nodes again after each change of a set, of the pools, and of a Node's labels or

@@ -86,7 +86,7 @@ func createWithRecords(ctx context.Context, c client.Client, last *mcfgv1.Machin
 	return nil
 }
 
-// the controller's records on a pool
+// recordAnnotations: the controller's records on a pool
 var recordAnnotations = []string{
 	v1alpha1.TargetAnnotation, v1alpha1.RolloutAnnotation, v1alpha1.RolloutHistoryAnnotation,
 	v1alpha1.RevisionAnnotation, v1alpha1.SourceAnnotation,
@@ -95,8 +95,8 @@ var recordAnnotations = []string{
 	v1alpha1.SteeredByAnnotation,
 }
 
-// kubeadm, k3s and OpenShift label control plane nodes. kubeadm and k3s set no role label on workers, so every other
-// node is a worker.
+// nodeSelectors: kubeadm, k3s and OpenShift label control plane nodes. kubeadm and k3s set no role label on workers, so
+// every other node is a worker.
 var nodeSelectors = map[string][]metav1.LabelSelectorRequirement{
 	"master": {
 		{Key: "node-role.kubernetes.io/control-plane", Operator: metav1.LabelSelectorOpExists},
@@ -127,7 +127,7 @@ func selectors(name string) map[string]*metav1.LabelSelector {
 	}
 }
 
-// EnsureStandard creates the pools that are missing. Ensure does not change existing pools.
+// EnsureStandard creates the pools that are missing, and does not change the others.
 func EnsureStandard(ctx context.Context, c client.Client, live client.Reader) error {
 	for name := range nodeSelectors {
 		pool := &mcfgv1.MachineConfigPool{}

@@ -121,10 +121,10 @@ type storedConfig struct {
 	Marks string `json:"marks,omitempty"`
 }
 
-// far below the API server's limit for one object
+// partSize: far below the API server's limit for one object
 const partSize = 512 << 10
 
-// unpacked, for Decode
+// mostContent: unpacked, for Decode
 const mostContent = 256 << 20
 
 // Encode returns the content as the parts of RevisionContent objects, and its digest, which depends only on the

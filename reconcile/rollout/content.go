@@ -7,8 +7,8 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// the nodes that download the content of a config, or have it and wait for the assignment, in addition to those of the
-// budget: servers of files do not get the requests of all nodes at once
+// fetchedAhead: the nodes that download the content of a config, or have it and wait for the assignment, in addition to
+// those of the budget: servers of files do not get the requests of all nodes at once
 const fetchedAhead = 20
 
 // NextContent is the content of the config that the nodes of a pool are assigned: remote files and the OS image.

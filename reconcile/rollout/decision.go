@@ -218,10 +218,10 @@ func (f *Fleet) resolveWrite(key objectKey, version string, now time.Time) {
 	}
 }
 
-// of a pool's node gates, while one of them is closed
+// evaluateNodesEvery: of a pool's node gates, while one of them is closed
 const evaluateNodesEvery = 10 * time.Second
 
-// since the node changed
+// gatesNotEvaluated: since the node changed
 const gatesNotEvaluated = "its health gates are not evaluated yet"
 
 // nodeGates are zero for none.

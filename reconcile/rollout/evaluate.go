@@ -343,8 +343,8 @@ const (
 	again = "/again"
 )
 
-// So long after a retry, a reported failure counts as the one before, if the daemon does not report to which retry it
-// belongs.
+// patience: so long after a retry, a reported failure counts as the one before, if the daemon does not report to which
+// retry it belongs.
 const patience = 5 * time.Minute
 
 // withForgiven adds to the forgiven nodes.

@@ -23,8 +23,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// for more events before a pool is reconciled: thousands of nodes may report at the same time, and each reconciliation
-// may write the pool's status
+// coalesce: for more events before a pool is reconciled: thousands of nodes may report at the same time, and each
+// reconciliation may write the pool's status
 const coalesce = 100 * time.Millisecond
 
 // Fleet has all pools and nodes in their last state from the informers, with which it shares them: it does not change
@@ -163,7 +163,7 @@ func (f *Fleet) DropNode(n *corev1.Node) []string {
 	return f.affectedPools(waited, was)
 }
 
-// PutPool stores a pool. PutPool parses selectors only if one changed.
+// PutPool stores a pool. It parses selectors only if one changed.
 func (f *Fleet) PutPool(p *mcfgv1.MachineConfigPool) []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -363,7 +363,7 @@ func (s *NodeConfigStore) All(at string) []string {
 	return []string{name}
 }
 
-// of rendered configs; a pool has at most about 3,000
+// maxConfigs: of rendered configs; a pool has at most about 3,000
 const maxConfigs = 10000
 
 // RemoteFiles has the hashes of the remote files, and the OS images, of rendered configs. The zero value is ready for

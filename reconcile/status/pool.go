@@ -301,7 +301,7 @@ func blocked(f PoolFacts, converged bool) mcfgv1.MachineConfigPoolCondition {
 	return poolCondition(RolloutBlocked, true, string(reason), list(texts, "; ", mostMessage-len(advice))+advice)
 }
 
-// They make a pool Degraded, and their messages are shown in this order.
+// causes: they make a pool Degraded, and their messages are shown in this order.
 var causes = []mcfgv1.MachineConfigPoolConditionType{
 	mcfgv1.MachineConfigPoolNodeDegraded,
 	mcfgv1.MachineConfigPoolRenderDegraded,

@@ -147,7 +147,7 @@ type Given struct {
 	Held             []string
 }
 
-// Gave records what came of a revision in each pool. If the revision is not in the history any more, Gave does nothing.
+// Gave records what came of a revision in each pool. If the revision is not in the history any more, it does nothing.
 func Gave(old v1alpha1.GitSourceStatus, revision string, given Given) v1alpha1.GitSourceStatus {
 	s := *old.DeepCopy()
 	for i := range s.History {
@@ -271,7 +271,7 @@ func suspended(s v1alpha1.GitSourceStatus, until *metav1.Time, ready func(metav1
 	return ready(metav1.ConditionTrue, v1alpha1.ReasonSuspended, text+"; revision "+s.AppliedRevision+" stays applied")
 }
 
-// those that this package sets
+// ours: those that this package sets
 var ours = []string{
 	v1alpha1.ReadyCondition, v1alpha1.ReconcilingCondition, v1alpha1.StalledCondition,
 	v1alpha1.SourceVerifiedCondition,

@@ -97,7 +97,7 @@ type Download struct {
 	Fetched v1alpha1.FetchReport
 }
 
-// Later, it no longer delays the downloads of other nodes.
+// maxDownload: later, it no longer delays the downloads of other nodes.
 const maxDownload = 10 * time.Minute
 
 // DownloadState is how far a node is with the files of a config.
@@ -234,7 +234,7 @@ func readHealth(conditions []corev1.NodeCondition) Health {
 	return h
 }
 
-// Conditions that make a Ready node unavailable.
+// pressures: conditions that make a Ready node unavailable.
 var pressures = map[corev1.NodeConditionType]string{
 	corev1.NodeDiskPressure:       "short of disk space",
 	corev1.NodeNetworkUnavailable: "without a network",
@@ -349,7 +349,7 @@ func tainted(taints []corev1.Taint) bool {
 	return false
 }
 
-// ParseTime parses the time of an annotation. ParseTime returns the zero time for an invalid text.
+// ParseTime parses the time of an annotation. It returns the zero time for an invalid text.
 func ParseTime(text string) time.Time {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {

@@ -95,7 +95,7 @@ func (s Secrets) AtReturn(back, target string) string {
 	return back
 }
 
-// of secrets, in a message
+// mostProblems: of secrets, in a message
 const mostProblems = 3
 
 // unresolvedText says why a config has no revision of its secrets.
