@@ -30,7 +30,7 @@ type JoiningMachine struct {
 	Attested bool
 }
 
-// splitAtToken avoids this error.
+// errPlaceholder: splitAtToken avoids this error.
 var errPlaceholder = errors.New("cannot locate the bootstrap-token placeholder in the config")
 
 // What a kubelet reads.

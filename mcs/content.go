@@ -69,7 +69,7 @@ func StoredHashes(rendered *mcfgv1.MachineConfig) (hashes []string) {
 	return hashes
 }
 
-// The server reads none.
+// errNoRegistries: the server reads none.
 var errNoRegistries = errors.New("the config has files in OCI registries, which new machines read from the server, " +
 	"and this server reads no registries")
 

@@ -14,19 +14,19 @@ import (
 	"github.com/coreos/ignition/config/validate/report"
 )
 
-// The permission bits that Ignition 3 sets if a config has no mode. Ignition 2 sets no permission bits in this case.
+// Ignition 3 sets these if a config has no mode, and Ignition 2 sets none.
 const (
 	fileMode      = 0o644
 	directoryMode = 0o755
 )
 
 // translation gives a config the structure of version 2.2.0: each file names its file system, appended contents are
-// files of their own, and the field mount of a file system says how to format it. translation changes the tree.
-// translation records fields that would have another effect on a machine as unsupported. recode22 finds other fields
-// that the types of version 2.2.0 do not have.
+// files of their own, and the field mount of a file system says how to format it. It changes the tree. Fields that
+// would have another effect on a machine are recorded as unsupported. recode22 finds others that the types of version
+// 2.2.0 do not have.
 type translation struct {
 	fieldErrors []string
-	// files and filesystems have, for each item of the result, the path of its origin in the config.
+	// for each item of the result, its path in the config
 	files, filesystems []string
 }
 
@@ -34,7 +34,7 @@ func (t *translation) unsupported(at, because string) {
 	t.fieldErrors = append(t.fieldErrors, fmt.Sprintf("%s (%s)", at, because))
 }
 
-// only removes all fields of a part except the given known fields, and records the removed fields as unsupported.
+// only removes all but the known fields of a part, and records them as unsupported.
 func (t *translation) only(at string, part map[string]any, known ...string) {
 	t.fieldErrors = append(t.fieldErrors, missingFields(at, part, pick(part, known))...)
 	maps.DeleteFunc(part, func(key string, _ any) bool { return !slices.Contains(known, key) })
@@ -69,8 +69,8 @@ func (t *translation) storage(s map[string]any) {
 	}
 }
 
-// directory sets the mode of a directory that version 3 has by default. Ignition 2 also applies mode and owner to
-// parent directories that it creates. So the config must list the parents, or they must exist in every system.
+// directory sets the mode that version 3 has by default. Ignition 2 also applies mode and owner to parents that it
+// creates, so these must be listed, or exist in every system.
 func (t *translation) directory(at string, d map[string]any, listed map[string]bool) {
 	d["filesystem"] = "root"
 	if d["mode"] == nil {
@@ -82,12 +82,12 @@ func (t *translation) directory(at string, d map[string]any, listed map[string]b
 	}
 }
 
-// file returns the files of version 2 for one file of version 3: its contents and each appended part.
+// file returns a file of version 2 for the contents and for each appended part.
 func (t *translation) file(at string, f map[string]any) []any {
 	contents, appended := object(f, "contents"), list(f, "append")
 	t.resources(at+".append", appended)
 	if contents["source"] == nil && len(appended) == 0 {
-		// The empty part creates a missing file, and keeps an existing file.
+		// It creates a missing file, and keeps an existing one.
 		appended = []any{map[string]any{"source": "data:,"}}
 	}
 	var out []any
@@ -105,8 +105,7 @@ func (t *translation) file(at string, f map[string]any) []any {
 	return out
 }
 
-// file22 returns a file of version 2. file22 sets overwrite explicitly, because the default in version 2 is the
-// opposite of the default in version 3.
+// file22 sets overwrite explicitly, because its defaults in versions 2 and 3 are opposite.
 func file22(f, contents map[string]any, appends bool) map[string]any {
 	out := map[string]any{}
 	for key, value := range f {
@@ -118,7 +117,7 @@ func file22(f, contents map[string]any, appends bool) map[string]any {
 		out["overwrite"] = false
 	}
 	if appends {
-		// An appended part has no mode, so the file keeps the mode that the earlier contents have set.
+		// Without a mode, the file keeps that of the earlier contents.
 		delete(out, "overwrite")
 		out["append"] = true
 	} else if out["mode"] == nil {
@@ -127,8 +126,8 @@ func file22(f, contents map[string]any, appends bool) map[string]any {
 	return out
 }
 
-// filesystem returns how to format a device. Ignition 2 mounts a file system only for files that name it. Ignition 2
-// does not mount it for the homes of users, and sets no SELinux labels.
+// filesystem returns how to format a device. Ignition 2 mounts a file system only for files that name it, not for the
+// homes of users, and sets no SELinux labels.
 func (t *translation) filesystem(i int, f map[string]any) map[string]any {
 	at := "storage.filesystems[" + label(f, i) + "]"
 	if text(f, "path") != "" {
@@ -140,8 +139,8 @@ func (t *translation) filesystem(i int, f map[string]any) map[string]any {
 	return map[string]any{"name": fmt.Sprint("filesystem-", i), "mount": f}
 }
 
-// disk translates the partitions of a disk that has no partitions yet. The sizes of partitions in version 2 are in
-// sectors, whose size differs between disks.
+// disk translates the partitions of a disk that has none yet. In version 2, sizes are in sectors, whose size differs
+// between disks.
 func (t *translation) disk(at string, d map[string]any) {
 	for i, p := range list(d, "partitions") {
 		p, at := fields(p), at+".partitions["+label(p, i)+"]"
@@ -170,9 +169,8 @@ func (t *translation) resource(at string, r map[string]any) {
 	}
 }
 
-// rejectedBy22 calls the validators of version 2.2.0 item by item, because the validators report no positions. The
-// parser of version 2.2.0 would take minutes for a large config, because it searches the line of each value from the
-// beginning.
+// rejectedBy22 calls the validators of version 2.2.0 item by item, because they report no positions. The parser would
+// take minutes for a large config, because it searches the line of each value from the beginning.
 func rejectedBy22(body []byte, t *translation) ([]string, error) {
 	var c old.Config
 	if err := json.Unmarshal(body, &c); err != nil {
@@ -205,7 +203,6 @@ func rejectedBy22(body []byte, t *translation) ([]string, error) {
 	return found, nil
 }
 
-// object returns a field that is an object, or an empty object.
 func object(o map[string]any, key string) map[string]any { return fields(o[key]) }
 
 func fields(value any) map[string]any {
@@ -225,7 +222,6 @@ func text(o map[string]any, key string) string {
 	return s
 }
 
-// pick returns an object with some of its fields.
 func pick(o map[string]any, keys []string) map[string]any {
 	out := map[string]any{}
 	for _, key := range keys {

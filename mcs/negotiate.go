@@ -8,13 +8,12 @@ import (
 	"github.com/coreos/go-semver/semver"
 )
 
-// subtype is the media subtype with which Ignition requests a config. The server ignores the main type.
+// subtype: the server ignores the main type.
 const subtype = "vnd.coreos.ignition+json"
 
-// Negotiate selects the version to serve for an Accept header. Negotiate checks the entries from the highest q down,
-// and in the header's order if q is equal. The first entry of Ignition's subtype with a readable version decides. If
-// the server does not support this version, the error is an *UnsupportedVersionError, and Negotiate checks no later
-// entry. If no entry has a readable version, Negotiate returns Newest.
+// Negotiate selects the version to serve for an Accept header, by its entries of Ignition's subtype with a readable
+// version: the one with the highest q, or the first of them, decides. If the server does not support it, the error is
+// an *UnsupportedVersionError. Without such an entry, the version is Newest.
 func Negotiate(accept string) (Version, error) {
 	asked := parseAccept(accept)
 	slices.SortStableFunc(asked, func(a, b acceptEntry) int {
@@ -47,10 +46,9 @@ func versionToServe(a acceptEntry) (Version, error) {
 	return "", &UnsupportedVersionError{Asked: a.text}
 }
 
-// minors has every version 3.x of Ignition, by its minor number.
+// minors: 3.x, by the minor number
 var minors = []Version{V3_0, V3_1, V3_2, V3_3, V3_4, V3_5}
 
-// acceptEntry is one entry of an Accept header.
 type acceptEntry struct {
 	q       float64
 	version *semver.Version // version is nil if the entry names no version of Ignition.
@@ -83,7 +81,7 @@ func parseAccept(accept string) []acceptEntry {
 	return all
 }
 
-// quality parses the parameter q of a header Accept; an invalid value counts as 1.
+// quality parses q; an invalid value counts as 1.
 func quality(text string) float64 {
 	if q, err := strconv.ParseFloat(text, 64); err == nil && q >= 0 && q <= 1 {
 		return q

@@ -26,14 +26,12 @@ var (
 
 // NotForNodeError says that a node may not read a config.
 type NotForNodeError struct {
-	// Node is the name of the node.
 	Node string
-	// Config is the name of the config that the node requested.
+	// requested by the node
 	Config string
-	// Pools are the pools of the node; empty if it has none, or if Why is set.
+	// of the node; empty if it has none, or if Why is set
 	Pools []string
-	// Why is the reason why the node's pools are not known, such as two custom pools that both select it; nil if they
-	// are known.
+	// why the pools are not known, such as two custom pools that both select the node; nil if they are
 	Why error
 }
 
@@ -56,9 +54,8 @@ func (e *NotForNodeError) Error() string {
 // Unwrap returns Why.
 func (e *NotForNodeError) Unwrap() error { return e.Why }
 
-// CheckNodeConfig returns nil if a node in the given pools may read a rendered config. The node may read the config if
-// the config belongs to one of these pools. The current and desired config that the node reports have no effect. The
-// error is a *NotForNodeError.
+// CheckNodeConfig returns nil if a rendered config belongs to one of a node's pools, and the node so may read it, or a
+// *NotForNodeError. The configs that the node reports have no effect.
 func CheckNodeConfig(node string, pools []string, config string) error {
 	if pool := v1alpha1.RenderedPool(config); pool != "" && slices.Contains(pools, pool) {
 		return nil
@@ -66,8 +63,8 @@ func CheckNodeConfig(node string, pools []string, config string) error {
 	return &NotForNodeError{Node: node, Config: config, Pools: pools}
 }
 
-// ConfigsOf returns the names of the rendered configs that a pool refers to: its target, its current and its last
-// healthy config, as far as it has them.
+// ConfigsOf returns the rendered configs that a pool refers to: its target, its current and its last healthy one, as
+// far as it has them.
 func ConfigsOf(pool *mcfgv1.MachineConfigPool) []string {
 	names := []string{pool.Spec.Configuration.Name, pool.Status.Configuration.Name}
 	if record, err := v1alpha1.ParseRolloutRecord(pool.Annotations[v1alpha1.RolloutAnnotation]); err == nil {
@@ -76,7 +73,7 @@ func ConfigsOf(pool *mcfgv1.MachineConfigPool) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
 }
 
-// SafeName returns the name of a pool or a config in a request, for the log. It hides an invalid name, because a user
+// SafeName returns the name of a pool or a config in a request, for the log. It hides an invalid one, because a user
 // may have put a token into the path. No secret consists of lower-case letters only.
 func SafeName(name string) string {
 	const longest = 253

@@ -15,9 +15,9 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 )
 
-// Pools stores the config that each pool serves. A pool serves the config of the last Set until another config replaces
-// it, also while the API server is unreachable. NewPools creates a Pools. All methods may be called concurrently:
-// writers wait for each other, but readers never wait for the creation of a body.
+// Pools stores the config that each pool serves, until another one replaces it, also while the API server is
+// unreachable. NewPools creates it. All methods may be called concurrently: writers wait for each other, but readers
+// never wait for the creation of a body.
 type Pools struct {
 	writing sync.Mutex     // writing allows one change at a time, including the creation of bodies.
 	extra   Extra          // extra is guarded by writing.
@@ -30,14 +30,13 @@ type Pools struct {
 	partial, synced, cutOff bool
 }
 
-// pool is the state of one pool.
 type pool struct {
 	config  *ServedConfig         // config is the served config; nil: the pool exists and has nothing to serve.
 	wanted  *mcfgv1.MachineConfig // wanted is the config that was last set, which may differ from the served config.
 	problem string                // problem is why the pool does not serve the wanted config; empty if it does.
 }
 
-// unavailableError says why a pool has nothing to serve.
+// unavailableError is why a pool has nothing to serve.
 type unavailableError string
 
 // Error returns the reason.
@@ -49,10 +48,9 @@ func (e unavailableError) Is(target error) bool { return target == ErrNothingRen
 // NewPools returns a Pools without any pool, which is not ready.
 func NewPools() *Pools { return &Pools{pools: map[string]pool{}} }
 
-// Set serves a rendered config in its pool as soon as the first bodies of the config are created. Before that, the pool
-// serves the previous config. The caller must not change the config after the call. A nil config records that the pool
-// exists and has nothing to serve. The error is the reason why the config cannot be served. After such an error, the
-// pool serves the previous config, or returns this error to each request.
+// Set serves a rendered config in its pool as soon as its first bodies are created, and until then the previous one. Do
+// not change the config after the call. Nil records that the pool exists and has nothing to serve. After an error,
+// which says why the config cannot be served, the pool serves the previous one, or returns the error to each request.
 func (p *Pools) Set(name string, rendered *mcfgv1.MachineConfig) error {
 	p.writing.Lock()
 	defer p.writing.Unlock()
@@ -72,8 +70,7 @@ func (p *Pools) Set(name string, rendered *mcfgv1.MachineConfig) error {
 	return err
 }
 
-// replace returns the pool with the wanted config and the current extra. If the wanted config cannot be served, replace
-// returns the pool with its served config and the problem.
+// replace returns the pool with the wanted config and the current extra, or with its served config and the problem.
 func (p *Pools) replace(name string, now pool) (pool, error) {
 	next := newConfig(Input{Pool: name, Rendered: now.wanted, Extra: p.extra, Content: p.content})
 	err := next.prepare(now.config)
@@ -87,8 +84,7 @@ func (p *Pools) replace(name string, now pool) (pool, error) {
 	return now, err
 }
 
-// withExtra returns a config with the current extra. If that config cannot be served, withExtra returns the config
-// unchanged.
+// withExtra returns a config with the current extra, or unchanged if that cannot be served.
 func (p *Pools) withExtra(config *ServedConfig) *ServedConfig {
 	in := config.input
 	in.Extra = p.extra
@@ -99,8 +95,8 @@ func (p *Pools) withExtra(config *ServedConfig) *ServedConfig {
 	return config
 }
 
-// isSame reports whether two rendered configs have the same bodies. Comparing the names is not enough, because a name
-// identifies the content only if it contains a hash.
+// isSame reports whether two rendered configs have the same bodies. The names are not enough: one identifies the
+// content only if it contains a hash.
 func isSame(a, b *mcfgv1.MachineConfig) bool {
 	return a.Name == b.Name &&
 		a.Annotations[v1alpha1.RevisionAnnotation] == b.Annotations[v1alpha1.RevisionAnnotation] &&
@@ -124,8 +120,8 @@ func (p *Pools) Remove(name string) {
 	delete(p.pools, name)
 }
 
-// SetExtra changes the files that the server adds to each config, and creates all configs again. The caller must not
-// change extra after the call. The errors name the pools that keep their previous config.
+// SetExtra changes the files that the server adds to each config, and creates all configs again. Do not change extra
+// after the call. The errors name the pools that keep their previous config.
 func (p *Pools) SetExtra(extra Extra) error {
 	p.writing.Lock()
 	defer p.writing.Unlock()
@@ -147,7 +143,7 @@ func (p *Pools) SetExtra(extra Extra) error {
 	return errors.Join(bad...)
 }
 
-// dropNodeConfigs removes the kept configs of single nodes, because the added files have changed.
+// dropNodeConfigs is for a change of the added files.
 func (p *Pools) dropNodeConfigs() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -161,8 +157,7 @@ func (p *Pools) SetSynced() {
 	p.synced = true
 }
 
-// SetPartial records that the pools set so far may be served, although there may be more pools. A client of a missing
-// pool has to retry.
+// SetPartial lets the pools set so far be served, although there may be more. A client of a missing pool has to retry.
 func (p *Pools) SetPartial() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -190,8 +185,8 @@ func (p *Pools) Synced() bool {
 	return p.synced
 }
 
-// Config returns the config that a pool serves. The error is ErrUnknownPool, ErrNotSynced or
-// ErrNothingRendered. The last one may have the reason of SetUnavailable.
+// Config returns the config that a pool serves. The error is ErrUnknownPool, ErrNotSynced or ErrNothingRendered, the
+// last maybe with the reason of SetUnavailable.
 func (p *Pools) Config(name string) (*ServedConfig, error) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -237,8 +232,8 @@ func (p *Pools) setPool(name string, now pool) {
 	p.pools[name] = now
 }
 
-// maxNodeConfigs is how many configs of single nodes Pools keeps. A machine boots once, so the configs are kept only
-// for machines that boot at the same time or try again.
+// maxNodeConfigs: of single nodes: a machine boots once, so they are only for machines that boot at the same time or
+// try again
 const maxNodeConfigs = 128
 
 // ReadConfig reads a rendered config of the pools, as JSON.
@@ -251,9 +246,8 @@ func (p *Pools) SetReader(read ReadConfig) {
 	p.read = read
 }
 
-// NodeConfig returns the config for the machine of a node: the node's own config if the pool has one for it, and
-// otherwise the config of the pool. A machine without the name of its node gets the config of the pool. If the node's
-// own config cannot be read, the machine has to retry, because the config of the pool is not that of its node. The
+// NodeConfig returns the config for the machine of a node: its own, or without one, or without the name of a node, that
+// of the pool. If its own cannot be read, the machine has to retry, because that of the pool is not for its node. The
 // errors are those of Config.
 func (p *Pools) NodeConfig(pool, node string) (*ServedConfig, error) {
 	config, err := p.Config(pool)

@@ -16,25 +16,25 @@ var (
 	ErrUnknownPool = errors.New("there is no such pool")
 	// ErrNothingRendered says that the pool exists, but that no config has been rendered for the pool yet.
 	ErrNothingRendered = errors.New("nothing is rendered for this pool yet")
-	// ErrNoRecord says that the controller has rendered a config for the pool but has not recorded yet which config its
-	// nodes run successfully.
+	// ErrNoRecord: a config is rendered, but the controller has not recorded which one the pool's nodes run
+	// successfully.
 	ErrNoRecord = errors.New("the controller has not recorded yet which config the pool's nodes run")
 	// ErrNotSynced says that the server has just started and has not read the pools yet.
 	ErrNotSynced = errors.New("the server has not read the pools yet")
 )
 
-// ConfigToServe returns the name of the rendered config that a new machine of a pool boots. The parameter choice is
+// ConfigToServe returns the rendered config that a new machine of a pool boots. The parameter choice is
 // v1alpha1.ServeHealthy or ServeNewest; the pool's own annotation overrides it. ServeHealthy selects the last config
-// with which the whole pool was healthy. A pool without such a config serves its newest config, because its first
-// machine must boot some config. ServeNewest selects the config of the current rollout. ConfigToServe never returns a
-// config whose rollout was halted or reverted.
+// with which the whole pool was healthy, or without one the newest, because its first machine must boot some config.
+// ServeNewest selects the config of the current rollout. A config whose rollout was halted or reverted is never
+// selected.
 //
 // A pool that the controller has just created again has no record yet, and its newest config may have failed on nodes.
-// So the server serves nothing for such a pool until the controller has evaluated the nodes. A pool that no controller
-// rendered needs no record.
+// So it serves nothing until the controller has evaluated the nodes. A pool that no controller rendered needs no
+// record.
 //
-// If the result name is empty, the result why says what the machine has to wait for. If both are set, why is the part
-// of the pool that could not be read, and name is the safer choice.
+// Without a name, why says what the machine has to wait for. With one, it is the part of the pool that could not be
+// read, and name is the safer choice.
 func ConfigToServe(pool mcfgv1.MachineConfigPool, choice string) (name string, why error) {
 	choice, odd := serveChoice(pool, choice)
 	record, err := v1alpha1.ParseRolloutRecord(pool.Annotations[v1alpha1.RolloutAnnotation])
@@ -66,8 +66,8 @@ func ConfigToServe(pool mcfgv1.MachineConfigPool, choice string) (name string, w
 	return "", errors.Join(odd, ErrNothingRendered)
 }
 
-// FailedRolloutConfig returns the config whose rollout was halted or reverted. No new machine of the pool may boot the
-// failed config. FailedRolloutConfig returns "" if there is no such config, or if the pool's record cannot be read.
+// FailedRolloutConfig returns the config whose rollout was halted or reverted, which no new machine may boot; "" if
+// there is none, or if the pool's record cannot be read.
 func FailedRolloutConfig(pool mcfgv1.MachineConfigPool) string {
 	record, err := v1alpha1.ParseRolloutRecord(pool.Annotations[v1alpha1.RolloutAnnotation])
 	if err != nil {
@@ -84,14 +84,13 @@ func failedConfig(record v1alpha1.RolloutRecord) string {
 	return record.Config
 }
 
-// verdictTexts are texts about the end of a rollout.
+// verdictTexts: about the end of a rollout
 var verdictTexts = map[v1alpha1.RolloutVerdict]string{
 	v1alpha1.RolloutHalted:   "halted",
 	v1alpha1.RolloutReverted: "taken back",
 }
 
-// serveChoice returns the pool's own choice between ServeHealthy and ServeNewest. If the pool has none, serveChoice
-// returns the server's choice. An unknown choice counts as ServeHealthy.
+// serveChoice returns the pool's own choice, or else the server's. An unknown one counts as ServeHealthy.
 func serveChoice(pool mcfgv1.MachineConfigPool, choice string) (string, error) {
 	own, ok := pool.Annotations[v1alpha1.ServeAnnotation]
 	switch {
@@ -104,8 +103,8 @@ func serveChoice(pool mcfgv1.MachineConfigPool, choice string) (string, error) {
 		v1alpha1.ServeAnnotation, own, v1alpha1.ServeHealthy, v1alpha1.ServeHealthy, v1alpha1.ServeNewest)
 }
 
-// serveWithoutRecord handles a pool whose record cannot be read. The rollout of the pool's newest config may have been
-// halted, so the server serves only the last config that the whole pool ran.
+// serveWithoutRecord is for a record that cannot be read. The rollout of the newest config may have been halted, so
+// only the last one that the whole pool ran is served.
 func serveWithoutRecord(pool mcfgv1.MachineConfigPool, err error) (string, error) {
 	ran := pool.Status.Configuration.Name
 	if ran == "" {

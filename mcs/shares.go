@@ -5,7 +5,7 @@ type Share string
 
 // The kinds of shares.
 const (
-	// ShareOfHolder is the share of one provisioning token or one client certificate, or of one address without either.
+	// ShareOfHolder is for one provisioning token or one client certificate, or one address without either.
 	ShareOfHolder Share = "holder"
 	// ShareOfAddress is the share of one address: of all tokens, and within one holder's share.
 	ShareOfAddress Share = "address"
@@ -13,10 +13,9 @@ const (
 	ShareOfServer Share = "server"
 )
 
-// ShareError reports that the server creates no bootstrap token for the client now, so that some tokens are left for
-// other clients.
+// ShareError reports that the client gets no bootstrap token now, so that some are left for others.
 type ShareError struct {
-	// Share is the share that is used up.
+	// It is used up.
 	Share Share
 }
 

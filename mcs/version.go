@@ -22,7 +22,7 @@ import (
 )
 
 // Version is a version of the Ignition spec that the server supports, as in ignition.version. The zero value is
-// invalid. Negotiate and Versions return valid versions.
+// invalid.
 type Version string
 
 // The supported versions of the Ignition spec, oldest first.
@@ -36,8 +36,8 @@ const (
 	V3_5 Version = "3.5.0"
 )
 
-// Newest is the version of every rendered config. The server uses Newest for clients that name no version, or a later
-// version 3.x, because Ignition reads all earlier versions of its major version.
+// Newest is the version of every rendered config, for clients that name no version, or a later 3.x: Ignition reads all
+// earlier versions of its major version.
 const Newest = V3_5
 
 // Versions lists the supported versions, oldest first.
@@ -51,7 +51,7 @@ func Versions() []Version {
 
 // UnsupportedVersionError says that a client requested a version that the server does not support.
 type UnsupportedVersionError struct {
-	// Asked is the version as the client wrote it.
+	// as the client wrote it
 	Asked string
 }
 
@@ -60,14 +60,14 @@ func (e *UnsupportedVersionError) Error() string {
 	return fmt.Sprintf("Ignition version %q is not served: ask for one of %s", e.Asked, supported())
 }
 
-// UnsupportedFieldsError says that a config uses fields that the requested version does not have. A machine that boots
-// a config without these fields would differ from the config.
+// UnsupportedFieldsError says that a config uses fields that the requested version lacks. A machine that boots without
+// them would differ from the config.
 type UnsupportedFieldsError struct {
-	// Config is the rendered config's name.
+	// of the rendered config
 	Config string
-	// Version is the version that the client requested.
+	// requested by the client
 	Version Version
-	// Fields are the fields that Version does not have, such as storage.luks[root].cex.enabled; never empty.
+	// those that Version does not have, such as storage.luks[root].cex.enabled; never empty
 	Fields []string
 }
 
@@ -78,12 +78,12 @@ func (e *UnsupportedFieldsError) Error() string {
 		strings.Join(e.Fields, ", "), Newest)
 }
 
-// FirstBootSecretsError says that a config has secrets that a machine needs for its first boot, so the server cannot
-// withhold them: it serves the whole config or none.
+// FirstBootSecretsError says that a config has secrets that a machine needs for its first boot, so the server serves
+// all of it or none.
 type FirstBootSecretsError struct {
-	// Config is the rendered config's name.
+	// of the rendered config
 	Config string
-	// Fields are the paths of the secrets in the config, such as storage.luks[root].keyFile; never empty.
+	// of the secrets in the config, such as storage.luks[root].keyFile; never empty
 	Fields []string
 }
 
@@ -101,26 +101,25 @@ func supported() string {
 	return strings.Join(words, ", ")
 }
 
-// spec is one version of the Ignition spec. Versions of 3.x only add fields. So a config of the newest version is also
-// valid in an older version if the types of the older version have all fields of the config, and its parser accepts all
-// values. The method convert tests that instead of translating step by step. Version 2.2.0 has another structure, to
-// which the type translation translates.
+// spec is one version of the Ignition spec. Versions of 3.x only add fields, so a config of the newest is valid in an
+// older one if its types have all fields of the config, and its parser accepts all values. The method convert tests
+// that instead of translating step by step. Version 2.2.0 has another structure, to which the type translation
+// translates.
 type spec struct {
 	version Version
-	// kernelArguments is true if the Ignition version has the field kernelArguments.
+	// The version has the field kernelArguments.
 	kernelArguments bool
-	// specialModes is true if the version supports setuid, setgid and sticky bits in modes.
+	// It supports setuid, setgid and sticky bits in modes.
 	specialModes bool
-	// gzipDataURLs is true if Ignition decompresses data: URLs in this version, which it does since 2.3.
+	// Ignition decompresses data: URLs, which it does since 2.3.
 	gzipDataURLs bool
-	// recode decodes a config into the version's own types and encodes it again. The result does not have the fields
-	// that these types do not have.
+	// through the version's own types, so that fields that they lack are gone
 	recode func([]byte) ([]byte, error)
-	// parse is the version's own parser.
+	// the version's own parser
 	parse func([]byte) (report.Report, error)
 }
 
-// specs has every version, oldest first.
+// specs: oldest first
 var specs = []spec{
 	{version: V2_2}, // The function convertTo22 writes version 2.2.0.
 	{V3_0, false, false, false, recode(v30.Parse), parse(v30.Parse)},
@@ -158,8 +157,7 @@ func parse[T any](p parser[T]) func([]byte) (report.Report, error) {
 	}
 }
 
-// convert writes a valid config of the newest version in the spec's version. convert returns the fields that the spec's
-// version does not have.
+// convert writes a valid config of the newest version in the spec's, and returns the fields that it does not have.
 func (d spec) convert(newest []byte) (body []byte, unsupported []string, err error) {
 	if d.version == Newest {
 		return newest, nil, nil
@@ -196,7 +194,7 @@ func (d spec) convert(newest []byte) (body []byte, unsupported []string, err err
 	return body, unsupported, err
 }
 
-// convertTo22 writes a config of the newest version in version 2.2.0. convertTo22 changes the config.
+// convertTo22 changes the config.
 func convertTo22(config map[string]any) (body []byte, unsupported []string, err error) {
 	special := specialModes(config)
 	t := translateTo22(config)
@@ -230,8 +228,8 @@ func translateTo22(config map[string]any) *translation {
 	return t
 }
 
-// recode22 decodes a config into the types of version 2.2.0 and encodes it again. These types omit false, zero and
-// empty values, which mean the same as no field. So recode22 replaces such values first.
+// recode22 goes through the types of version 2.2.0. These omit false, zero and empty values, which mean the same as no
+// field, so such values are replaced first.
 func recode22(config map[string]any) (map[string]any, error) {
 	raw, err := json.Marshal(withoutZeros(config))
 	if err != nil {
@@ -247,7 +245,7 @@ func recode22(config map[string]any) (map[string]any, error) {
 	return tree(raw)
 }
 
-// withoutZeros returns a tree with every false, zero or empty value replaced by another of its type.
+// withoutZeros replaces every false, zero or empty value by another of its type.
 func withoutZeros(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
@@ -272,7 +270,7 @@ func withoutZeros(value any) any {
 	return value
 }
 
-// rejectedFields returns the fields with values that the version's own parser rejects, such as a URL's scheme.
+// rejectedFields have values that the version's own parser rejects, such as a URL's scheme.
 func (d spec) rejectedFields(body []byte, config map[string]any) ([]string, error) {
 	rpt, err := d.parse(body)
 	if err == nil {
@@ -321,7 +319,7 @@ func tree(raw []byte) (map[string]any, error) {
 	return t, err
 }
 
-// defaults are values of newer fields that mean the same as no field. The key is the end of the field's path.
+// defaults: values of newer fields that mean the same as no field, by the end of the field's path.
 var defaults = []struct {
 	end   string
 	value bool
@@ -333,7 +331,7 @@ var defaults = []struct {
 	{".cex.enabled", false},         // In luks since 3.5.
 }
 
-// missingFields returns the fields of config that known does not have, and removes fields with a default value from
+// missingFields returns the fields of config that known does not have, and removes those with a default value from
 // config.
 func missingFields(at string, config, known any) []string {
 	var fields []string
@@ -360,8 +358,7 @@ func missingFields(at string, config, known any) []string {
 	return fields
 }
 
-// missingField checks one field. For a missing list, missingField returns one path; for a missing struct, it returns
-// the paths of its fields.
+// missingField returns one path for a missing list, and the paths of its fields for a missing struct.
 func missingField(at string, config map[string]any, key string, known map[string]any) []string {
 	if other, ok := known[key]; ok {
 		return missingFields(at, config[key], other)
@@ -382,7 +379,7 @@ func missingField(at string, config map[string]any, key string, known map[string
 	return fields
 }
 
-// specialModes returns the names of the files and directories with setuid, setgid or sticky bits.
+// specialModes names the files and directories with setuid, setgid or sticky bits.
 func specialModes(config map[string]any) []string {
 	var fields []string
 	storage, _ := config["storage"].(map[string]any)
@@ -399,7 +396,7 @@ func specialModes(config map[string]any) []string {
 	return fields
 }
 
-// fieldPath returns a path of a parser's report in the form that missingFields has.
+// fieldPath writes a path of a parser's report as missingFields does.
 func fieldPath(config any, path []any) string {
 	at := ""
 	for _, step := range path {
@@ -428,7 +425,7 @@ func joinPath(at, key string) string {
 	return at + "." + key
 }
 
-// label returns the path, name or device of an item of a list, or its index.
+// label is the path, name or device of an item of a list, or its index.
 func label(item any, index int) string {
 	fields, _ := item.(map[string]any)
 	for _, key := range []string{"path", "name", "device"} {

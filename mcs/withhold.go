@@ -11,10 +11,8 @@ import (
 	"github.com/bunsen-os/bunsen/internal/secretmask"
 )
 
-// withholder removes the secrets from a config.
 type withholder struct {
-	// If onlyUnresolved is true, withhold leaves out only files whose contents are unresolved, because the machine may
-	// have the other secrets.
+	// only files whose contents are unresolved, because the machine may have the other secrets
 	onlyUnresolved bool
 
 	secretPaths secretmask.Paths // secretPaths are the paths that users marked as secret.
@@ -22,7 +20,7 @@ type withholder struct {
 	needed      []string         // needed has the secret fields that the machine cannot get later.
 }
 
-// joinPaths are the paths of files without which a machine cannot join the cluster.
+// joinPaths: without these files, a machine cannot join the cluster.
 var joinPaths = []string{KubeconfigPath, "/etc/kubernetes/bootstrap-kubelet.conf", "/etc/kubernetes/kubelet.conf"}
 
 func (w *withholder) leaveOut(format string, args ...any) {
@@ -51,8 +49,7 @@ func (w *withholder) storage(s ign.Storage) ign.Storage {
 		}
 		return hidden
 	})
-	// The loop also withholds hard links to withheld files, and hard links to such links, because they would stop the
-	// machine's first boot.
+	// Also hard links to withheld files, and to such links: they would stop the machine's first boot.
 	for before := -1; before != len(s.Links); {
 		before = len(s.Links)
 		s.Links = without(s.Links, func(l ign.Link) bool {
@@ -107,8 +104,7 @@ func (w *withholder) passwd(p ign.Passwd) ign.Passwd {
 	return p
 }
 
-// secretResource reports whether the contents of a resource are declared as secret. An empty file at a marked path has
-// no secret.
+// secretResource reports whether contents are declared as secret. An empty file at a marked path has no secret.
 func (w *withholder) secretResource(file string, r ign.Resource) bool {
 	if r.Source != nil && machineconfig.IsUnresolved(*r.Source) {
 		return true

@@ -22,20 +22,20 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/kube"
 )
 
-// lookForOperator is the pause between two looks for the Machine Config Operator while Bunsen leads.
+// lookForOperator: while Bunsen leads
 const lookForOperator = time.Minute
 
 // OperatorWait has the settings of a process that waits for the Machine Config Operator.
 type OperatorWait struct {
-	// Health is the address for probes; 0 for none.
+	// the address for probes; 0 for none
 	Health string
-	// Replica identifies this process.
+	// of this process
 	Replica health.Replica
-	// Every is the pause between two looks.
+	// the pause between two looks
 	Every time.Duration
 }
 
-// errOperatorLeads ends this process where the Machine Config Operator was installed while Bunsen led. The next process
+// errOperatorLeads: it ends this process if the Machine Config Operator is installed while Bunsen leads. The next one
 // waits for its removal.
 var errOperatorLeads = errors.New("OpenShift's Machine Config Operator runs on this cluster and leads its pools, so " +
 	"Bunsen does nothing: two controllers would write the same objects. To keep the operator, run kubectl delete " +
@@ -105,7 +105,7 @@ func WaitForOperator(ctx context.Context, rc *rest.Config, o OperatorWait) error
 	return context.Cause(ctx)
 }
 
-// operatorWatch ends its manager if the Machine Config Operator is installed while it runs.
+// operatorWatch ends its manager if the operator is installed while it runs.
 type operatorWatch struct{ clients kubernetes.Interface }
 
 // Start runs until the operator leads.
@@ -121,7 +121,7 @@ func (w operatorWatch) Start(ctx context.Context) error {
 // NeedLeaderElection is false, because no replica may become the leader then.
 func (operatorWatch) NeedLeaderElection() bool { return false }
 
-// watchOperator calls look again and again, until it returns true or the context ends.
+// watchOperator looks until that returns true.
 func watchOperator(ctx context.Context, pause time.Duration, look func() (end bool, err error)) error {
 	every := time.NewTicker(pause)
 	defer every.Stop()
@@ -137,7 +137,7 @@ func watchOperator(ctx context.Context, pause time.Duration, look func() (end bo
 	}
 }
 
-// operatorLeads asks the API server without its list of kinds, because a request for that list cannot be ended.
+// operatorLeads does without the API server's list of kinds, a request for which cannot be ended.
 func operatorLeads(ctx context.Context, clients kubernetes.Interface) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

@@ -39,29 +39,27 @@ import (
 
 // Config has the settings of the controllers.
 type Config struct {
-	// Namespace is the namespace of the controller's Leases.
+	// of the controller's Leases
 	Namespace string
-	// SecretsNamespace is the namespace of the Secrets that GitSources name.
+	// of the Secrets that GitSources name
 	SecretsNamespace string
-	// Version is the version of Bunsen.
+	// of Bunsen
 	Version string
-	// Open connects to repositories.
+	// connects to repositories
 	Open gitsource.Open
-	// Defaults are the cluster's values for fields that no MachineConfig sets.
+	// for fields that no MachineConfig sets
 	Defaults render.Defaults
-	// Node is the node on which the controllers run. The controller's own node is updated last. Node is empty if the
-	// node is unknown.
+	// the controllers' own node, which is updated last; empty if unknown
 	Node string
-	// Webhook is the address on which the controller receives webhook requests of git hosts; empty or 0: none.
+	// the address for webhook requests of git hosts; empty or 0: none
 	Webhook string
-	// ContentRegistry gets the bytes of large files; nil for objects of the cluster.
+	// for the bytes of large files; nil for objects of the cluster
 	ContentRegistry content.Registry
-	// Judge gives the verdicts of the BunsenStatus and of the metrics; nil for none.
+	// for the BunsenStatus and the metrics; nil for none
 	Judge health.Judge
-	// Replica identifies this process.
+	// this process
 	Replica health.Replica
-	// Now is the clock.
-	Now func() time.Time
+	Now     func() time.Time
 }
 
 // Scheme returns the Go types of every kind that the controllers use.
@@ -81,8 +79,8 @@ func Scheme() (*runtime.Scheme, error) {
 // CacheOptions removes fields from cached objects that no controller reads: mainly the images of Nodes, and
 // certificates. Of the managed fields, only the owners of a Node's cordon stay.
 //
-// One function handles all kinds, because a cache with options for single kinds requests these kinds from
-// the API server when it is created, and the API server may not answer at the time of creation.
+// One function handles all kinds, because a cache with options for single kinds requests these from the API server when
+// it is created, which may not answer then.
 func CacheOptions() cache.Options {
 	strip := cache.TransformStripManagedFields()
 	return cache.Options{DefaultTransform: func(o any) (any, error) {
@@ -180,7 +178,7 @@ func Register(mgr ctrl.Manager, cfg Config) error {
 	return nil
 }
 
-// addWebhook serves the webhook requests of git hosts, if the settings have an address for them.
+// addWebhook does nothing without an address.
 func addWebhook(mgr ctrl.Manager, cfg Config) error {
 	if cfg.Webhook == "" || cfg.Webhook == "0" {
 		return nil
@@ -196,9 +194,8 @@ func addWebhook(mgr ctrl.Manager, cfg Config) error {
 }
 
 const (
-	// maxConcurrentApplies is how many GitSources the controller transpiles and applies at a time.
+	// of GitSources, at a time
 	maxConcurrentApplies = 2
-	// maxConcurrentNodeWrites is how many nodes the rollout writes to at a time. A rollout begins with a taint on each
-	// node of a pool, so there are many writes.
+	// of nodes at a time: a rollout begins with a taint on each node of a pool, so there are many
 	maxConcurrentNodeWrites = 16
 )

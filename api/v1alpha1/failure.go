@@ -21,7 +21,7 @@ type Failure struct {
 	// Path is the path on the node that caused the failure; empty if there is none.
 	Path string `json:"path,omitempty"`
 	// Problem is what is wrong: the text of ReasonAnnotation without the config, its commit and the advice. If that
-	// text has none of these, Problem is empty, and ReasonAnnotation has the problem.
+	// text has none of these, it is empty, and ReasonAnnotation has the problem.
 	Problem string `json:"problem,omitempty"`
 	// Since is when the daemon first reported the failure.
 	Since metav1.Time `json:"since"`

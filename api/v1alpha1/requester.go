@@ -15,8 +15,8 @@ type Requester struct {
 	// By is who holds the pool and why, for a Cause of RolloutCauseHold, and who requested the retry or released the
 	// pool, for RolloutCauseRetry and RolloutCauseRelease; empty if that is not known.
 	By string `json:"by,omitempty"`
-	// Revision is the commit's, `main@sha1:<hex>`. If only changes through the API requested the config, Revision is
-	// the one that was in force at that time. Empty if the controller knew none.
+	// Revision is the commit's, `main@sha1:<hex>`. If only changes through the API requested the config, it is the one
+	// that was in force at that time. Empty if the controller knew none.
 	Revision string `json:"revision,omitempty"`
 	Subject  string `json:"subject,omitempty"`
 	Author   string `json:"author,omitempty"`

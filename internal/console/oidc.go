@@ -70,7 +70,7 @@ type sso struct {
 // attempt has the values that the provider's answer to one user must match.
 type attempt struct{ state, nonce, verifier, next string }
 
-// in bytes, of the provider
+// mostAnswer: in bytes, of the provider
 const mostAnswer = 1 << 20
 
 // careful sends requests over https only, also to the addresses that the provider names, and limits the answers.

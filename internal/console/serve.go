@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The console usually ends before.
+// sessionTime: the console usually ends before.
 const sessionTime = 7 * 24 * time.Hour
 
 // loopback admits the browser that first uses the token of the printed address.
@@ -165,7 +165,7 @@ func (l *Local) Serve(ctx context.Context) error {
 	return serve(ctx, sameUser{l.listener}, l.server)
 }
 
-// at a time, per connection
+// mostHTTP2Streams: at a time, per connection
 const mostHTTP2Streams = 100
 
 // serve logs nothing, because the path of a request may contain a token.
@@ -240,7 +240,7 @@ func (o Origin) scheme() string {
 	return "http"
 }
 
-// The TCP sockets of Linux with their owners. An IPv4 address may be behind a socket for IPv6.
+// socketTables: the TCP sockets of Linux with their owners. An IPv4 address may be behind a socket for IPv6.
 var socketTables = []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"}
 
 // sameUser accepts connections of programs of this process's user, and of root. Where the tables do not exist or do not

@@ -271,7 +271,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ServeHTTP checks a request, finds its visitor and its page.
+// check refuses requests that no browser of a user sends.
 func (s *Server) check(r *http.Request) (int, error) {
 	if err := s.origin.CheckHost(r); err != nil {
 		return http.StatusMisdirectedRequest, err
@@ -388,7 +388,7 @@ func (s *Server) write(w http.ResponseWriter, status int, p view.Page) {
 	_, _ = w.Write(b.Bytes()) // An error means that the browser has closed the connection.
 }
 
-// in bytes
+// longestFilter: in bytes
 const longestFilter = 200
 
 // sessionOf returns the viewer with the cache of the user's reads; one that is no session of the console gets a cache

@@ -46,10 +46,10 @@ func startOf(r *http.Request, now time.Time) string {
 	return r.URL.Query().Get("at")
 }
 
-// an event that does not change the page
+// alive: an event that does not change the page
 const alive = "event: alive\ndata: -\n\n"
 
-// the digest of no page
+// unknown: the digest of no page
 const unknown = "-"
 
 type stream struct {

@@ -129,7 +129,7 @@ func (p pinned) fillStatus(ctx context.Context, s *inspect.Status) {
 	p.times.FillStatus(ctx, s)
 }
 
-// The cluster sends neither objects nor an error.
+// errNoState: the cluster sends neither objects nor an error.
 var errNoState = fmt.Errorf("the cluster did not send its objects within %s; this page tries again", firstState)
 
 // draw makes a page whose first region says why the state is not current.

@@ -12,7 +12,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/trustfile"
 )
 
-// The unit names that MachineConfiguration accepts.
+// serviceName: the unit names that MachineConfiguration accepts.
 var serviceName = regexp.MustCompile(
 	`^[a-zA-Z0-9:._@\\-]+\.(service|socket|device|mount|automount|swap|target|path|timer|snapshot|slice|scope)$`)
 
@@ -73,7 +73,7 @@ func (p Policy) Status() operatorv1.NodeDisruptionPolicyStatus {
 // limits of the Machine Config Operator.
 const InPlaceAnnotation = "bunsen.dev/in-place"
 
-// OverridesOf reads the overrides of a cluster. OverridesOf ignores unknown values.
+// OverridesOf reads the overrides of a cluster. It ignores unknown values.
 func OverridesOf(mc *operatorv1.MachineConfiguration) Overrides {
 	if mc == nil {
 		return Overrides{}

@@ -13,7 +13,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/distribution"
 )
 
-// The names that useradd accepts by default.
+// accountName: the names that useradd accepts by default.
 var accountName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,31}$`)
 
 // Invalid returns the parts of a config that no running node can apply: paths of the daemon and of the kernel, names
@@ -367,7 +367,7 @@ func endlessLinks(paths []managedPath, links map[string]string) (all []Refusal) 
 	return all
 }
 
-// The kernel follows so many.
+// maxLinks: the kernel follows so many.
 const maxLinks = 40
 
 // Parents yields the directories above a clean path, the nearest first, without the root.

@@ -162,7 +162,7 @@ func nodeNeeds(c ign.Config) (out []Refusal) {
 	return out
 }
 
-// Here systemd finds units of the system.
+// unitDirs: here systemd finds units of the system.
 var unitDirs = []string{
 	"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
 	"/lib/systemd/system",
@@ -249,10 +249,10 @@ func ownedNodes(c ign.Config) (all []ign.Node) {
 // ValidAccount reports whether a name is valid for a user or group.
 func ValidAccount(name string) bool { return accountName.MatchString(name) }
 
-// of useradd and groupadd
+// invalidNameText: of useradd and groupadd
 const invalidNameText = "the name is not valid for a %s: use letters, digits, _, - and ., at most 32"
 
-// The next one, -1 in 32 bits, means "unchanged" to the kernel.
+// maxID: the next one, -1 in 32 bits, means "unchanged" to the kernel.
 const maxID = 1<<32 - 2
 
 // invalidID refuses a number that no user or group can have: fchown would take it for another one.

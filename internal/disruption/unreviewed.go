@@ -7,7 +7,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 )
 
-// A reviewer must be able to read the contents of files there.
+// place: a reviewer must be able to read the contents of files there.
 type place struct {
 	// the rest of a sentence that begins with the path
 	why string
@@ -15,8 +15,8 @@ type place struct {
 	below, exact, names, within []string
 }
 
-// Here the content of a file is code, or decides who may do what. Whoever has the public key of a repository can write
-// ciphertext, so that only what a reviewer reads may be there.
+// reviewedPlaces: here the content of a file is code, or decides who may do what. Whoever has the public key of a
+// repository can write ciphertext, so that only what a reviewer reads may be there.
 var reviewedPlaces = []place{
 	{why: "programs are run from its directory", below: []string{
 		"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/opt/bin", "/opt/cni/bin",

@@ -24,7 +24,7 @@ type Live struct {
 	Restart bool
 }
 
-// OpenShift comes first, because it has another file at the path of kubeadm's kubeconfig.
+// kubernetes: OpenShift comes first, because it has another file at the path of kubeadm's kubeconfig.
 var kubernetes = []Kubernetes{
 	{
 		Name: "OpenShift and kubelets of one's own", Units: []string{"kubelet.service"},
@@ -270,7 +270,8 @@ func ArgumentTools() (out []string) {
 	return out
 }
 
-// Without characters that mean something in a shell, in GRUB's script language or in a regular expression of grubby.
+// plainArgument: without characters that mean something in a shell, in GRUB's script language or in a regular
+// expression of grubby.
 var plainArgument = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.,:=/@%+~!-]*$`)
 
 // PlainArgument reports whether a kernel argument can be in a file of GRUB. GRUB has two layers of quotes, and the

@@ -33,7 +33,7 @@ type Mirrors struct {
 	invalid error
 }
 
-// The setting insecure has no effect: files come over TLS only.
+// registry: the setting insecure has no effect: files come over TLS only.
 type registry struct {
 	Prefix   string   `toml:"prefix"`
 	Location string   `toml:"location"`
@@ -114,11 +114,11 @@ func (m *Mirrors) add(text []byte) error {
 	return nil
 }
 
-// a host with an optional port, and the beginning of a repository
+// place: a host with an optional port, and the beginning of a repository
 var place = regexp.MustCompile(
 	`^([A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9a-fA-F:]+\])(:[0-9]{1,5})?(/[a-z0-9]+([._/-]+[a-z0-9]+)*)?$`)
 
-// the prefix of all hosts below a domain
+// wildcard: the prefix of all hosts below a domain
 var wildcard = regexp.MustCompile(`^\*(\.[A-Za-z0-9][A-Za-z0-9-]*)+$`)
 
 // complete checks a table and fills in the prefix.

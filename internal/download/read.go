@@ -61,11 +61,12 @@ const (
 	maxToken    = 1 << 20
 )
 
-// the manifests that have layers, and the lists that are refused with a message of their own
+// manifestTypes: the manifests that have layers, and the lists that are refused with a message of their own
 const manifestTypes = "application/vnd.oci.image.manifest.v1+json, " +
 	"application/vnd.docker.distribution.manifest.v2+json, application/vnd.oci.image.index.v1+json"
 
-// Without the list of Docker, a registry would choose a platform, and its digest would be that of this platform.
+// imageTypes: without the list of Docker, a registry would choose a platform, and its digest would be that of this
+// platform.
 const imageTypes = manifestTypes + ", application/vnd.docker.distribution.manifest.list.v2+json"
 
 // StatusError is an answer of a registry that is no success.

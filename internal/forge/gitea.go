@@ -11,11 +11,11 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 )
 
-// The oldest version with all calls that are used here. With a fixed version, the client does not ask the server, whose
-// number is a different one on Forgejo.
+// version: the oldest version with all calls that are used here. With a fixed version, the client does not ask the
+// server, whose number is a different one on Forgejo.
 const version = "1.20.0"
 
-// the default limit of servers
+// pageSize: the default limit of servers
 const pageSize = 50
 
 // GiteaPull is a pull request on Gitea or Forgejo.

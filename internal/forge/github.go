@@ -25,7 +25,7 @@ var (
 	_ Opener = (*GitHubPull)(nil)
 )
 
-// GitHub has only four states.
+// canceled: GitHub has only four states.
 const canceled = "error"
 
 // NewGitHub returns the pull request. The client limits the time of each request.

@@ -74,7 +74,7 @@ const (
 	Unchanged Outcome = "unchanged"
 )
 
-// in characters: that of GitHub, the smallest
+// maxDescription: in characters: that of GitHub, the smallest
 const maxDescription = 140
 
 // Publish sets the status, and creates the comment, or edits the oldest one of the same account with the same first
@@ -90,7 +90,7 @@ func Publish(ctx context.Context, h Host, body string, s Status) (Outcome, error
 	return outcome, errors.Join(errStatus, err)
 }
 
-// Preview returns what Publish would do with the comment. Preview reads the comments and changes nothing.
+// Preview returns what Publish would do with the comment. It reads the comments and changes nothing.
 func Preview(ctx context.Context, h Host, body string) (Outcome, error) {
 	outcome, _, err := decide(ctx, h, body)
 	return outcome, err
@@ -194,7 +194,7 @@ type PostedStatus struct {
 	Time time.Time
 }
 
-// Commit is one commit on its service: the Head of a Target. The packages github, gitlab and gitea implement Commit.
+// Commit is one commit on its service: the Head of a Target.
 type Commit interface {
 	// Status sets a status of the commit.
 	Status(ctx context.Context, s Status) error

@@ -18,7 +18,7 @@ type Proposal struct {
 	Title, Body string
 }
 
-// Opener opens pull requests in a repository on its service. The packages github, gitlab and gitea implement Opener.
+// Opener opens pull requests in a repository on its service.
 type Opener interface {
 	// Open returns the address of the page. After an error that fault.IsUnknown reports, the pull request may be open.
 	Open(ctx context.Context, p Proposal) (string, error)

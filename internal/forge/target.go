@@ -41,7 +41,7 @@ type Target struct {
 	Author string
 }
 
-// the most specific first
+// tokens: the most specific first
 var tokens = map[Kind][]string{
 	GitHub: {"BUNSEN_TOKEN", "GITHUB_TOKEN", "GH_TOKEN"},
 	GitLab: {"BUNSEN_TOKEN", "GITLAB_TOKEN"},

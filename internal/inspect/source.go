@@ -68,7 +68,7 @@ func inputSelector(v *fleet.Pool) string {
 	return v1alpha1.RoleLabel + "=" + v.Object.Name
 }
 
-// for an error that the controller retries, before a user has to check the source
+// patientSource: for an error that the controller retries, before a user has to check the source
 const patientSource = 10 * time.Minute
 
 // SourceReason says why the newest commit of a source is not on the cluster; false if nothing prevents that. Its

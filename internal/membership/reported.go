@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What a kubelet sets when it registers, except labels with the prefix topology.kubernetes.io/. The admission policy on
-// labels of Nodes (config/rbac/nodes-labels-admission.yaml) has the same list.
+// reported: what a kubelet sets when it registers, except labels with the prefix topology.kubernetes.io/. The admission
+// policy on labels of Nodes (config/rbac/nodes-labels-admission.yaml) has the same list.
 var reported = []string{
 	"kubernetes.io/hostname", "kubernetes.io/arch", "kubernetes.io/os", "node.kubernetes.io/instance-type",
 	"beta.kubernetes.io/arch", "beta.kubernetes.io/os", "beta.kubernetes.io/instance-type",

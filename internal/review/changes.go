@@ -138,7 +138,7 @@ func PoolsOf(res transpile.Result) (out []mcfgv1.MachineConfigPool, err error) {
 	return out, nil
 }
 
-// The standard pools have default selectors.
+// undeclared: the standard pools have default selectors.
 const undeclared = "not declared here"
 
 // declaration is which nodes a pool selects, and how many may be out of service at once; "" if the repository does not

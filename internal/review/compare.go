@@ -305,7 +305,7 @@ type terms struct {
 	decrypt func(format string, body []byte) ([]byte, error)
 }
 
-// It gets the nodes of a removed custom pool, unless another pool selects them.
+// nextPool: it gets the nodes of a removed custom pool, unless another pool selects them.
 const nextPool = "worker"
 
 // comparePoolOrNext compares a removed pool with the one that gets its nodes.

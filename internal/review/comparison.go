@@ -255,7 +255,7 @@ func (c Comparison) WithReaders(changes Readers) Comparison {
 	return c
 }
 
-// for a base that is read from a cluster
+// runningCluster: for a base that is read from a cluster
 const runningCluster = "the cluster"
 
 func undo(c Comparison) string {
@@ -288,7 +288,7 @@ func pathspec(folder string) string {
 	return spec
 }
 
-// ShortHash shortens a hash to eight digits. ShortHash returns any other name unchanged.
+// ShortHash shortens a hash to eight digits. It returns any other name unchanged.
 func ShortHash(name string) string {
 	if len(name) != 40 && len(name) != 64 {
 		return name

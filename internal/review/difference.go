@@ -77,7 +77,7 @@ func attributes(p ContentPair) (out []string) {
 	return out
 }
 
-// the default
+// rootOwner: the default
 const rootOwner = "owner root:root"
 
 // both is one part of an item, as it is on each of the two sides.
@@ -392,7 +392,7 @@ func contents(v view) (string, bool) {
 	return string(v.parts[0].content), true
 }
 
-// the encrypted entries of a file in a difference; those in the clear are never left out
+// maxKeys: the encrypted entries of a file in a difference; those in the clear are never left out
 const maxKeys = 50
 
 // Unread reports whether the new side has ciphertext that the old one does not have: nobody without the key can review

@@ -266,7 +266,7 @@ func (p PoolChange) eachNode() seconds {
 
 func (s seconds) plus(o seconds) seconds { return seconds{s.min + o.min, s.max + o.max} }
 
-// Level returns the disruption as a value of package policy, which orders disruptions.
+// Level returns the disruption as a value that can be compared.
 func (p PoolChange) Level() disruption.Disruption {
 	for d := disruption.None; d < disruption.Reboot; d++ {
 		if d.String() == p.Disruption {
@@ -287,7 +287,7 @@ func (p PoolChange) stages() bool {
 	return false
 }
 
-// An estimate is rounded to these minutes, because it is not more precise than that.
+// ladder: an estimate is rounded to these minutes, because it is not more precise than that.
 var ladder = []int{1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 360, 480, 720, 1080, 1440}
 
 // roundDown returns minutes of the ladder; 0 for less than one.

@@ -77,5 +77,5 @@ func (c Comparison) WithFiles(base, head Files) Comparison {
 
 func isSubmodule(e source.Entry) bool { return strings.HasPrefix(e.Refused, source.SubmoduleWhy) }
 
-// the creation rules of SOPS
+// rulesFile: the creation rules of SOPS
 const rulesFile = ".sops.yaml"

@@ -390,7 +390,7 @@ func (x index) unit(name string) view {
 	return v
 }
 
-// The config has no setting for it.
+// unsetState: the config has no setting for it.
 const unsetState = "state not set"
 
 // withUnsetState says what an update does to the state of a unit that the new config does not set.

@@ -47,7 +47,7 @@ func absent(shouldExist *bool) []string {
 	return []string{"absent: it is removed from nodes"}
 }
 
-// It unlocks a volume. Its type says that it is secret.
+// keyFile: it unlocks a volume. Its type says that it is secret.
 const keyFile = "keyFile"
 
 // ListOf returns the values of a kind that is a list, such as kernel arguments, or nil for any other kind.

@@ -372,7 +372,7 @@ func (m Marks) Add(kind, name string, annotations map[string]string) error {
 	return nil
 }
 
-// No pool has this name.
+// allPools: no pool has this name.
 const allPools = ""
 
 func (m Marks) of(pool string) secretmask.Paths { return slices.Concat(m[allPools], m[pool]) }

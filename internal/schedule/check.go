@@ -271,7 +271,7 @@ func (c *checker) checkAfter(s v1alpha1.RolloutPolicySpec) {
 	}
 }
 
-// the names in the policy
+// windowFields: the names in the policy
 var windowFields = map[string]string{
 	"Schedule": "schedule", "Duration": "duration", "Zone": "timeZone", "From": "from",
 	"Until": "until",

@@ -75,7 +75,7 @@ func (s Step) Size(nodes int) int {
 	}
 	n, err := intstr.GetScaledValueFromIntOrPercent(&s.UpTo, nodes, true)
 	if err != nil {
-		return 1 // Check refuses such a value.
+		return 1 // CheckPolicy refuses such a value.
 	}
 	return max(1, n)
 }
@@ -97,7 +97,7 @@ type Drain struct {
 	After time.Duration
 }
 
-// Only a policy that names this pool sets its maxUnavailable.
+// masterPool: only a policy that names this pool sets its maxUnavailable.
 const masterPool = "master"
 
 // defaultDrainAfter is how long the controller tries a drain by default.

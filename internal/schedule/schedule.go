@@ -22,8 +22,8 @@ type schedule struct {
 	zone  *time.Location
 }
 
-// the bit that cron sets for a field that is *: if day of month or day of week is *, both must match a day; otherwise
-// one is enough
+// star: the bit that cron sets for a field that is *: if day of month or day of week is *, both must match a day;
+// otherwise one is enough
 const star = 1 << 63
 
 type field struct {
@@ -42,7 +42,7 @@ var fields = []field{
 
 var descriptors = []string{"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"}
 
-// one part of a field between commas; cron also accepts other forms, whose meaning is surprising
+// item: one part of a field between commas; cron also accepts other forms, whose meaning is surprising
 var item = regexp.MustCompile(`^(\*|\?|[0-9]+|[A-Za-z]+|[0-9A-Za-z]+-[0-9A-Za-z]+)(?:/([0-9]{1,3}))?$`)
 
 func parser() cron.Parser {

@@ -31,8 +31,8 @@ type form struct {
 	is func(match, rest string) bool
 }
 
-// These cannot be anything else: by a checksum, or by the prefix and the length that their provider gives them. A form
-// that other texts have too does not belong here, because a match is an error.
+// forms: these cannot be anything else: by a checksum, or by the prefix and the length that their provider gives them.
+// A form that other texts have too does not belong here, because a match is an error.
 var forms = []form{
 	{"private key", regexp.MustCompile(`-----BEGIN ((?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?)-----`), isKey},
 	{AgeKey, regexp.MustCompile(`\bAGE-SECRET-KEY-(?:PQ-)?1([AC-HJ-NP-Z02-9]{58,})\b`), isAny},
@@ -78,7 +78,7 @@ func isRandom(text, _ string) bool {
 		strings.ContainsAny(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") && !strings.Contains(text, "EXAMPLE")
 }
 
-// at the ends of tokens of GitHub and npm
+// checksumDigits: at the ends of tokens of GitHub and npm
 const checksumDigits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 // hasChecksum reports whether the last six characters of a token are the CRC-32 of the others.
@@ -105,7 +105,7 @@ func isKey(_, rest string) bool {
 	return hasKey(body) || hasKey(strings.ReplaceAll(body, "\n+", "\n"))
 }
 
-// A program joins strings so.
+// concatenated: a program joins strings so.
 var concatenated = regexp.MustCompile(`["']\s*\+\s*$`)
 
 // hasKey reports whether the lines are base64 of at least 32 bytes.

@@ -25,12 +25,12 @@ type Table struct {
 	Rows [][]string
 }
 
-// of characters
+// maxCell: of characters
 const maxCell = 1000
 
 const gap = 3
 
-// String returns the table as text. String returns "" if the table has no rows.
+// String returns the table as text. It returns "" if the table has no rows.
 func (t Table) String() string {
 	if len(t.Rows) == 0 {
 		return ""
@@ -77,7 +77,7 @@ func (t Table) Without(head, empty string) Table {
 	return t
 }
 
-// Age returns a text that says how long ago t was: 40s, 5m, 3h, 2d. Age returns "-" for the zero time.
+// Age returns a text that says how long ago t was: 40s, 5m, 3h, 2d. It returns "-" for the zero time.
 func Age(t, now time.Time) string {
 	if t.IsZero() {
 		return "-"

@@ -56,7 +56,7 @@ func Wrap(text string, width int) []string {
 	return append(lines, line)
 }
 
-// in columns, for the last column of a table to be wrapped beside the others
+// narrowest: in columns, for the last column of a table to be wrapped beside the others
 const narrowest = 24
 
 var (
@@ -263,5 +263,5 @@ func Paragraphs(text string, width int) string {
 	return strings.Join(out, "\n")
 }
 
-// an indented word and the blanks behind it
+// column: an indented word and the blanks behind it
 var column = regexp.MustCompile(`^ +\S+ {2,}`)

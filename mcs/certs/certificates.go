@@ -38,7 +38,7 @@ const (
 	warnAgain = 24 * time.Hour
 )
 
-// Machines retry after this error.
+// errNoCertificate: machines retry after this error.
 var errNoCertificate = errors.New("there is no certificate yet")
 
 // Certificates has the server's certificate, from OpenCertificates or OpenSecret. It creates a CA and a certificate,
@@ -112,7 +112,7 @@ func (c *Certificates) CA() []byte {
 	return nil
 }
 
-// Run calls Refresh regularly until the context ends. Run logs failures and keeps the last valid certificate.
+// Run calls Refresh regularly until the context ends. It logs failures and keeps the last valid certificate.
 func (c *Certificates) Run(ctx context.Context) {
 	for {
 		pause := time.NewTimer(c.pause())

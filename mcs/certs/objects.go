@@ -18,10 +18,11 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// a digest of the data that the server wrote; if it does not match, a user has changed the Secret and owns it
+// issuedAnnotation: a digest of the data that the server wrote; if it does not match, a user has changed the Secret and
+// owns it
 const issuedAnnotation = "bunsen.dev/issued"
 
-// since the server read it
+// errChanged: since the server read it
 var errChanged = errors.New("another writer changed the object")
 
 // secret is nil if there is none.
@@ -164,7 +165,7 @@ func (s *secretStore) publish(ctx context.Context, out *servingCert) error {
 	return err
 }
 
-// in the ConfigMap
+// maxURLs: in the ConfigMap
 const maxURLs = 32
 
 // withURLs adds a replica's URLs, one a line. Those of other replicas stay, even of some that no longer run, because

@@ -71,7 +71,7 @@ func OpenCache(dir string, log *slog.Logger) (*Cache, error) {
 	return c, nil
 }
 
-// a part of a file name
+// validKey: a part of a file name
 var validKey = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 
 func (c *Cache) path(key string) (string, error) {
@@ -140,7 +140,7 @@ func (c *Cache) syncDir() error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// Get returns the contents under a key. Get logs a damaged file and treats it as missing.
+// Get returns the contents under a key. It logs a damaged file and treats it as missing.
 func (c *Cache) Get(key string) ([]byte, bool) {
 	if c == nil {
 		return nil, false
@@ -255,7 +255,7 @@ func (c *Cache) nodePools() map[string][]string {
 	return known
 }
 
-// for the CA of the API server's clients
+// caPollInterval: for the CA of the API server's clients
 const caPollInterval = time.Minute
 
 // Here every API server publishes the CA of its clients.

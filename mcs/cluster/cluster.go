@@ -315,8 +315,9 @@ type clients struct {
 	leases  rest.Interface
 }
 
-// The server already limits the requests of machines, and the API server its clients (by the status 429, after which
-// the client retries). When thousands of machines boot, a third limit would only queue requests until they time out.
+// noRateLimit: the server already limits the requests of machines, and the API server its clients (by the status 429,
+// after which the client retries). When thousands of machines boot, a third limit would only queue requests until they
+// time out.
 const noRateLimit = -1
 
 // Of the configs of single nodes that are kept for times without the API server: on disk with a cache, or in memory.

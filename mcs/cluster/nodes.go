@@ -23,13 +23,13 @@ import (
 	"github.com/bunsen-os/bunsen/mcs"
 )
 
-// for collecting changes before they are cached
+// cacheNodesDelay: for collecting changes before they are cached
 const cacheNodesDelay = time.Second
 
-// of rendered configs at a time, each of a megabyte and more
+// maxConfigReads: of rendered configs at a time, each of a megabyte and more
 const maxConfigReads = 8
 
-// in the header Accept
+// asMetadata: in the header Accept
 const asMetadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 // nodes decides which configs nodes may read, and reads them. It reads the Node for each request, so that one that left
@@ -294,7 +294,7 @@ func (p *pools) isReferenced(config string) bool {
 	})
 }
 
-// the configs whose files in the content store are remembered
+// maxStored: the configs whose files in the content store are remembered
 const maxStored = 1024
 
 // NodeContent returns nil if a config that the node may run names the file of the content store with a hash. Otherwise

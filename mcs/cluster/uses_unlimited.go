@@ -35,7 +35,7 @@ type pendingUses struct {
 	recent []v1alpha1.TokenUse // recent has the last uses.
 }
 
-// A write got no answer, and the token does not have it.
+// errLost: a write got no answer, and the token does not have it.
 var errLost = errors.New("the API server did not answer, and did not count the uses")
 
 // add adds uses of a token, of which recent has the last.

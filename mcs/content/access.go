@@ -26,7 +26,7 @@ type Identity struct {
 	URLs []string
 }
 
-// The server does not know its own address.
+// errNoAddress: the server does not know its own address.
 var errNoAddress = errors.New("the config has files that new machines read from the server, and the server's " +
 	"certificate does not have the host that the machine requested. Add it to --hostnames")
 

@@ -31,7 +31,7 @@ type File struct {
 	Mismatch error
 }
 
-// why a server of a cluster has no file of the content store
+// errNoRegistry: why a server of a cluster has no file of the content store
 var errNoRegistry = errors.New("the server has no --content-registry: set it to the controller's value")
 
 // InRegistry returns the files that the controller keeps in a repository of a registry; none without one.
@@ -95,7 +95,7 @@ const (
 	maxReads, maxRegistryReads = 2, 8
 )
 
-// of a file that is being written
+// tempPrefix: of a file that is being written
 const tempPrefix = ".new-"
 
 // Options of Copies. All are required.
@@ -141,7 +141,7 @@ type entry struct {
 	used time.Time
 }
 
-// err is set before done is closed.
+// read: err is set before done is closed.
 type read struct {
 	done chan struct{}
 	err  error
@@ -194,7 +194,7 @@ func (w wanted) key() string {
 	return fmt.Sprintf("%s%x", artifactPrefix, sha256.Sum256([]byte(w.name)))
 }
 
-// of copies from registries
+// artifactPrefix: of copies from registries
 const artifactPrefix = "oci-"
 
 // keyOf is empty if the name is not one of a copy.
@@ -327,10 +327,10 @@ func (c *Copies) copyInTime(ctx context.Context, w wanted) (is entry, err error)
 	return entry{file, size, c.Now()}, err
 }
 
-// Only files that configs name are read.
+// maxFailures: only files that configs name are read.
 const maxFailures = 1024
 
-// for a copy that no config names: the grants of an earlier config are valid as long
+// unusedLife: for a copy that no config names: the grants of an earlier config are valid as long
 const unusedLife = 25 * time.Hour
 
 // RemoveUnused removes the copies of files of the content store that no request used for a day, and whose hash is not
@@ -371,7 +371,7 @@ func (c *Copies) removeBefore(name string, used time.Time) error {
 
 func (c *Copies) path(file string) string { return filepath.Join(c.Dir, file) }
 
-// in bytes; the daemon has the same limit
+// maxArtifact: in bytes; the daemon has the same limit
 const maxArtifact = 1 << 30
 
 // copyArtifact leaves a verified copy of a file in a registry in the directory. The digest of the artifact names a

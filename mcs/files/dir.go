@@ -24,10 +24,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// short, because the files are few and local
+// pollInterval: short, because the files are few and local
 const pollInterval = 3 * time.Second
 
-// the pool, and a hash of the content
+// renderedName: the pool, and a hash of the content
 var renderedName = regexp.MustCompile(`^rendered-(.+)-[0-9a-f]{32}$`)
 
 var configType = metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: "MachineConfig"}
@@ -191,7 +191,8 @@ func SetConfigs(pools *mcs.Pools, configs map[string]*mcfgv1.MachineConfig, log 
 	return errors.Join(bad...)
 }
 
-// the large files of the configs, each named by its hash, sha512-HEX, as `bunsen build --content` writes them
+// contentDir: the large files of the configs, each named by its hash, sha512-HEX, as `bunsen build --content` writes
+// them
 const contentDir = "content"
 
 // LargeFile opens the large file with a hash, and returns its size. The caller closes it. The contents are not

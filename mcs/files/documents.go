@@ -19,18 +19,16 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// extensions are the extensions of the files that the package reads. A directory may contain files with other
-// extensions.
+// extensions: a directory may contain other files.
 var extensions = []string{".yaml", ".yml", ".json"}
 
-// file is one file with its content.
 type file struct {
 	name string
 	data []byte
 }
 
-// readFiles reads a file, or the files of a directory in lexical order. readFiles follows symbolic links, because the
-// files of a ConfigMap that a kubelet mounts are symbolic links. The digest changes with the names and the contents.
+// readFiles reads a file, or those of a directory in lexical order. It follows symbolic links, which the files of a
+// ConfigMap that a kubelet mounts are. The digest changes with the names and the contents.
 func readFiles(path string) (all []file, digest string, err error) {
 	names, err := listFiles(path)
 	if err != nil {
@@ -77,18 +75,17 @@ func listFiles(path string) (names []string, err error) {
 	return names, nil
 }
 
-// document is one object of a file, as JSON.
 type document struct {
 	file string
 	line int // line is the line at which the document begins, counted from 1.
 	json []byte
 }
 
-// position returns a text that says where a document begins, for messages.
+// position says where a document begins.
 func (d document) position() string { return fmt.Sprintf("%s:%d", d.file, d.line) }
 
 // documents splits files into objects: YAML documents, JSON objects one after the other, and lists of objects, as
-// kubectl prints them. documents returns an error with the line for each document that cannot be read.
+// kubectl prints them. There is an error with the line for each that cannot be read.
 func documents(all []file) (out []document, bad []error) {
 	for _, c := range all {
 		split := splitYAML
@@ -110,8 +107,8 @@ func documents(all []file) (out []document, bad []error) {
 	return out, bad
 }
 
-// splitYAML splits a text at the lines that separate YAML documents. splitYAML parses each document with empty lines in
-// front of it, so that the parser's messages have line numbers of the file.
+// splitYAML parses each document with empty lines in front of it, so that the parser's messages have line numbers of
+// the file.
 func splitYAML(c file) (out []document, err error) {
 	var bad []error
 	first, line := 1, 0
@@ -147,8 +144,8 @@ func splitYAML(c file) (out []document, err error) {
 // yamlLine matches the line in a message of the YAML parser.
 var yamlLine = regexp.MustCompile(`^.*yaml: (?:unmarshal errors:\s*)?line (\d+): `)
 
-// withPosition moves the line number in a parser's message to the front, as compilers do. The parameter first is the
-// first line of the document.
+// withPosition moves the line number in a parser's message to the front, as compilers do. first is the first line of
+// the document.
 func withPosition(file string, first int, err error) error {
 	text := err.Error()
 	if m := yamlLine.FindStringSubmatchIndex(text); m != nil {
@@ -157,7 +154,6 @@ func withPosition(file string, first int, err error) error {
 	return fmt.Errorf("%s:%d: reading YAML: %w", file, first, err)
 }
 
-// splitJSON splits JSON objects that follow each other.
 func splitJSON(c file) (out []document, err error) {
 	dec := json.NewDecoder(bytes.NewReader(c.data))
 	for {
@@ -176,7 +172,6 @@ func splitJSON(c file) (out []document, err error) {
 	}
 }
 
-// items returns the items of a list, or the object itself.
 func (d document) items() ([]document, error) {
 	var head struct {
 		metav1.TypeMeta `json:",inline"`
@@ -195,7 +190,7 @@ func (d document) items() ([]document, error) {
 	return out, nil
 }
 
-// decode decodes a document as an object of one kind. decode rejects unknown fields.
+// decode needs an object of one kind without unknown fields.
 func decode(d document, want metav1.TypeMeta, into any) error {
 	var got metav1.TypeMeta
 	if err := json.Unmarshal(d.json, &got); err != nil {

@@ -16,12 +16,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// tokenType is the type of the objects in a file of tokens.
 var tokenType = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "ProvisioningToken"}
 
-// Tokens are the provisioning tokens of a file, or of a directory of such files. Tokens counts the uses of tokens in
-// another directory, which only one process at a time may use. Create Tokens with OpenTokens, and close it. All methods
-// may be called concurrently.
+// Tokens are the provisioning tokens of a file, or of a directory of such files. It counts their uses in another
+// directory, which only one process at a time may use. Create it with OpenTokens, and close it. All methods may be
+// called concurrently.
 type Tokens struct {
 	path    string
 	usesDir *usesDir
@@ -33,14 +32,13 @@ type Tokens struct {
 	entries map[string]tokenEntry // entries has the tokens by id.
 }
 
-// tokenEntry is a token and its uses.
 type tokenEntry struct {
 	token *v1alpha1.ProvisioningToken
 	uses  *tokenUses
 }
 
-// OpenTokens reads tokens, and opens the directory of their uses, which it creates if it is missing. OpenTokens returns
-// an error for invalid files. If files become invalid later, Run only logs that, and the last valid tokens stay in use.
+// OpenTokens reads tokens, and opens the directory of their uses, which it creates if it is missing. Invalid files are
+// an error; if they become invalid later, Run only logs that, and the last valid tokens stay in use.
 func OpenTokens(path, usesDir string, log *slog.Logger, now func() time.Time) (*Tokens, error) {
 	b, err := openUsesDir(usesDir)
 	if err != nil {
@@ -103,7 +101,6 @@ func (t *Tokens) Close() error {
 	return t.usesDir.close()
 }
 
-// reload reads the files if they have changed since the last call.
 func (t *Tokens) reload() error {
 	all, digest, err := readFiles(t.path)
 	if err != nil {
@@ -154,9 +151,9 @@ func (t *Tokens) find(id string) (tokenEntry, bool) {
 	return k, ok
 }
 
-// Use counts one use of a token. For a token with a limited number of uses, Use returns nil after the use is on disk. A
-// crash may lose a use, but never grants a use twice. The error is a *join.InvalidError if no use is left or the token
-// was removed. Any other error means that the server cannot count the use now.
+// Use counts one use of a token. With a limited number, it returns nil after the use is on disk. A crash may lose a
+// use, but never grants one twice. The error is a *join.InvalidError if no use is left or the token was removed; any
+// other means that the use cannot be counted now.
 func (t *Tokens) Use(ctx context.Context, id string, use v1alpha1.TokenUse) error {
 	known := t.Token(id)
 	if err := join.CheckUsable(known, t.now()); err != nil {

@@ -27,8 +27,8 @@ func TokenDocument(t *v1alpha1.ProvisioningToken) ([]byte, error) {
 	return out, nil
 }
 
-// AppendToken adds a token to a file of tokens. AppendToken creates a missing file, and does not change a file that the
-// server would refuse.
+// AppendToken adds a token to a file, which it creates if it is missing, and does not change if the server would refuse
+// it.
 func AppendToken(name string, t *v1alpha1.ProvisioningToken) (err error) {
 	data, err := os.ReadFile(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -62,8 +62,7 @@ func AppendToken(name string, t *v1alpha1.ProvisioningToken) (err error) {
 
 var tokenHash = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// readTokens reads the tokens in files and returns all errors at once. An empty file has no tokens, so the server
-// accepts no token any more.
+// readTokens returns all errors at once. An empty file has no tokens, so the server accepts none any more.
 func readTokens(all []file) (out []*v1alpha1.ProvisioningToken, err error) {
 	docs, bad := documents(all)
 	from := map[string]string{}
@@ -89,7 +88,7 @@ func readTokens(all []file) (out []*v1alpha1.ProvisioningToken, err error) {
 	return out, nil
 }
 
-// validate returns the errors for values that the API server would refuse.
+// validate finds what the API server would refuse.
 func validate(p *v1alpha1.ProvisioningToken) (bad []error) {
 	const again = "use the object that `bunsen token create --offline` prints"
 	if !join.IsID(p.Name) {

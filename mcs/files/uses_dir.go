@@ -16,8 +16,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
-// usesDir is a directory with one file for the uses of each token. Only one process at a time may have the directory
-// open.
+// usesDir has one file for the uses of each token. Only one process at a time may have it open.
 type usesDir struct {
 	dir  string
 	lock *os.File
@@ -28,14 +27,12 @@ type usesDir struct {
 	uses map[usesKey]*tokenUses
 }
 
-// usesKey identifies a token by its id and hash. A token with the same id and another secret is a different token.
+// usesKey identifies a token. One with the same id and another secret is a different token.
 type usesKey struct {
-	// ID and Hash are the id and the hash of the token.
 	ID   string `json:"token"`
 	Hash string `json:"hash"`
 }
 
-// usesFile is the content of a file with the uses of a token.
 type usesFile struct {
 	usesKey
 	Status v1alpha1.ProvisioningTokenStatus `json:"status"`
@@ -47,7 +44,7 @@ func (d *usesDir) close() error {
 	return d.lock.Close()
 }
 
-// open returns the uses of a token. All calls for one token return the same object.
+// open returns the same object for all calls of one token.
 func (d *usesDir) open(id, hash string) *tokenUses {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -61,7 +58,7 @@ func (d *usesDir) open(id, hash string) *tokenUses {
 	return c
 }
 
-// count counts a use of a token if there are fewer than max uses, and returns after the use is on disk.
+// count returns after the use is on disk, if there are fewer than max.
 func (d *usesDir) count(ctx context.Context, c *tokenUses, max int32, use v1alpha1.TokenUse) error {
 	if c.readErr != nil {
 		return c.readErr
@@ -69,7 +66,7 @@ func (d *usesDir) count(ctx context.Context, c *tokenUses, max int32, use v1alph
 	return d.batches.Do(ctx, d.file(c.key), c, newUse{&use, max})
 }
 
-// flush writes the unlimited uses of a token.
+// flush writes the unlimited uses.
 func (d *usesDir) flush(c *tokenUses) error {
 	if !c.hasUnwritten() {
 		return nil
@@ -77,8 +74,7 @@ func (d *usesDir) flush(c *tokenUses) error {
 	return d.batches.Do(context.Background(), d.file(c.key), c, newUse{})
 }
 
-// file returns the path of a token's file. The path is safe because ids and hashes are validated: they consist of
-// letters and digits.
+// file returns a token's path, which is safe: ids and hashes are validated, and consist of letters and digits.
 func (d *usesDir) file(key usesKey) string {
 	return filepath.Join(d.dir, key.ID+"-"+key.Hash[:16]+".json")
 }
@@ -105,15 +101,15 @@ func (d *usesDir) read(key usesKey) (v1alpha1.ProvisioningTokenStatus, error) {
 	return l.Status, nil
 }
 
-// write replaces a token's file. After write has returned nil, the file survives a power loss. After an error, the file
-// has the old or the new content.
+// write replaces a token's file, which survives a power loss after nil. After an error, it has the old or the new
+// content.
 func (d *usesDir) write(key usesKey, s v1alpha1.ProvisioningTokenStatus) error {
 	raw, err := json.Marshal(usesFile{key, s})
 	if err != nil {
 		return fmt.Errorf("writing the uses of a token: %w", err)
 	}
 	name := d.file(key)
-	// A fixed name is safe, because only one process uses the directory, and each file has only one writer at a time.
+	// Safe: one process uses the directory, and each file has one writer at a time.
 	half := name + ".new"
 	if err := writeFile(half, raw); err != nil {
 		return fmt.Errorf("writing the uses of a token: %w", errors.Join(err, os.Remove(half)))
@@ -144,25 +140,22 @@ func syncFile(name string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// tokenUses counts the uses of one token.
 type tokenUses struct {
 	key     usesKey
 	readErr error // readErr is why the count on disk is unreadable. If readErr is set, no limited use is granted.
 
 	mu sync.Mutex
-	// status is the status on disk, plus the unlimited uses that are not written yet.
+	// on disk, plus the unlimited uses that are not written yet
 	status v1alpha1.ProvisioningTokenStatus
 	dirty  bool // dirty is true if there are unlimited uses that are not written yet.
 }
 
-// newUse is a use of a token that a request waits for. If newUse.use is nil, the request only causes a write of the
-// unwritten uses.
+// newUse is a use that a request waits for, or with a nil use only a write of the unwritten ones.
 type newUse struct {
 	use *v1alpha1.TokenUse
 	max int32
 }
 
-// snapshot returns the current status.
 func (c *tokenUses) snapshot() v1alpha1.ProvisioningTokenStatus {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -185,15 +178,15 @@ func (c *tokenUses) add(use v1alpha1.TokenUse) {
 	c.status, c.dirty = join.AddUse(c.status, use), true
 }
 
-// hasUnwritten reports whether flush has uses to write. hasUnwritten returns false if the count on disk cannot be read,
-// because such a count must not be overwritten.
+// hasUnwritten reports whether flush has uses to write. It is false if the count on disk cannot be read, which must not
+// be overwritten then.
 func (c *tokenUses) hasUnwritten() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.dirty && c.readErr == nil
 }
 
-// with returns the status after a batch of uses, a result for each use, and whether the status must be written.
+// with returns the status after a batch, a result for each use, and whether it must be written.
 func (c *tokenUses) with(batch []newUse) (s v1alpha1.ProvisioningTokenStatus, results []error, isNew bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -227,7 +220,7 @@ func (d *usesDir) writeBatch(_ context.Context, c *tokenUses, batch []newUse) (*
 	}
 	for i, n := range batch {
 		if n.use != nil && results[i] == nil {
-			// This line starts from c.status and not from s, because add may have been called during the write.
+			// Not from s, because add may have been called during the write.
 			c.status = join.AddUse(c.status, *n.use)
 		}
 	}

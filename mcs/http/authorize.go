@@ -15,16 +15,14 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
-// Access configures who may read a config without a valid token or client certificate. With the zero value, a client
-// without a valid token or client certificate may read no config, and a client gets secrets only with a token or
-// certificate for one node.
+// Access configures who may read a config without a valid token or client certificate: with the zero value, nobody, and
+// secrets only with a token or certificate for one node.
 type Access struct {
-	// If Open is true, the server serves every client.
+	// Open serves every client.
 	Open bool
-	// If SecretsToAll is true, all authorized clients get configs with their secrets.
+	// SecretsToAll sends secrets to all authorized clients.
 	SecretsToAll bool
-	// AllowFrom are the only addresses that the server serves. If AllowFrom is empty, the server serves all addresses.
-	// See also Server.AllowFrom.
+	// AllowFrom are the only addresses that the server serves; empty for all. See also Server.AllowFrom.
 	AllowFrom []netip.Prefix
 }
 
@@ -51,16 +49,15 @@ func ParseAllowFrom(texts []string) ([]netip.Prefix, error) {
 	return all, errors.Join(bad...)
 }
 
-// The prefixes in the subject of a client certificate. The subject has an organization for each pool that the client
-// may read, and the node as the common name.
+// Of the subject of a client certificate: an organization for each pool that the client may read, and the node as the
+// common name.
 const (
 	poolPrefix       = "bunsen:pool:"
 	nodePrefix       = "bunsen:node:"
 	systemNodePrefix = "system:node:"
 )
 
-// client is the identity with which a request authenticated. For an unauthorized request, the fields name the invalid
-// token or certificate.
+// client is the identity of a request. If it is unauthorized, the fields name the invalid token or certificate.
 type client struct {
 	token       string // token is the id of the token.
 	certificate string // certificate is the subject of the client certificate.
@@ -73,7 +70,6 @@ type client struct {
 // usedToken reports whether the token authorized the request, so that its use counts.
 func (c client) usedToken() bool { return c.token != "" && c.certificate == "" && !c.open }
 
-// authorizer decides which requests the server serves.
 type authorizer struct {
 	tokens  Tokens
 	clients *ClientCAFile // If clients is nil, no certificate authorizes a request.
@@ -81,7 +77,7 @@ type authorizer struct {
 	limits  *Limiter
 }
 
-// checkAddress refuses a request from an address that is not allowed, or from a source that sends too many requests.
+// checkAddress refuses an address that is not allowed, or a source that sends too many requests.
 func (a authorizer) checkAddress(from netip.Addr, now time.Time) error {
 	if !IsAllowedAddress(a.access.AllowFrom, from) {
 		return errAddressNotAllowed
@@ -93,8 +89,8 @@ func (a authorizer) checkAddress(from netip.Addr, now time.Time) error {
 }
 
 // authorize finds out what authorizes a request to read a pool's config: its token, its client certificate, or open
-// access. Unauthorized requests have a limit of their own, which does not apply to authorized requests. So the failures
-// of one client do not block other clients at the same address.
+// access. Unauthorized requests have a limit of their own, so that the failures of one client do not block others at
+// the same address.
 func (a authorizer) authorize(r *http.Request, pool string, from netip.Addr, now time.Time) (client, error) {
 	who, err := a.tokenClient(r, pool, now)
 	if err == nil {
@@ -128,8 +124,8 @@ func (a authorizer) authorize(r *http.Request, pool string, from netip.Addr, now
 	return who, err
 }
 
-// admit authorizes a request for the pool of a response. A client with an unknown token has to retry until the server
-// has read all tokens.
+// admit authorizes a request for a pool. A client with an unknown token has to retry until the server has read all
+// tokens.
 func (a authorizer) admit(r *http.Request, to *response, isSynced bool, now time.Time) (err error) {
 	to.client, err = a.authorize(r, to.pool, to.from, now)
 	if err != nil && !isSynced {
@@ -138,8 +134,8 @@ func (a authorizer) admit(r *http.Request, to *response, isSynced bool, now time
 	return err
 }
 
-// retryUntilSynced turns the error for an unknown token into a response after which Ignition retries, while the server
-// has not read all tokens. Ignition would give up after a 401. A token with a wrong secret gets the same response.
+// retryUntilSynced lets Ignition retry, which would give up after a 401, while the server has not read all tokens. A
+// token with a wrong secret gets the same response.
 func retryUntilSynced(err error) error {
 	var invalid *join.InvalidError
 	if isRateLimited(err) || !errors.As(err, &invalid) || invalid.Reason != join.Unknown &&
@@ -169,8 +165,7 @@ func isMissing(err error) bool {
 	return errors.As(err, &invalid) && invalid.Reason == join.Missing
 }
 
-// clientCertificate returns the client certificate of a request. clientCertificate returns nil if none of the machines'
-// CAs signed the certificate.
+// clientCertificate is nil if none of the machines' CAs signed it.
 func (a authorizer) clientCertificate(r *http.Request) *x509.Certificate {
 	if a.clients == nil || r.TLS == nil || !a.clients.Certificates().Issued(r.TLS.VerifiedChains) {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/trustfile"
 )
 
-// pollInterval is how often the server reads the file of CA certificates again.
+// pollInterval: for the file of CA certificates
 const pollInterval = time.Minute
 
 // ClientCertificates are CA certificates. A value of Certificates never changes.
@@ -30,8 +30,7 @@ func (r *ClientCertificates) Issued(chains [][]*x509.Certificate) bool {
 	})
 }
 
-// ClientCAFile has the CA certificates in a file. Open creates a File. All methods may be called concurrently, except
-// two calls of Refresh.
+// ClientCAFile has the CA certificates in a file. All methods may be called concurrently, except two calls of Refresh.
 type ClientCAFile struct {
 	file  string
 	log   *slog.Logger
@@ -39,8 +38,8 @@ type ClientCAFile struct {
 	roots atomic.Pointer[ClientCertificates]
 }
 
-// ClientCASet has CAs that its owner replaces, such as the CAs that sign the certificates of kubelets. The zero value
-// has no CA. All methods may be called concurrently.
+// ClientCASet has CAs that its owner replaces, such as those that sign the certificates of kubelets. The zero value has
+// none. All methods may be called concurrently.
 type ClientCASet struct {
 	roots atomic.Pointer[ClientCertificates]
 }
@@ -67,8 +66,8 @@ func OpenClientCA(file string, log *slog.Logger) (*ClientCAFile, error) {
 	return c, c.Refresh()
 }
 
-// Run reads the file again when it changes, until the context ends. Run logs an invalid file and continues to use the
-// last valid file.
+// Run reads the file again when it changes, until the context ends. It logs an invalid one, and the last valid one
+// stays in use.
 func (c *ClientCAFile) Run(ctx context.Context) {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
@@ -104,7 +103,7 @@ func (c *ClientCAFile) Refresh() error {
 	return nil
 }
 
-// parseCAs parses CA certificates in PEM. parseCAs rejects an incomplete file, which is still being written.
+// parseCAs rejects an incomplete file, which is still being written.
 func parseCAs(text []byte) (ClientCertificates, error) {
 	all, err := trustfile.Certificates(text)
 	if err != nil {

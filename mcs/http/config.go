@@ -18,17 +18,16 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
-// vary lists the request headers that a response depends on. A cache between the server and the machine must store a
-// separate response, also of an error, for each combination of these headers.
+// vary: the request headers that a response depends on: a cache before the server must store a response, also of an
+// error, for each combination
 const vary = "Accept, Accept-Encoding, Authorization"
 
-// prepareTimeout is how long a request may take to create a bootstrap token and to count the use of its token. After
-// this time, the machine has to retry. Ignition waits 10 s for response headers, and a use that is counted later would
-// be lost.
+// prepareTimeout: for creating a bootstrap token and counting the use of a token; then the machine has to retry.
+// Ignition waits 10 s for response headers, and a use that is counted later would be lost.
 const prepareTimeout = 5 * time.Second
 
-// configHandler serves /config/<pool>. configHandler works in this order: limits, authorization, pool, version, body,
-// bootstrap token, use of the token. Later parts cost more, or cannot be undone.
+// configHandler serves /config/<pool>, in this order: limits, authorization, pool, version, body, bootstrap token, use
+// of the token. Later parts cost more, or cannot be undone.
 type configHandler struct {
 	source          Source
 	tokens          Tokens
@@ -40,16 +39,14 @@ type configHandler struct {
 	now             func() time.Time
 }
 
-// response is the result of one request.
 type response struct {
-	pool   string
-	known  bool // known is true if the pool exists, and the client may know that it exists.
-	from   netip.Addr
-	client client
-	config *mcs.ServedConfig // config is nil if the pool serves no config.
-	format mcs.ServedFormat
-	body   mcs.ServedBody
-	// withoutBody is true if no body was created for the response.
+	pool        string
+	known       bool // known is true if the pool exists, and the client may know that it exists.
+	from        netip.Addr
+	client      client
+	config      *mcs.ServedConfig // config is nil if the pool serves no config.
+	format      mcs.ServedFormat
+	body        mcs.ServedBody
 	withoutBody bool
 
 	status int
@@ -58,14 +55,13 @@ type response struct {
 	subject
 }
 
-// subject is what a request is about, if it is not the config of a pool.
+// subject is what a request is about besides the config of a pool.
 type subject struct {
-	// nodeConfig is the name of the config that a node requested; empty if a machine requested the config of a pool.
+	// requested by a node; empty for the config of a pool
 	nodeConfig string
-	// daemon is the architecture for which a machine requested the daemon; empty for a config.
+	// the architecture of the requested daemon; empty for a config
 	daemon string
-	// content is the name of the requested file, see mcs.ContentName, if isContent is true; empty if the path names
-	// none.
+	// the requested file, see mcs.ContentName, if isContent; empty if the path names none
 	content   string
 	isContent bool
 }
@@ -82,8 +78,8 @@ func (h *configHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.log.add(r, &a, now)
 }
 
-// recover turns a panic into an error response and logs it. If the response has already started, recover breaks it off.
-// Without recover, the panic would not be in the server's log, because net/http has its own log.
+// recover turns a panic into an error response, or breaks off one that has started, and logs it: net/http would write
+// it to a log of its own.
 func (h *configHandler) recover(w http.ResponseWriter, r *http.Request, a *response, now time.Time) {
 	p := recover()
 	if p == nil {
@@ -103,7 +99,7 @@ func (h *configHandler) recover(w http.ResponseWriter, r *http.Request, a *respo
 	}
 }
 
-// serve serves a request. If serve cannot serve it, serve returns the reason and leaves a.status 0.
+// serve returns why it cannot serve a request, and leaves a.status 0 then.
 func (h *configHandler) serve(w http.ResponseWriter, r *http.Request, a *response, now time.Time) error {
 	err := h.authorizer.checkAddress(a.from, now)
 	if err != nil {
@@ -139,7 +135,6 @@ func (h *configHandler) serve(w http.ResponseWriter, r *http.Request, a *respons
 	return send(w, a, bootstrapToken)
 }
 
-// selectBody finds the body in the requested version and encoding.
 func (h *configHandler) selectBody(r *http.Request, a *response) error {
 	if a.pool == "" {
 		return fmt.Errorf("the path names no pool, as /config/worker does: %w", mcs.ErrUnknownPool)
@@ -167,8 +162,7 @@ func (h *configHandler) selectBody(r *http.Request, a *response) error {
 }
 
 // body returns the body in the format of a response. A machine whose token or certificate names its node gets the
-// secrets that the config refers to. A machine without these secrets boots too, and gets the secrets after it has
-// joined.
+// secrets of the config. Others boot without, and get them after they have joined.
 func (h *configHandler) body(r *http.Request, a *response) (mcs.ServedBody, error) {
 	access, err := h.access(r, a)
 	if err != nil {
@@ -185,9 +179,8 @@ func (h *configHandler) body(r *http.Request, a *response) (mcs.ServedBody, erro
 	return a.config.Body(a.format)
 }
 
-// prepare creates the bootstrap token that the body needs, or returns "" if the body needs none. After that, prepare
-// counts the use of the provisioning token that authorized the request. The count comes last, because an unused
-// bootstrap token expires by itself, but a counted use stays counted.
+// prepare creates the bootstrap token that the body needs, or returns "", and then counts the use of the provisioning
+// token. The count comes last, because an unused bootstrap token expires by itself, but a counted use stays counted.
 func (h *configHandler) prepare(ctx context.Context, a *response, now time.Time) (bootstrapToken string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
 	defer cancel()
@@ -236,9 +229,8 @@ func (h *configHandler) createBootstrapToken(ctx context.Context, a *response) (
 	return text, err
 }
 
-// setHeaders sets the headers of a response with a config, or of a response that says that the config has not changed.
-// The headers allow clients to cache a config without secrets if they revalidate it. The headers forbid clients to
-// cache a config with secrets or with grants.
+// setHeaders sets the headers of a response with a config, or of one that says that it has not changed. Clients may
+// cache a config without secrets if they revalidate it, and none with secrets or with grants.
 func setHeaders(header http.Header, a *response) {
 	cacheControl := "no-store"
 	if a.format.Withhold && !a.body.NeedsBootstrapToken() && !a.config.NeedsContent() {
@@ -275,8 +267,8 @@ func send(w http.ResponseWriter, a *response, bootstrapToken string) error {
 // headerList returns all lines of a header as one list.
 func headerList(r *http.Request, name string) string { return strings.Join(r.Header.Values(name), ",") }
 
-// poolOf returns the pool of a path /config/<pool>. poolOf returns "" for a path with more elements, because a proxy
-// that allows paths by prefix would not see the pool at the end.
+// poolOf returns the pool of a path /config/<pool>; "" for a path with more elements: a proxy that allows paths by
+// prefix would not see the pool at the end.
 func poolOf(urlPath string) string {
 	name := strings.TrimPrefix(urlPath, "/config/")
 	if strings.Contains(name, "/") {
@@ -285,7 +277,7 @@ func poolOf(urlPath string) string {
 	return name
 }
 
-// matches reports whether an If-None-Match header matches an ETag, by the weak comparison (RFC 9110, section 13.1.2).
+// matches compares an If-None-Match header with an ETag, by the weak comparison (RFC 9110, section 13.1.2).
 func matches(header, etag string) bool {
 	if header == "" {
 		return false
@@ -300,9 +292,8 @@ func matches(header, etag string) bool {
 	return false
 }
 
-// daemonHandler serves /daemon/<arch>/<pool>: the Ignition config that installs the daemon. daemonHandler authorizes a
-// request in the same way as configHandler. daemonHandler counts no use of the token, because the same machine also
-// requests the config of its pool.
+// daemonHandler serves /daemon/<arch>/<pool>: the Ignition config that installs the daemon. It authorizes a request as
+// configHandler does, but counts no use of the token, because the same machine also requests the config of its pool.
 type daemonHandler struct {
 	binaries   join.Binaries
 	authorizer authorizer
@@ -325,7 +316,7 @@ func (h *daemonHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.log.add(r, &a, now)
 }
 
-// serve serves a request. If serve cannot serve it, serve returns the reason and leaves a.status 0.
+// serve returns why it cannot serve a request, and leaves a.status 0 then.
 func (h *daemonHandler) serve(w http.ResponseWriter, r *http.Request, a *response, now time.Time) error {
 	err := h.authorizer.checkAddress(a.from, now)
 	if err != nil {
@@ -356,7 +347,6 @@ func (h *daemonHandler) serve(w http.ResponseWriter, r *http.Request, a *respons
 	return nil
 }
 
-// config returns the config that installs the daemon, for the requested version, architecture and path.
 func (h *daemonHandler) config(r *http.Request, a *response) (join.DaemonConfig, error) {
 	var err error
 	if a.format.Version, err = mcs.Negotiate(headerList(r, "Accept")); err != nil {

@@ -7,41 +7,38 @@ import (
 	"time"
 )
 
-// Bounds limit how many resources of the server one slow or hostile client can use. A field that is 0 stands for the
-// value in DefaultBounds.
+// Bounds limit how many resources one slow or hostile client can use; 0 is the value in DefaultBounds.
 type Bounds struct {
-	// Header limits the time for the TLS handshake, and also the time for the headers of a request.
+	// Header is for the TLS handshake, and also for the headers of a request.
 	Header time.Duration
-	// Read limits the time for a whole request.
+	// Read is for a whole request.
 	Read time.Duration
-	// Send limits the time in which the client reads the response.
+	// Send is for the client to read the response.
 	Send time.Duration
-	// Stop is how long running requests may take when the server stops.
+	// Stop is for running requests when the server stops.
 	Stop time.Duration
-	// HeaderBytes limits the length of all headers of a request. A request with longer headers gets the status 431.
+	// HeaderBytes is for all headers of a request. Longer ones get the status 431.
 	HeaderBytes int
-	// Connections limits all connections. If the limit is reached and a new connection comes, the server closes a
-	// connection without a complete request: the oldest one of the source that has most such connections. If every
-	// connection has a running request, the new connection waits.
+	// Connections in all. At the limit, a new one closes a connection without a complete request: the oldest one of the
+	// source that has most of them. If every connection has a running request, the new one waits.
 	Connections int
-	// PerSource limits the connections of one source. If the limit is reached and a new connection comes, the server
-	// closes the source's oldest connection without a complete request. If every connection of the source has a running
-	// request, the server closes the new connection.
+	// PerSource is for the connections of one source. At the limit, a new one closes its oldest connection without a
+	// complete request. If every one has a running request, the new one is closed.
 	PerSource int
 }
 
 // DefaultBounds returns the default bounds.
 func DefaultBounds() Bounds {
 	return Bounds{
-		// The time Header is enough for three lost packets on a bad line, and limits slow-loris attacks.
+		// Enough for three lost packets on a bad line, and a limit for slow-loris attacks.
 		Header: 10 * time.Second,
 		Read:   15 * time.Second, // A request has no body, so it ends soon after its headers.
-		// The time Send is enough for a config of some MiB over a slow management network.
+		// Enough for a config of some MiB over a slow management network.
 		Send:        5 * time.Minute,
 		Stop:        time.Minute, // The time is long because Ignition does not retry after an incomplete body.
 		HeaderBytes: 16 << 10,    // Ignition sends headers of 200 bytes; a token has 70 bytes.
 		Connections: 4096,        // A connection with TLS needs about 60 KiB, so all connections need at most 256 MiB.
-		// PerSource is an eighth of Connections, so that a rack behind one address can boot at once.
+		// An eighth, so that a rack behind one address can boot at once.
 		PerSource: 512,
 	}
 }
@@ -66,10 +63,9 @@ func (b Bounds) OrDefault() Bounds {
 	return b
 }
 
-// connTable divides a limited number of connections among sources. A connection is silent until the server has read a
-// complete request from it. After a complete request, a connection is active until the table removes it. The table
-// removes only silent connections to make room for new ones. The table does no I/O. Each method takes O(log n) time,
-// and only one may be called at a time.
+// connTable divides a limited number of connections among sources. One is silent until the server has read a complete
+// request from it, and then active until it is removed. Only silent ones are removed to make room. There is no I/O.
+// Each method takes O(log n) time, and only one may be called at a time.
 type connTable struct {
 	total, perSource int
 
@@ -79,26 +75,24 @@ type connTable struct {
 	arrivals      uint64
 }
 
-// connSource counts the connections of one source.
 type connSource struct {
 	prefix        netip.Prefix
 	count, active int
 	silent        list.List // silent has the silent connections (*conn), the oldest first.
-	// index is the source's index in connTable.silent; notInHeap if the source has no silent connections.
+	// in connTable.silent; notInHeap if the source has no silent connections
 	index int
 }
 
 const notInHeap = -1
 
-// admission is the result of adding a connection.
 type admission int
 
 const (
-	// admitted: the connection is in the table.
+	// The connection is in the table.
 	admitted admission = iota
-	// overShare: the source of the connection has a running request on each connection of its share.
+	// Each connection of the source's share has a running request.
 	overShare
-	// allActive: each connection of the table has a running request.
+	// Each connection of the table has a running request.
 	allActive
 )
 
@@ -106,8 +100,7 @@ func newConnTable(b Bounds) *connTable {
 	return &connTable{total: b.Connections, perSource: b.PerSource, sources: map[netip.Prefix]*connSource{}}
 }
 
-// add adds a connection to the table. If the table removed another connection to make room, add returns that
-// connection.
+// add adds a connection, and returns the one that was removed to make room, if any.
 func (t *connTable) add(c *conn, from netip.Prefix) (removed *conn, result admission) {
 	switch s := t.sources[from]; {
 	case s != nil && s.count >= t.perSource:
@@ -137,9 +130,9 @@ func (t *connTable) add(c *conn, from netip.Prefix) (removed *conn, result admis
 	return removed, admitted
 }
 
-// begin makes a connection active. begin returns errClosed for a removed connection. begin returns errOverloaded if the
-// connection's source already has too many running requests: as many as connections are left for all other sources. So
-// running requests of a few sources never use all connections.
+// begin makes a connection active. The error is errClosed for a removed one, and errOverloaded if its source already
+// has too many running requests: as many as connections are left for all other sources, so that a few sources never use
+// all.
 func (t *connTable) begin(c *conn) error {
 	s := c.source
 	switch {
@@ -157,7 +150,6 @@ func (t *connTable) begin(c *conn) error {
 	return nil
 }
 
-// remove removes a connection and reports whether it was in the table.
 func (t *connTable) remove(c *conn) bool {
 	s := c.source
 	if s == nil {
@@ -191,7 +183,7 @@ func (t *connTable) update(s *connSource) {
 	}
 }
 
-// oldest returns the source's oldest silent connection, or nil.
+// oldest returns the oldest silent connection, or nil.
 func (s *connSource) oldest() *conn {
 	if first := s.silent.Front(); first != nil {
 		return first.Value.(*conn)
@@ -199,9 +191,8 @@ func (s *connSource) oldest() *conn {
 	return nil
 }
 
-// sourceHeap orders sources by their number of silent connections, most first, and then by the age of their oldest
-// silent connection. Active connections do not count, so a source whose requests are served can open new connections
-// like any other source. sourceHeap implements heap.Interface.
+// sourceHeap orders sources by their number of silent connections, most first, and then by the age of the oldest one.
+// Active connections do not count, so a source whose requests are served can open new ones like any other.
 type sourceHeap []*connSource
 
 // Len returns the number of sources.

@@ -16,21 +16,20 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/content"
 )
 
-// maxStreams is how many files of the content store and of registries the server sends at a time, so that most
-// connections stay free for configs.
+// maxStreams: of the content store and of registries at a time, so that most connections stay free for configs
 const maxStreams = 256
 
 // Content has the files of the content store and of OCI registries.
 type Content struct {
 	// Open returns the file with a name of mcs.ContentName, and its size. The handler closes it. The error wraps
-	// mcs.ErrContentUnavailable if the file cannot be sent now. Nil: the server has no such files.
+	// mcs.ErrContentUnavailable if it cannot be sent now. Nil: the server has no such files.
 	Open func(ctx context.Context, name string) (io.ReadSeekCloser, int64, error)
-	// Identity returns what the server knows about itself now.
+	// Identity is what the server knows about itself now.
 	Identity func() content.Identity
 }
 
-// contentHandler serves /node/content/<hash> to nodes, which authenticate with the certificate of their kubelet, and
-// /content/<hash> and /content/oci/<artifact> to new machines, whose config has a grant for the file.
+// contentHandler serves /node/content/<hash> to nodes, by the certificate of their kubelet, and /content/<hash> and
+// /content/oci/<artifact> to new machines, whose config has a grant for the file.
 type contentHandler struct {
 	nodes   *nodeConfigHandler // nodes is nil for new machines.
 	streams *Streams
@@ -50,7 +49,7 @@ func (h *contentHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.log.add(r, &a, now)
 }
 
-// serve serves a request. If serve cannot serve it, serve returns the reason and leaves a.status 0.
+// serve returns why it cannot serve a request, and leaves a.status 0 then.
 func (h *contentHandler) serve(w http.ResponseWriter, r *http.Request, a *response, now time.Time) error {
 	if err := h.authorizer.checkAddress(a.from, now); err != nil {
 		return err
@@ -82,7 +81,7 @@ func (h *contentHandler) serve(w http.ResponseWriter, r *http.Request, a *respon
 	return err
 }
 
-// name returns the name of the file at a path; empty for none. Nodes read registries themselves.
+// name returns the file at a path; empty for none. Nodes read registries themselves.
 func (h *contentHandler) name(path string) string {
 	if h.nodes == nil {
 		return mcs.ContentName(strings.TrimPrefix(path, v1alpha1.ContentPath))
@@ -93,7 +92,7 @@ func (h *contentHandler) name(path string) string {
 	return ""
 }
 
-// authorize finds out who sends the request, and whether the client may read the file.
+// authorize finds out who the client is, and whether it may read the file.
 func (h *contentHandler) authorize(r *http.Request, a *response, now time.Time) error {
 	if a.content == "" {
 		return errNoContent
@@ -121,7 +120,7 @@ func (h *contentHandler) authorize(r *http.Request, a *response, now time.Time) 
 	return &httpError{status: http.StatusUnauthorized, reason: "NoGrant", message: err.Error()}
 }
 
-// access returns how the machine of a response reads files from the server; nil if its config has none.
+// access says how the machine reads files from the server; nil if its config has none.
 func (h *configHandler) access(r *http.Request, a *response) (*mcs.ContentAccess, error) {
 	if !a.config.NeedsContent() || h.content.Identity == nil {
 		return nil, nil
@@ -131,24 +130,23 @@ func (h *configHandler) access(r *http.Request, a *response) (*mcs.ContentAccess
 }
 
 const (
-	// A client must take part bytes within timeout. So a slow line has enough time for a large file, and a client that
-	// reads nothing does not keep a connection.
+	// of an answer, which a client must take within timeout: a slow line has enough time for a large file, and a client
+	// that reads nothing does not keep a connection
 	part    = 512 << 10
 	timeout = time.Minute
 )
 
 // TransferFile is an open file.
 type TransferFile struct {
-	// Content are its bytes, from the first one on.
+	// from the first byte on
 	Content io.ReadSeeker
-	// Size is how many there are.
-	Size int64
+	Size    int64
 }
 
-// SendFile answers a GET or HEAD request with a file whose content is identified by tag, which is no longer than a
-// line. The answer honours Range, If-Range and If-None-Match. A request for several ranges gets the whole file: no
-// client of machines sends one, and an answer with many small parts costs much. An error after the beginning of the
-// answer means that the client did not get all of it.
+// SendFile answers a GET or HEAD request with a file whose content is identified by tag, no longer than a line. It
+// honours Range, If-Range and If-None-Match. A request for several ranges gets the whole file: no client of machines
+// sends one, and an answer with many small parts costs much. After an error behind the beginning of the answer, the
+// client did not get all of it.
 func SendFile(w http.ResponseWriter, r *http.Request, tag string, f TransferFile) (status int, sent int64, err error) {
 	w.Header().Set("ETag", strconv.Quote(tag))
 	w.Header().Set("Content-Type", "application/octet-stream")
@@ -163,7 +161,6 @@ func SendFile(w http.ResponseWriter, r *http.Request, tag string, f TransferFile
 	return out.status, out.sent, err
 }
 
-// withOneRange removes a request for several ranges.
 func withOneRange(r *http.Request) *http.Request {
 	if !strings.Contains(r.Header.Get("Range"), ",") {
 		return r
@@ -174,7 +171,7 @@ func withOneRange(r *http.Request) *http.Request {
 	return &clone
 }
 
-// writer records an answer, and gives the client more time for each part that it takes.
+// writer gives the client more time for each part that it takes.
 type writer struct {
 	http.ResponseWriter
 	control *http.ResponseController

@@ -11,14 +11,13 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
-// retryAfter is the value of the header Retry-After, in seconds. Ignition retries even without this header.
+// retryAfter: in seconds; Ignition retries even without this header
 const retryAfter = 5
 
-// challenge is the header with which the server requests a valid token from the client (RFC 6750, section 3).
+// challenge: requests a valid token (RFC 6750, section 3)
 const challenge = `Bearer realm="bunsen"`
 
-// httpError is an error response. The client gets only the message. The log gets the result of Error, which also has
-// the cause.
+// httpError is an error response. The client gets only the message, the log also the cause.
 type httpError struct {
 	status  int
 	reason  string // reason is one word, for metrics.
@@ -37,7 +36,7 @@ func (e *httpError) Error() string {
 // Unwrap returns the cause.
 func (e *httpError) Unwrap() error { return e.cause }
 
-// The error responses without a cause. Errors about too many requests have a status on which Ignition retries.
+// Without a cause. Those about too many requests have a status on which Ignition retries.
 var (
 	errAddressNotAllowed = &httpError{
 		status: http.StatusForbidden, reason: "Foreign",
@@ -81,14 +80,13 @@ var (
 	}
 )
 
-// isRateLimited reports whether the log of an error needs a limit, because clients can cause the error as often as they
-// can send requests.
+// isRateLimited reports whether the log of an error needs a limit, because clients can cause it at will.
 func isRateLimited(err error) bool {
 	return errors.Is(err, errAddressNotAllowed) || errors.Is(err, errTooManyRequests) ||
 		errors.Is(err, errTooManyFailures)
 }
 
-// unavailable returns the error for a config that cannot be served now. The client does not see the cause.
+// unavailable hides the cause from the client.
 func unavailable(reason, message string, cause error) error {
 	return &httpError{
 		status: http.StatusServiceUnavailable, reason: reason, message: message + ": retry later",
@@ -96,7 +94,7 @@ func unavailable(reason, message string, cause error) error {
 	}
 }
 
-// httpErrorOf returns the response for an error. Ignition retries on 5xx and gives up on 4xx.
+// httpErrorOf: Ignition retries on 5xx and gives up on 4xx.
 func httpErrorOf(err error) httpError {
 	var own *httpError
 	var invalid *join.InvalidError
@@ -143,14 +141,14 @@ func httpErrorOf(err error) httpError {
 	case errors.As(err, &fields):
 		return httpError{status: http.StatusNotAcceptable, reason: "Unsayable", message: text}
 	}
-	// The error is about the whole config and may quote it, so the error is only in the log.
+	// It may quote the config, so it is only in the log.
 	return httpError{
 		status: http.StatusInternalServerError, reason: "Broken",
 		message: "the config cannot be served: the server's log says why", cause: err,
 	}
 }
 
-// writeError writes the response for an error and returns its status.
+// writeError returns the status.
 func writeError(w http.ResponseWriter, err error) int {
 	answer := httpErrorOf(err)
 	header := w.Header()

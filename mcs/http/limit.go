@@ -12,9 +12,9 @@ import (
 
 // Rate limits how often an event may happen.
 type Rate struct {
-	// PerSecond is how many events per second may happen over a longer time; 0 sets no limit.
+	// over a longer time; 0: no limit
 	PerSecond float64
-	// Burst is how many events may happen at once, at least 1.
+	// at once, at least 1
 	Burst int
 }
 
@@ -25,19 +25,19 @@ func (r Rate) Limiter() *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(r.PerSecond), max(r.Burst, 1))
 }
 
-// Limits apply to each source. A source is an IPv4 address, or an IPv6 network of 64 bits, in which one machine can
-// choose any address.
+// Limits apply to each source: an IPv4 address, or an IPv6 network of 64 bits, in which one machine can choose any
+// address.
 type Limits struct {
-	// Requests limits all requests.
+	// of all kinds
 	Requests Rate
-	// Failures limits unauthorized requests.
+	// unauthorized requests
 	Failures Rate
-	// Sources is how many of the most recent sources the server tracks; 0 stands for the value in Default.
+	// tracked at a time, the most recent ones; 0 is the value in DefaultLimits
 	Sources int
 }
 
-// DefaultLimits returns the default limits. With them, a rack behind one address can boot at once, a boot loop can
-// continue, and a client that guesses tokens is slow. All tracked sources need about 4 MiB of memory.
+// DefaultLimits lets a rack behind one address boot at once, and a boot loop continue, but a client that guesses tokens
+// is slow. All tracked sources need about 4 MiB of memory.
 func DefaultLimits() Limits {
 	return Limits{
 		Requests: Rate{PerSecond: 50, Burst: 500},
@@ -46,14 +46,13 @@ func DefaultLimits() Limits {
 	}
 }
 
-// Limiter counts requests by source in bounded memory. If there are too many sources, Limiter drops the source that was
-// idle the longest.
+// Limiter counts requests by source in bounded memory. Of too many sources, it drops the one that was idle the longest.
 type Limiter struct {
 	limits  Limits
 	sources *lru.Cache[netip.Prefix, *budget]
 }
 
-// budget is how many requests and failures a source may still cause.
+// budget: what a source may still cause
 type budget struct{ requests, failures *rate.Limiter }
 
 // NewLimiter returns a limiter that has counted nothing yet.
@@ -97,8 +96,7 @@ type Throttle struct {
 	kept int
 }
 
-// Allow returns 0 if the event is not allowed. Otherwise, Allow returns the number of events since the last allowed
-// event, including this one.
+// Allow returns the number of events since the last allowed one, including this one, or 0 if it is not allowed.
 func (t *Throttle) Allow(now time.Time) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -111,10 +109,10 @@ func (t *Throttle) Allow(now time.Time) int {
 	return n
 }
 
-// Streams limits how many long answers run at a time. A source may have as many as are left for all other sources, so
-// that slow readers of a few sources never use all of them. Its methods may be called concurrently.
+// Streams limits how many long answers run at a time. A source may have as many as are left for all others, so that
+// slow readers of a few sources never use all. Its methods may be called concurrently.
 type Streams struct {
-	// Total is the largest number of answers.
+	// of answers
 	Total int
 
 	mu      sync.Mutex
@@ -145,8 +143,8 @@ func (s *Streams) Begin(from netip.Addr) (end func(), ok bool) {
 	}, true
 }
 
-// SourceAddress returns the source of an address: the address itself for IPv4, and its network of 64 bits for IPv6.
-// Source returns the zero value for an invalid address.
+// SourceAddress returns the source of an address: itself for IPv4, its network of 64 bits for IPv6, and zero for an
+// invalid one.
 func SourceAddress(a netip.Addr) netip.Prefix {
 	const network = 64
 	bits := a.BitLen()
@@ -160,8 +158,8 @@ func SourceAddress(a netip.Addr) netip.Prefix {
 	return p
 }
 
-// ClientAddress parses the remote address of a connection. Client removes the zone, and returns an IPv4-mapped address
-// as IPv4. Client returns the zero value for an invalid address.
+// ClientAddress parses the remote address of a connection, without a zone, and an IPv4-mapped one as IPv4; zero if it
+// is invalid.
 func ClientAddress(addrPort string) netip.Addr {
 	ap, err := netip.ParseAddrPort(addrPort)
 	if err != nil {
@@ -170,8 +168,8 @@ func ClientAddress(addrPort string) netip.Addr {
 	return ap.Addr().Unmap().WithZone("")
 }
 
-// AddressOf returns the address of one end of a connection, a net.Addr, in the form of Client. Of returns the zero
-// value for an end that has no IP address.
+// AddressOf returns the address of one end of a connection, a net.Addr, as ClientAddress does; zero for an end that has
+// no IP address.
 func AddressOf(end any) netip.Addr {
 	if ip, ok := end.(interface{ AddrPort() netip.AddrPort }); ok {
 		return ip.AddrPort().Addr().Unmap().WithZone("")
@@ -179,14 +177,13 @@ func AddressOf(end any) netip.Addr {
 	return netip.Addr{}
 }
 
-// IsAllowedAddress reports whether an address is in one of the networks. If there are no networks, each address is
-// allowed.
+// IsAllowedAddress reports whether an address is in one of the networks, if there are any.
 func IsAllowedAddress(networks []netip.Prefix, from netip.Addr) bool {
 	return len(networks) == 0 || slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(from) })
 }
 
-// IsLocalAddress reports whether a connection comes from this host: its remote address equals its local address, which
-// is a net.Addr.
+// IsLocalAddress reports whether a connection comes from this host: both of its ends have one address. local is a
+// net.Addr.
 func IsLocalAddress(from netip.Addr, local any) bool {
 	return from.IsValid() && from == AddressOf(local)
 }

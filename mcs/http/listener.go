@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// The reasons to close a connection, or to refuse its request, for metrics and the log.
+// Why a connection is closed, or its request refused, for metrics and the log.
 const (
 	closedForeign    = "Foreign"
 	closedTooMany    = "TooMany"
@@ -20,17 +20,15 @@ const (
 	closedOverloaded = "Overloaded"
 )
 
-// connectionsPerRequest is how many connections a source may open for each request that it may send. The number is
-// larger than 1 so that most clients over the limit still get a 503. This number of connections also lets a load
-// balancer that hides addresses probe the server while thousands of machines boot.
+// connectionsPerRequest: for each request that the source may send. With more than 1, most clients over the limit still
+// get a 503, and a load balancer that hides addresses can probe the server while thousands of machines boot.
 const connectionsPerRequest = 4
 
-// errClosed is the error for a connection that the server closed to make room for another connection.
+// errClosed: to make room for another one
 var errClosed = errors.New("the connection was closed to make room for another one")
 
-// listener limits connections before TLS. listener closes connections from addresses that are not allowed, and
-// connections of a source that opens too many per second. If there are too many connections, listener closes silent
-// connections.
+// listener limits connections before TLS. It closes those from addresses that are not allowed, and of a source that
+// opens too many per second, and if there are too many, silent ones.
 type listener struct {
 	net.Listener
 	allowFrom []netip.Prefix
@@ -45,8 +43,7 @@ type listener struct {
 	closed bool
 }
 
-// conn is a connection that a listener has accepted. All fields except Conn and listener belong to the listener's
-// table.
+// conn belongs to the listener's table, except Conn and listener.
 type conn struct {
 	net.Conn
 	listener *listener
@@ -78,9 +75,8 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// admit adds a connection to the table, and closes the connection that the table removed to make room. admit waits
-// while each connection has a running request. admit returns nil if the source has used up its share, or if the
-// listener was closed.
+// admit adds a connection to the table, and closes the one that was removed to make room. It waits while each has a
+// running request. It returns nil if the source has used up its share, or if the listener was closed.
 func (l *listener) admit(raw net.Conn, from netip.Prefix) *conn {
 	c := &conn{Conn: raw, listener: l}
 	l.mu.Lock()
@@ -116,7 +112,7 @@ func (l *listener) Close() error {
 	return l.Listener.Close()
 }
 
-// report counts a connection that was closed or refused, and logs at most one such connection per second.
+// report counts a closed or refused connection, and logs at most one per second.
 func (l *listener) report(reason string, source netip.Prefix) {
 	l.metrics.connectionClosed(reason)
 	if n := l.throttles[reason].Allow(time.Now()); n > 0 {
@@ -136,16 +132,16 @@ func (c *conn) Close() error {
 	return err
 }
 
-// connKey is the key of a request's *conn in its context.
+// connKey is for a request's *conn in its context.
 type connKey struct{}
 
-// handler calls the next handler for requests that may start, and marks their connections as active. handler refuses a
-// request with a body at once, because no handler reads a body.
+// handler marks connections of requests that may start as active. A request with a body is refused at once, because no
+// handler reads one.
 func (l *listener) handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, _ := r.Context().Value(connKey{}).(*conn)
 		if r.ContentLength != 0 {
-			// Without this deadline, net/http would read the body, for up to Bounds.Read.
+			// Otherwise net/http would read the body, for up to Bounds.Read.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now())
 			writeError(w, errRequestBody)
 			return

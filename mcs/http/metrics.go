@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics counts responses and connections. Metrics is a prometheus.Collector. All methods may be called concurrently.
+// Metrics counts responses and connections. It is a prometheus.Collector. All methods may be called concurrently.
 type Metrics struct {
 	served, refused atomic.Int64
 
@@ -64,7 +64,7 @@ func (c *Metrics) parts() []prometheus.Collector {
 	return []prometheus.Collector{c.requests, c.content, c.refusals, c.connections, c.bytes, c.broken}
 }
 
-// connectionClosed counts a closed connection. A nil Metrics counts nothing.
+// connectionClosed counts nothing if the Metrics are nil.
 func (c *Metrics) connectionClosed(reason string) {
 	if c != nil {
 		c.connections.WithLabelValues(reason).Inc()
@@ -72,8 +72,7 @@ func (c *Metrics) connectionClosed(reason string) {
 }
 
 func (c *Metrics) add(a *response) {
-	// Only a known pool gets a counter, because a client could create any number of counters with invented names of
-	// pools.
+	// Clients could create any number of counters with invented names of pools.
 	pool := ""
 	if a.known {
 		pool = a.pool

@@ -13,20 +13,19 @@ import (
 	"github.com/bunsen-os/bunsen/mcs"
 )
 
-// nodesOrganization is the organization in the certificate of every kubelet, as Kubernetes' Node authorization
-// requires.
+// nodesOrganization: of every kubelet's certificate, as Kubernetes' Node authorization requires
 const nodesOrganization = "system:nodes"
 
 const (
-	// trustContent stands for a config's name in the logs, where a node reads what it trusts.
+	// in place of a config's name in the logs, where a node reads what it trusts
 	trustContent = "trust"
-	// secretsContent is before a config's name in the logs, where a node reads the config's secrets.
+	// before a config's name in the logs, where a node reads its secrets
 	secretsContent = "secrets-of-"
 )
 
-// nodeConfigHandler serves /node/config/<name>, /node/secrets/<name> or /node/trust to nodes, which authenticate with
-// the certificate of their kubelet. nodeConfigHandler checks in this order: limits, which node sends the request,
-// whether the node may read the config, the config itself.
+// nodeConfigHandler serves /node/config/<name>, /node/secrets/<name> or /node/trust to nodes, by the certificate of
+// their kubelet. It checks in this order: limits, which node sends the request, whether it may read the config, the
+// config itself.
 type nodeConfigHandler struct {
 	nodes      Nodes
 	prefix     string // prefix is the path of the route: v1alpha1.NodeConfigPath, NodeSecretsPath or NodeTrustPath
@@ -60,12 +59,12 @@ func (h *nodeConfigHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.log.add(r, &a, now)
 }
 
-// serve serves a request. If serve cannot serve it, serve returns the reason and leaves a.status 0.
+// serve returns why it cannot serve a request, and leaves a.status 0 then.
 func (h *nodeConfigHandler) serve(w http.ResponseWriter, r *http.Request, a *response, now time.Time) error {
 	if err := h.authorizer.checkAddress(a.from, now); err != nil {
 		return err
 	}
-	// The connection ends because the client's certificate may expire before the next request.
+	// The client's certificate may expire before the next request.
 	w.Header().Set("Connection", "close")
 	err := h.identify(r, a)
 	var config []byte
@@ -109,8 +108,8 @@ func (h *nodeConfigHandler) serve(w http.ResponseWriter, r *http.Request, a *res
 	return nil
 }
 
-// read returns what the node requests, and the revision of the certificates that the node trusts. The text is nil if
-// the node already has that revision. The error is an *mcs.NotForNodeError if the node may not read the config.
+// read returns what the node requests, and the revision of the certificates that it trusts. The text is nil if it has
+// that revision. The error is an *mcs.NotForNodeError if it may not read the config.
 func (h *nodeConfigHandler) read(r *http.Request, node, name string) (text []byte, revision string, err error) {
 	ctx := r.Context()
 	if h.prefix == v1alpha1.NodeTrustPath {
@@ -131,7 +130,6 @@ func (h *nodeConfigHandler) read(r *http.Request, node, name string) (text []byt
 	return text, "", err
 }
 
-// identify finds the node that sent the request.
 func (h *nodeConfigHandler) identify(r *http.Request, a *response) error {
 	if h.nodes.CAs == nil || r.TLS == nil || !h.nodes.CAs.Certificates().Issued(r.TLS.VerifiedChains) {
 		return errNoNodeCertificate

@@ -14,21 +14,20 @@ import (
 	"github.com/bunsen-os/bunsen/mcs"
 )
 
-// The actions in the audit log.
 const (
 	actionServe  = "serve"
 	actionRefuse = "refuse"
 )
 
-// byNode marks an entry of the audit log about a node that read its config.
+// byNode: about a node that read its config
 const byNode = "node"
 
-// errorLines limits the log lines for error responses of all sources together, because a client with many addresses
-// stays within the limits of each address.
+// errorLines: for error responses of all sources together, because a client with many addresses stays within the limits
+// of each
 var errorLines = Rate{PerSecond: 50, Burst: 1000}
 
 // requestLog records each response: a line of the log, a line of the audit log, metrics. Of errors that clients can
-// cause at will, requestLog logs one per second, with their number, so that clients cannot fill the disk.
+// cause at will, it logs one per second, with their number, so that they cannot fill the disk.
 type requestLog struct {
 	log     *slog.Logger
 	audit   io.Writer
@@ -39,17 +38,15 @@ type requestLog struct {
 	mu          sync.Mutex // mu allows one write at a time to audit.
 }
 
-// auditEntry is one line of the audit log.
 type auditEntry struct {
 	Time   time.Time `json:"time"`
 	Action string    `json:"action"`
 	Status int       `json:"status"`
-	// Reason is why the request was refused or failed, or why an invalid token or certificate was ignored.
+	// why the request was refused or failed, or why an invalid token or certificate was ignored
 	Reason string `json:"reason,omitempty"`
-	// Repeated is how many similar errors the entry represents; it is absent for a single error.
+	// how many similar errors the entry stands for; absent for one
 	Repeated int `json:"repeated,omitempty"`
-	// Share is the share of bootstrap tokens that is used up: holder, address or server. Share is absent for other
-	// errors.
+	// the share of bootstrap tokens that is used up: holder, address or server; absent for other errors
 	Share   mcs.Share `json:"share,omitempty"`
 	Method  string    `json:"method"`
 	Address string    `json:"address"`
@@ -57,16 +54,15 @@ type auditEntry struct {
 	auditContent
 }
 
-// auditClient identifies the client. Token is the id of a token, never the whole token.
+// auditClient has the id of a token, never the whole token.
 type auditClient struct {
-	// Access is what authorized the request: token, certificate, grant or open.
+	// what authorized the request: token, certificate, grant or open
 	Access      string `json:"access,omitempty"`
 	Token       string `json:"token,omitempty"`
 	Certificate string `json:"certificate,omitempty"`
 	Node        string `json:"node,omitempty"`
 }
 
-// auditContent says what the server sent.
 type auditContent struct {
 	Pool     string `json:"pool,omitempty"`
 	Config   string `json:"config,omitempty"`
@@ -74,20 +70,18 @@ type auditContent struct {
 	Version  string `json:"version,omitempty"`
 	Encoding string `json:"encoding,omitempty"`
 	Bytes    int64  `json:"bytes"`
-	// Complete means that the connection took every byte of the response.
+	// The connection took every byte of the response.
 	Complete bool `json:"complete"`
-	// By is "node" for a node that read its config, and absent for a new machine.
+	// "node" for a node that read its config, absent for a new machine
 	By string `json:"by,omitempty"`
-	// Daemon is the architecture for which the daemon was requested; absent for a config.
+	// the architecture of the requested daemon; absent for a config
 	Daemon string `json:"daemon,omitempty"`
-	// Content is the hash of the requested file of the content store, or the address of the file in a registry; absent
-	// for a config.
+	// the hash of the requested file of the content store, or its address in a registry; absent for a config
 	Content string `json:"content,omitempty"`
-	// Withheld is the number of secrets that the server left out.
+	// secrets that the server left out
 	Withheld int `json:"withheld,omitempty"`
 }
 
-// add records a response in the log, in the audit log and in the metrics.
 func (l *requestLog) add(r *http.Request, a *response, now time.Time) {
 	l.metrics.add(a)
 	repeated := 0
@@ -102,7 +96,6 @@ func (l *requestLog) add(r *http.Request, a *response, now time.Time) {
 	}
 }
 
-// line writes a line of the log.
 func (l *requestLog) line(r *http.Request, a *response, repeated int) {
 	level, attrs := slog.LevelInfo, make([]slog.Attr, 0, 12)
 	attrs = append(attrs, slog.String("pool", mcs.SafeName(a.pool)))
@@ -142,8 +135,7 @@ func (l *requestLog) line(r *http.Request, a *response, repeated int) {
 	l.log.LogAttrs(r.Context(), level, "answered "+r.Method, attrs...)
 }
 
-// write writes an entry to the audit log. If the write fails, write logs the failure, and the server continues to serve
-// machines.
+// write writes to the audit log. After a failure, which it logs, the server continues to serve machines.
 func (l *requestLog) write(line auditEntry) {
 	text, err := json.Marshal(line)
 	if err == nil {
@@ -193,7 +185,6 @@ func auditEntryOf(r *http.Request, a *response, now time.Time, repeated int) aud
 	return line
 }
 
-// access names what authorized the request.
 func (c client) access() string {
 	switch {
 	case c.open:
@@ -211,7 +202,7 @@ func (a *response) isServed() bool {
 	return a.status == http.StatusOK || a.status == http.StatusNotModified || a.status == http.StatusPartialContent
 }
 
-// reason returns why the request failed, or why a token or certificate was ignored; otherwise "".
+// reason is why the request failed, or why a token or certificate was ignored; otherwise "".
 func (a *response) reason() string {
 	switch {
 	case a.err != nil:

@@ -15,13 +15,12 @@ import (
 
 // Source has the config that each pool serves.
 type Source interface {
-	// NodeConfig returns the config that a pool serves to the machine of a node, which may be empty. The error is or
-	// wraps mcs.ErrUnknownPool, mcs.ErrNothingRendered or mcs.ErrNotSynced.
+	// NodeConfig returns the config that a pool serves to the machine of a node, which may be empty. The error wraps
+	// mcs.ErrUnknownPool, mcs.ErrNothingRendered or mcs.ErrNotSynced.
 	NodeConfig(pool, node string) (*mcs.ServedConfig, error)
 	// Ready reports whether the server knows any pools. Before the server knows a pool, it serves no config.
 	Ready() bool
-	// Synced reports whether the server knows all pools and tokens. Before that, an unknown pool or token may still
-	// appear.
+	// Synced reports whether the server knows all pools and tokens. Before, an unknown one may still appear.
 	Synced() bool
 }
 
@@ -29,49 +28,46 @@ type Source interface {
 type Tokens interface {
 	// Token returns the token with the given id, or nil. The handler does not change the returned token.
 	Token(id string) *v1alpha1.ProvisioningToken
-	// Use counts a use of a token before the response is sent. A *join.InvalidError says that the token is no longer
-	// valid. Any other error says that the use cannot be counted now, so the machine has to retry.
+	// Use counts a use of a token before the response is sent. A *join.InvalidError says that it is no longer valid.
+	// After any other error, the use cannot be counted now, and the machine has to retry.
 	Use(ctx context.Context, id string, use v1alpha1.TokenUse) error
 }
 
 // BootstrapTokens creates bootstrap tokens.
 type BootstrapTokens interface {
-	// CreateBootstrapToken creates a bootstrap token for one machine. The token has mcs.BootstrapTokenLength
-	// characters.
+	// CreateBootstrapToken creates a token of mcs.BootstrapTokenLength characters for one machine.
 	CreateBootstrapToken(ctx context.Context, machine mcs.JoiningMachine) (string, error)
 }
 
 // Options are the options of Routes. Source and Log are required.
 type Options struct {
 	Source Source
-	// Tokens has the provisioning tokens. If Tokens is nil, every token is unknown.
+	// Tokens is nil if every token is unknown.
 	Tokens Tokens
-	// BootstrapTokens creates bootstrap tokens. If BootstrapTokens is nil, the server does not serve configs that need
-	// a bootstrap token.
+	// BootstrapTokens is nil if configs that need a bootstrap token are not served.
 	BootstrapTokens BootstrapTokens
-	// Nodes has the data that nodes may read; the zero value serves no node.
+	// Nodes is zero if no node is served.
 	Nodes Nodes
-	// Content has the files of the content store; the zero value has none.
+	// Content is zero without a content store.
 	Content Content
-	// Daemons are the daemon's binaries that new machines can get, at most one for each architecture.
+	// Daemons are binaries for new machines, at most one for each architecture.
 	Daemons join.Binaries
-	// ClientCAs are the CAs that sign the client certificates that authorize machines. Server needs the same ClientCAs.
+	// ClientCAs sign the client certificates that authorize machines. Server needs the same.
 	ClientCAs *ClientCAFile
-	// Access configures access without a token or certificate.
+	// Access without a token or certificate.
 	Access Access
-	// Limits are the limits of each source. The zero value sets no limit; DefaultLimits returns reasonable limits.
+	// Limits of each source; zero sets none. DefaultLimits returns reasonable ones.
 	Limits Limits
-	// Audit gets one line of JSON for each response, with one Write at a time; nil: there is no audit log.
+	// Audit gets one line of JSON for each response, one Write at a time; nil for none.
 	Audit io.Writer
-	// Log gets one line for each response.
-	Log *slog.Logger
-	// Now is the clock; nil is time.Now.
+	Log   *slog.Logger
+	// Now is time.Now if nil.
 	Now func() time.Time
 }
 
 // Nodes has the data that nodes read with the certificates of their kubelets.
 type Nodes struct {
-	// CAs are the CAs that sign the certificates of kubelets. Server needs the same CAs.
+	// CAs sign the certificates of kubelets. Server needs the same.
 	CAs *ClientCASet
 	// Configs is nil if the server does not serve nodes.
 	Configs NodeConfigs
@@ -79,17 +75,16 @@ type Nodes struct {
 	Trust NodeTrust
 	// Secrets is nil where configs cannot refer to secrets.
 	Secrets Secrets
-	// Content returns nil if a node may read the file of the content store with a hash. The error is an
-	// *mcs.NotForNodeError if it may not. Any other error means that the answer is not known now. Content is nil if the
-	// server has no content store.
+	// Content returns nil if a node may read the file of the content store with a hash, and an *mcs.NotForNodeError if
+	// it may not. Any other error means that this is not known now. It is nil if the server has no content store.
 	Content func(ctx context.Context, node, hash string) error
 }
 
 // Secrets has the resolved contents of the files that refer to secrets.
 type Secrets interface {
-	// NodeSecrets returns a v1alpha1.NodeSecrets as JSON, for a node that may read the config. The error is an
-	// *mcs.NotForNodeError if the node may not read it, mcs.ErrNoSuchConfig if the config has no such files, and
-	// mcs.ErrSecretsUnresolved if their contents are not known. Any other error means that the answer is not known now.
+	// NodeSecrets returns a v1alpha1.NodeSecrets as JSON. The error is an *mcs.NotForNodeError if the node may not read
+	// the config, mcs.ErrNoSuchConfig if the config has no such files, and mcs.ErrSecretsUnresolved if their contents
+	// are not known. Any other error means that the answer is not known now.
 	NodeSecrets(ctx context.Context, node, config string) ([]byte, error)
 	// Resolved returns the contents for a machine of the config's pool, and whether they are known.
 	Resolved(config string) (mcs.Secrets, bool)
@@ -97,24 +92,21 @@ type Secrets interface {
 
 // NodeTrust decides which certificates a node gets besides its config.
 type NodeTrust interface {
-	// NodeTrust returns a v1alpha1.NodeTrust as JSON, and its revision. The text is nil if the node knows this
-	// revision. The error is an *mcs.NotForNodeError if the node is in no pool. Any other error means that the answer
-	// is not known now.
+	// NodeTrust returns a v1alpha1.NodeTrust as JSON, and its revision. The text is nil if the node knows it. The error
+	// is an *mcs.NotForNodeError if the node is in no pool. Any other means that the answer is not known now.
 	NodeTrust(ctx context.Context, node, known string) (text []byte, revision string, err error)
 }
 
 // NodeConfigs decides which configs a node may read.
 type NodeConfigs interface {
-	// NodeConfig returns a rendered config as JSON, for a node that may read it. The error is an *mcs.NotForNodeError
-	// if the node may not read the config, and mcs.ErrNoSuchConfig if the config does not exist. Any other error means
-	// that the config cannot be read now.
+	// NodeConfig returns a rendered config as JSON. The error is an *mcs.NotForNodeError if the node may not read it,
+	// and mcs.ErrNoSuchConfig if there is none. Any other means that it cannot be read now.
 	NodeConfig(ctx context.Context, node, config string) ([]byte, error)
 }
 
 // Routes returns the handler of /config/<pool>, /daemon/<arch>/<pool>, /node/config/<name>, /node/secrets/<name>,
-// /node/content/<hash>, /content/<hash>, /content/oci/<artifact>, /node/trust, /healthz and /readyz. The handler
-// responds with 404 to any other path, and with 405 to any method other than GET and HEAD. The metrics count the
-// responses of /config/ and /node/.
+// /node/content/<hash>, /content/<hash>, /content/oci/<artifact>, /node/trust, /healthz and /readyz. Any other path
+// gets a 404, and any method other than GET and HEAD a 405. The metrics count the responses of /config/ and /node/.
 func Routes(o Options) (http.Handler, *Metrics) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -177,10 +169,10 @@ func newRequestLog(log *slog.Logger, audit io.Writer, metrics *Metrics) *request
 	return &requestLog{log: log, audit: audit, metrics: metrics, errors: errorLines.Limiter()}
 }
 
-// probe responds to health probes with 200 or 503 and no body. Addresses that are not allowed get 403. The addresses of
-// this host are always allowed, because the kubelet probes a pod in the host's network from them. Probes have the same
-// limit as configs, but a budget of their own, so that a load balancer that hides addresses gets a response while
-// thousands of machines boot.
+// probe responds to health probes with 200 or 503 and no body, and with 403 to addresses that are not allowed. Those of
+// this host always are, because the kubelet probes a pod in the host's network from them. Probes have the limit of
+// configs, but a budget of their own, so that a load balancer that hides addresses gets a response while thousands of
+// machines boot.
 type probe struct {
 	access Access
 	limits *Limiter

@@ -15,31 +15,29 @@ import (
 
 // Server serves machines over HTTPS, within limits.
 type Server struct {
-	// Handler handles requests. The function Routes returns such a handler.
+	// Handler comes from Routes.
 	Handler http.Handler
-	// TLS is the TLS configuration with the certificate. The server restricts the versions and the cipher suites of TLS
-	// to safe ones.
+	// TLS has the certificate. Versions and cipher suites are restricted to safe ones.
 	TLS *tls.Config
-	// ClientCAs and NodeCAs sign the trusted client certificates of machines and of nodes; nil trusts none. If both are
-	// nil, the server requests no client certificate.
+	// ClientCAs and NodeCAs sign the trusted client certificates of machines and of nodes; nil trusts none. Without
+	// both, the server requests none.
 	ClientCAs *ClientCAFile
 	NodeCAs   *ClientCASet
-	// AllowFrom are the only addresses from which the server accepts connections, in addition to this host's own; empty
-	// allows all. The server closes other connections before TLS.
+	// AllowFrom are the only addresses, in addition to this host's own, whose connections are not closed before TLS;
+	// empty allows all.
 	AllowFrom []netip.Prefix
-	// Limits are the limits of each source. A source may open four times as many connections as Limits.Requests allows
-	// requests. The server closes more connections than that before TLS.
+	// Limits of each source, which may open four times as many connections as Limits.Requests allows requests. More are
+	// closed before TLS.
 	Limits Limits
-	// Bounds are the limits for the resources of each client.
+	// Bounds of each client.
 	Bounds Bounds
-	// Metrics counts closed connections; nil does not.
+	// Metrics counts closed connections, unless nil.
 	Metrics *Metrics
 	// Log receives errors below HTTP.
 	Log *slog.Logger
 }
 
-// suites are the cipher suites of TLS 1.2 with forward secrecy and authenticated encryption. TLS 1.3 has only such
-// cipher suites.
+// suites: of TLS 1.2 with forward secrecy and authenticated encryption. TLS 1.3 has only such ones.
 var suites = []uint16{
 	tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
 	tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
@@ -49,8 +47,8 @@ var suites = []uint16{
 	tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
 }
 
-// Serve serves on a listener until the context ends, and then waits for running requests, for at most Bounds.Stop.
-// Serve closes the listener. The error is nil after the context ended.
+// Serve serves on a listener, which it closes, until the context ends, and then waits for running requests, for at most
+// Bounds.Stop. The error is nil then.
 func (s Server) Serve(ctx context.Context, l net.Listener) error {
 	b := s.Bounds.OrDefault()
 	protocols := &http.Protocols{}
@@ -68,7 +66,7 @@ func (s Server) Serve(ctx context.Context, l net.Listener) error {
 		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
 	}
 	// One request per connection is enough for a machine. Without keep-alive, no client can keep an idle connection, or
-	// send requests without reading the responses, and the server verifies the client certificate for each request.
+	// send requests without reading the responses, and each request has its client certificate verified.
 	server.SetKeepAlivesEnabled(false)
 	done := make(chan error, 1)
 	go func() { done <- server.ServeTLS(bounded, "", "") }()
@@ -100,7 +98,6 @@ func newListener(l net.Listener, b Bounds, s Server) *listener {
 	return bounded
 }
 
-// connContext adds a connection to the context of its requests.
 func connContext(ctx context.Context, c net.Conn) context.Context {
 	if secure, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = secure.NetConn()
@@ -108,13 +105,13 @@ func connContext(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// tls returns the TLS configuration. Each handshake uses the current client CAs, also to verify a resumed session.
+// tls lets each handshake use the current client CAs, also to verify a resumed session.
 func (s Server) tls() *tls.Config {
 	config := s.TLS.Clone()
 	config.MinVersion = max(config.MinVersion, tls.VersionTLS12)
 	config.CipherSuites = suites
 	config.DynamicRecordSizingDisabled = true // Machines need the whole config, so small first records do not help.
-	// This line is necessary because net/http cannot add the protocol to the configuration of one handshake.
+	// net/http cannot add the protocol to the configuration of one handshake.
 	config.NextProtos = []string{"http/1.1"}
 	if s.ClientCAs == nil && s.NodeCAs == nil {
 		return config
@@ -133,8 +130,7 @@ func (s Server) tls() *tls.Config {
 		}
 		v := &verifying{by, each.Clone()}
 		if v.config.ClientCAs = by.pool(); by == (clientRoots{}) {
-			// Without CAs, the server requests no certificate, because a certificate that cannot be verified yet would
-			// fail the handshake.
+			// Without CAs, none is requested: one that cannot be verified yet would fail the handshake.
 			v.config.ClientAuth = tls.NoClientCert
 		}
 		current.Store(v)
@@ -143,7 +139,6 @@ func (s Server) tls() *tls.Config {
 	return config
 }
 
-// roots returns the current client CAs.
 func (s Server) roots() (now clientRoots) {
 	if s.ClientCAs != nil {
 		now.machines = s.ClientCAs.Certificates()
@@ -154,11 +149,9 @@ func (s Server) roots() (now clientRoots) {
 	return now
 }
 
-// clientRoots are the CAs that verify client certificates in a handshake. What a certificate authorizes depends on its
-// CA.
+// clientRoots verify client certificates in a handshake. What one authorizes depends on its CA.
 type clientRoots struct{ machines, nodes *ClientCertificates }
 
-// pool returns all CAs.
 func (b clientRoots) pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	for _, r := range []*ClientCertificates{b.machines, b.nodes} {

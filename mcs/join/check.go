@@ -25,21 +25,20 @@ const (
 	Wrong TokenReason = "Wrong"
 	// Expired: the token has expired.
 	Expired TokenReason = "Expired"
-	// Revoked: a user revoked the token.
+	// Revoked by a user.
 	Revoked TokenReason = "Revoked"
-	// UsedUp: the token has no uses left.
-	UsedUp TokenReason = "UsedUp"
+	UsedUp  TokenReason = "UsedUp"
 	// OtherPool: the token is for another pool.
 	OtherPool TokenReason = "OtherPool"
 )
 
-// The HTTP statuses for an invalid token (RFC 9110, 15.5): retry with a valid token, or do not retry with this token.
+// RFC 9110, 15.5: retry with a valid token, or do not retry with this one.
 const (
 	unauthorized = 401
 	forbidden    = 403
 )
 
-// reasons has the response and the log text of each reason. Unknown and Wrong look the same to clients.
+// reasons: Unknown and Wrong look the same to clients.
 var reasons = map[TokenReason]struct {
 	status      int
 	public, log string
@@ -56,9 +55,8 @@ var reasons = map[TokenReason]struct {
 
 // InvalidError says why a token is invalid.
 type InvalidError struct {
-	// ID is the id of the token; empty if it cannot be read.
-	ID string
-	// Reason is why the token is invalid.
+	// empty if it cannot be read
+	ID     string
 	Reason TokenReason
 }
 
@@ -73,8 +71,7 @@ func (r *InvalidError) Error() string {
 // ClientMessage returns one line for the client. The line does not reveal which ids exist.
 func (r *InvalidError) ClientMessage() string { return reasons[r.Reason].public }
 
-// HTTPStatus returns 401 if another token may help. HTTPStatus returns 403 if the token was valid earlier or is for
-// another pool.
+// HTTPStatus returns 401 if another token may help, and 403 if this one was valid earlier or is for another pool.
 func (r *InvalidError) HTTPStatus() int {
 	if s := reasons[r.Reason].status; s != 0 {
 		return s
@@ -83,10 +80,10 @@ func (r *InvalidError) HTTPStatus() int {
 }
 
 // CheckToken returns nil if a token is valid for a pool's config, or an *InvalidError. The parameter known is the
-// ProvisioningToken with the token's id, or nil. Only a client with the right secret learns that a token is expired,
-// revoked, used up or for another pool. Check counts no use; AddUse does.
+// ProvisioningToken with its id, or nil. Only a client with the right secret learns that a token is expired, revoked,
+// used up or for another pool. AddUse counts the use.
 func CheckToken(t Token, known *v1alpha1.ProvisioningToken, pool string, now time.Time) error {
-	// An unknown token is compared too, so that the response time does not reveal which ids exist.
+	// Unknown ids are compared too: the response time must not reveal which ones exist.
 	kept := strings.Repeat("0", 64)
 	if known != nil {
 		kept = known.Spec.Hash
@@ -107,8 +104,8 @@ func CheckToken(t Token, known *v1alpha1.ProvisioningToken, pool string, now tim
 	return nil
 }
 
-// CheckUsable returns nil if a token can still be used, or an *InvalidError. Call CheckUsable before you count a use of
-// a token that Check accepted earlier. For a nil token, the reason is Unknown.
+// CheckUsable returns nil if a token can still be used, or an *InvalidError, for nil with the reason Unknown. Call it
+// before you count a use of a token that CheckToken accepted earlier.
 func CheckUsable(known *v1alpha1.ProvisioningToken, now time.Time) error {
 	if known == nil {
 		return &InvalidError{Reason: Unknown}
@@ -119,7 +116,7 @@ func CheckUsable(known *v1alpha1.ProvisioningToken, now time.Time) error {
 	return nil
 }
 
-// unusableReason returns why a token can no longer be used, or "".
+// unusableReason is "" if a token can still be used.
 func unusableReason(known *v1alpha1.ProvisioningToken, now time.Time) TokenReason {
 	switch {
 	case known.Spec.Revoked:
@@ -148,8 +145,8 @@ func TokenState(known *v1alpha1.ProvisioningToken, now time.Time) string {
 	return Valid
 }
 
-// AddUse returns a token's status after one more use. AddUse does not change the given status. Write the result over
-// the version of the object that Check saw, so that only one of two requests gets the last use.
+// AddUse returns a status after one more use. Write it over the version of the object that was checked, so that only
+// one of two requests gets the last use.
 func AddUse(known v1alpha1.ProvisioningTokenStatus, use v1alpha1.TokenUse) v1alpha1.ProvisioningTokenStatus {
 	out := *known.DeepCopy()
 	if out.Used < math.MaxInt32 {
@@ -159,7 +156,7 @@ func AddUse(known v1alpha1.ProvisioningTokenStatus, use v1alpha1.TokenUse) v1alp
 		out.LastUsed = use.Time.DeepCopy()
 	}
 	out.Recent = append(out.Recent, use)
-	// The sort is necessary because uses may be written late and in another order than they occurred.
+	// Uses may be written late and in another order than they occurred.
 	slices.SortStableFunc(out.Recent, func(a, b v1alpha1.TokenUse) int { return a.Time.Time.Compare(b.Time.Time) })
 	if more := len(out.Recent) - v1alpha1.RecentTokenUses; more > 0 {
 		out.Recent = slices.Delete(out.Recent, 0, more)

@@ -21,18 +21,17 @@ import (
 	"github.com/bunsen-os/bunsen/mcs"
 )
 
-// DaemonVersion is the Ignition version of the configs. Version 3.1.0 is the first Ignition version that decompresses
-// data: URLs, and later versions of Ignition read it too.
+// DaemonVersion is the first Ignition version that decompresses data: URLs, and later ones read it too.
 const DaemonVersion = mcs.V3_1
 
-// DefaultBinaryPath is the path of the binary in the units of config/daemon/systemd. Ignition and the daemon can write
-// this path on every distribution except Flatcar, whose /usr is read-only.
+// DefaultBinaryPath is in the units of config/daemon/systemd. Ignition and the daemon can write it on every
+// distribution except Flatcar, whose /usr is read-only.
 const DefaultBinaryPath = "/usr/local/bin/" + name
 
 const name = "machine-config-daemon"
 
-// BinaryPaths are the paths at which the service can have its binary. SELinux labels both directories bin_t, and
-// systemd cannot execute a program without this label.
+// BinaryPaths are where the service can have its binary. SELinux labels both directories bin_t, without which systemd
+// cannot execute a program.
 func BinaryPaths() []string { return []string{DefaultBinaryPath, "/opt/bin/" + name} }
 
 // ErrPath is the error for a path at which the daemon's binary cannot be.
@@ -51,8 +50,8 @@ func Architectures() []string { return []string{"amd64", "arm64"} }
 
 var machines = map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64"}
 
-// DaemonUnits returns three services that run the binary at the given path: the daemon, its first boot, and the update
-// of the binary. The first two are enabled.
+// DaemonUnits returns three services that run the binary at a path: the daemon and its first boot, which are enabled,
+// and the update of the binary.
 func DaemonUnits(at string) ([]ign.Unit, error) {
 	var out []ign.Unit
 	for _, u := range []struct {
@@ -74,7 +73,7 @@ func DaemonUnits(at string) ([]ign.Unit, error) {
 	return out, nil
 }
 
-// withoutComments returns a unit without its comments: clouds limit the length of user data.
+// withoutComments is for clouds, which limit the length of user data.
 func withoutComments(unit string) string {
 	var b strings.Builder
 	for line := range strings.Lines(unit) {
@@ -87,16 +86,14 @@ func withoutComments(unit string) string {
 
 // Binary is a binary of the daemon, in the form that Ignition reads.
 type Binary struct {
-	// Arch is the architecture of the binary: one of Architectures.
 	Arch string
-	// Hash is the hash of the binary, as Ignition writes it: sha512-….
+	// as Ignition writes it: sha512-…
 	Hash string
 
 	encoded []byte // encoded is the binary, compressed with gzip and encoded with base64.
 }
 
-// NewBinary reads a binary. The binary must be statically linked, because a machine may not have the libraries of a
-// dynamically linked binary.
+// NewBinary reads a binary. It must be statically linked: a machine may not have the libraries.
 func NewBinary(content []byte) (*Binary, error) {
 	file, err := elf.NewFile(bytes.NewReader(content))
 	if err != nil {
@@ -140,9 +137,9 @@ func (b Binaries) Archs() (out []string) {
 	return out
 }
 
-// Config returns the config that installs the binary of an architecture at a path. An empty path stands for
-// DefaultPath. The error wraps mcs.ErrNoSuchConfig or ErrPath, or is an *mcs.UnsupportedFieldsError for a version of
-// Ignition that cannot read the config.
+// Config returns the config that installs the binary of an architecture at a path, by default DefaultBinaryPath. The
+// error wraps mcs.ErrNoSuchConfig or ErrPath, or is an *mcs.UnsupportedFieldsError for a version of Ignition that
+// cannot read the config.
 func (b Binaries) Config(v mcs.Version, arch, at string) (DaemonConfig, error) {
 	if string(v) < string(DaemonVersion) {
 		return DaemonConfig{}, &mcs.UnsupportedFieldsError{
@@ -173,7 +170,7 @@ func (b *Binary) Config(at string) (DaemonConfig, error) {
 	if err != nil {
 		return DaemonConfig{}, err
 	}
-	// Config inserts the binary after the check of the config, so that all requests share the bytes of the binary.
+	// The binary comes in after the check of the config, so that all requests share its bytes.
 	const hole = "QlVOU0VO"
 	out := ign.Config{Ignition: ign.Ignition{Version: string(DaemonVersion)}, Systemd: ign.Systemd{Units: units}}
 	out.Storage.Files = []ign.File{{

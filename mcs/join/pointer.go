@@ -20,22 +20,18 @@ import (
 
 // Pointer describes from where a machine gets its config.
 type Pointer struct {
-	// Pool is the pool of the machine.
 	Pool string
-	// Server is the URL of the server for new machines, such as https://api.example.com:22623.
+	// Server is its URL for new machines, such as https://api.example.com:22623.
 	Server string
-	// CA are the CA certificates of the server, as PEM. If CA is empty, the machine uses the certificates of its image.
+	// CA certificates of the server, as PEM; empty: those of the machine's image.
 	CA []byte
-	// Token is the whole text of a provisioning token; empty for a server that needs none.
+	// Token is the whole text; empty for a server that needs none.
 	Token string
-	// Version is the Ignition version of the pointer config. From mcs.V3_1 on, the token is in a header. Earlier
-	// versions can have the token only in the URL.
+	// Version of Ignition. From mcs.V3_1 on, the token is in a header, before that in the URL.
 	Version mcs.Version
-	// If Gzip is true, the machine requests a compressed config, which Ignition decompresses. Gzip needs mcs.V3_1 or
-	// later.
+	// Gzip requests a compressed config, which Ignition decompresses from mcs.V3_1 on.
 	Gzip bool
-	// Daemon says how the machine gets machine-config-daemon; nil: with its image or its config. Daemon needs mcs.V3_1
-	// or later.
+	// Daemon says how the machine gets machine-config-daemon, from mcs.V3_1 on; nil: with its image or its config.
 	Daemon *Daemon
 }
 
@@ -48,8 +44,8 @@ func (p Pointer) TokenInURL() bool {
 	return ok && !d.headers && p.Token != ""
 }
 
-// Ignition returns the pointer as an Ignition config of p.Version, which the parser of this version accepts. The error
-// lists everything that is wrong with p.
+// Ignition returns the pointer as an Ignition config that the parser of p.Version accepts. The error lists everything
+// that is wrong with p.
 func (p Pointer) Ignition() ([]byte, error) {
 	d, config, err := p.config()
 	if err != nil {
@@ -65,9 +61,8 @@ func (p Pointer) Ignition() ([]byte, error) {
 	return append(raw, '\n'), nil
 }
 
-// Butane returns the pointer as a Butane document of variant fcos, in the oldest version for Ignition p.Version. Butane
-// translates this document to the same config that the method Ignition returns. There is no Butane document for the
-// Ignition version 2.2.0.
+// Butane returns the pointer as a Butane document of variant fcos, in the oldest version for p.Version, that translates
+// to what Ignition returns. There is none for version 2.2.0.
 func (p Pointer) Butane() ([]byte, error) {
 	if _, err := p.Ignition(); err != nil { // A config that Ignition refuses is also invalid as Butane.
 		return nil, err
@@ -97,21 +92,20 @@ func (p Pointer) Butane() ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// document is a pointer config. The JSON of a document has the keys of Ignition, and its YAML has the keys of Butane.
+// document has the keys of Ignition in JSON, and those of Butane in YAML.
 type document struct {
 	Ignition section  `json:"ignition" yaml:"ignition"`
 	Storage  *storage `json:"storage,omitempty" yaml:"storage,omitempty"`
 	Systemd  *systemd `json:"systemd,omitempty" yaml:"systemd,omitempty"`
 }
 
-// section is the part `ignition` of a config.
 type section struct {
 	Version  string   `json:"version" yaml:"-"`
 	Config   configs  `json:"config" yaml:"config"`
 	Security *trusted `json:"security,omitempty" yaml:"security,omitempty"`
 }
 
-// configs are the configs to fetch. Since version 3.0, Ignition merges these configs; earlier versions append them.
+// configs: Since version 3.0, Ignition merges the configs; before, it appends them.
 type configs struct {
 	Append []resource `json:"append,omitempty" yaml:"-"`
 	Merge  []resource `json:"merge,omitempty" yaml:"merge,omitempty"`
@@ -135,7 +129,6 @@ type trusted struct {
 	} `json:"tls" yaml:"tls"`
 }
 
-// config builds the pointer and returns all errors.
 func (p Pointer) config() (format, document, error) {
 	var errs []error
 	d, ok := formatOf(p.Version)
@@ -157,11 +150,11 @@ func (p Pointer) config() (format, document, error) {
 		return format{}, document{}, err
 	}
 	if p.Gzip {
-		// Because the header is explicit, Go's HTTP client does not decompress the body, but Ignition does.
+		// The header is explicit, so that Ignition decompresses the body, and not Go's HTTP client.
 		from.Compression, from.HTTPHeaders = "gzip", append(from.HTTPHeaders, header{"Accept-Encoding", "gzip"})
 	}
-	// Later configs override earlier configs, and merged configs override the pointer itself. The pool's config comes
-	// last, so it can have its own daemon.
+	// Later configs override earlier ones, and merged ones the pointer itself. The pool's config comes last, so it can
+	// have its own daemon.
 	out := section{Version: string(d.version), Config: configs{Merge: append(installed.Ignition.Config.Merge, from)}}
 	if d.append {
 		out.Config = configs{Append: []resource{from}}
@@ -177,7 +170,7 @@ func (p Pointer) config() (format, document, error) {
 	return d, installed, nil
 }
 
-// resource returns a URL of the server, and the headers of the request for it.
+// resource returns a URL of the server, and the headers for it.
 func (p Pointer) resource(d format, elements ...string) (resource, error) {
 	var errs []error
 	where, err := serverURL(p.Server)
@@ -209,14 +202,13 @@ func (p Pointer) resource(d format, elements ...string) (resource, error) {
 	return out, nil
 }
 
-// CheckServer returns what is wrong with a server's URL. The text begins with the URL in quotes. The caller adds where
-// the URL is set.
+// CheckServer returns what is wrong with a server's URL, which the text begins with. The caller adds where it is set.
 func CheckServer(text string) error {
 	_, err := serverURL(text)
 	return err
 }
 
-// serverURL parses the server's URL. serverURL requires https, because the machine sends a token and gets a config.
+// serverURL requires https, because the machine sends a token and gets a config.
 func serverURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -232,7 +224,7 @@ func serverURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// certificates returns the CA certificates that can be parsed.
+// certificates returns those that can be parsed.
 func (p Pointer) certificates() []certificate {
 	out, _ := readCertificates(p.CA)
 	return out
@@ -246,18 +238,16 @@ func joinVersions(versions []mcs.Version) string {
 	return strings.Join(out, ", ")
 }
 
-// format says what a version of the Ignition spec supports in a pointer config.
+// format is what a version of the Ignition spec supports in a pointer config.
 type format struct {
 	version mcs.Version
-	// butane is the oldest version of the Butane variant fcos that Butane translates to the Ignition version; empty if
-	// there is none.
+	// the oldest version of variant fcos that Butane translates to this one; empty if there is none
 	butane string
-	// headers is true if Ignition can request a config with headers, and decompress it. append is true if the version
-	// appends configs instead of merging them.
+	// Ignition can request a config with headers, and decompress it. It appends configs instead of merging them.
 	headers, append bool
 }
 
-// formats are the versions of pointer configs, oldest first. The server serves the same versions.
+// formats: oldest first. The server serves the same versions.
 var formats = []format{
 	{mcs.V2_2, "", false, true},
 	{mcs.V3_0, "1.0.0", false, false},
@@ -285,20 +275,18 @@ func formatOf(v mcs.Version) (format, bool) {
 	return formats[i], true
 }
 
-// certificate is one CA certificate.
 type certificate struct {
-	// source is the certificate as a data URL. The certificate is not compressed, because Ignition 2.3 fails on a
-	// compressed CA. Each certificate is a resource of its own, because Ignition before 2.4 reads only the first
-	// certificate of a resource.
+	// as a data URL, not compressed, because Ignition 2.3 fails on a compressed CA; each a resource of its own, because
+	// Ignition before 2.4 reads only the first certificate of one
 	source string
-	// description is a text about the certificate, for people.
+	// for people
 	description string
-	// fingerprint is the SHA-256 of the certificate's DER, in hexadecimal.
+	// the SHA-256 of the DER, in hexadecimal
 	fingerprint string
 }
 
 // Fingerprints returns the SHA-256, in hexadecimal, of each certificate (DER) of a PEM bundle, as in a
-// v1alpha1.ServerReport. The error says what is wrong with the bundle.
+// v1alpha1.ServerReport.
 func Fingerprints(bundle []byte) ([]string, error) {
 	all, err := readCertificates(bundle)
 	if err != nil {
@@ -311,7 +299,7 @@ func Fingerprints(bundle []byte) ([]string, error) {
 	return out, nil
 }
 
-// readCertificates parses all certificates of a PEM bundle, which may be empty, and drops duplicates.
+// readCertificates drops duplicates. The bundle may be empty.
 func readCertificates(bundle []byte) ([]certificate, error) {
 	if len(bytes.TrimSpace(bundle)) == 0 {
 		return nil, nil

@@ -11,12 +11,12 @@ import (
 
 // Daemon describes how a new machine gets machine-config-daemon: from the server, or from URL.
 type Daemon struct {
-	// Arch is the machine's architecture, one of Architectures. Arch selects the server's binary.
+	// Arch is one of Architectures, for the server's binary.
 	Arch string
-	// Path is the path of the binary on the machine; empty: DefaultBinaryPath.
+	// Path on the machine; empty: DefaultBinaryPath.
 	Path string
-	// URL is the URL of the binary; empty: the machine gets the binary from the server. A URL that ends in .gz is that
-	// of a compressed binary. SHA512 is the hash of the uncompressed binary, in hexadecimal.
+	// URL of the binary; empty: from the server. One that ends in .gz is compressed; SHA512 is the hash of the
+	// uncompressed binary, in hexadecimal.
 	URL, SHA512 string
 }
 
@@ -43,7 +43,6 @@ type (
 	}
 )
 
-// installDaemon returns the parts of the pointer config that install the daemon.
 func (p Pointer) installDaemon(d format) (out document, err error) {
 	if p.Daemon == nil {
 		return out, nil
@@ -83,7 +82,6 @@ func (p Pointer) installDaemon(d format) (out document, err error) {
 	return out, nil
 }
 
-// checkURL returns what is wrong with the URL and the hash.
 func (m *Daemon) checkURL() error {
 	var errs []error
 	u, err := url.Parse(m.URL)
@@ -97,7 +95,7 @@ func (m *Daemon) checkURL() error {
 	return errors.Join(errs...)
 }
 
-// download returns the parts that download the binary, and the units that run it.
+// download also returns the units that run the binary.
 func (m *Daemon) download(at string) (out document, err error) {
 	binary := file{Path: at, Overwrite: true, Mode: 0o755, Contents: resource{
 		Source:       m.URL,

@@ -15,10 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// prefix is the beginning of every token, so that users and scanners for leaked secrets recognize a token.
+// prefix: so that users and scanners for leaked secrets recognize a token
 const prefix = "bunsen"
 
-// The alphabet and the lengths of the two parts of a token's text.
 const (
 	idAlphabet   = "abcdefghijklmnopqrstuvwxyz234567"
 	idLength     = 10
@@ -26,15 +25,15 @@ const (
 	secretLength = 43
 )
 
-// secrets encodes the secrets of tokens. The encoding is strict, so that each secret has only one spelling.
+// secrets: strict: each secret has only one spelling.
 var secrets = base64.RawURLEncoding.Strict()
 
-// Token authorizes a machine to read a config. ID is not secret: it names the ProvisioningToken and appears in logs.
-// Only the machine has Secret; the cluster has its Hash. fmt and JSON print only the ID; String returns the whole text.
+// Token authorizes a machine to read a config. ID names the ProvisioningToken and appears in logs. Only the machine has
+// Secret; the cluster has its Hash. fmt and JSON print only the ID; String returns the whole text.
 type Token struct{ ID, Secret string }
 
-// NewToken creates a token with 50 bits of id and 256 bits of secret. The parameter random must be unpredictable, such
-// as crypto/rand.Reader.
+// NewToken creates a token with 50 bits of id and 256 bits of secret. random must be unpredictable, such as
+// crypto/rand.Reader.
 func NewToken(random io.Reader) (Token, error) {
 	raw := make([]byte, idLength+secretBytes)
 	if _, err := io.ReadFull(random, raw); err != nil {
@@ -72,9 +71,8 @@ func isSecret(text string) bool {
 }
 
 // FromHeader reads a token from an Authorization header: `Bearer TOKEN`, or `Basic` with the id as user and the secret
-// as password. The second form is for clients that support only user and password in a URL. The password may also be
-// the whole token with an empty user. The error is an *InvalidError with the reason Missing or Malformed and does not
-// quote the value.
+// as password, or the whole token as password without a user, for clients that support only user and password in a URL.
+// The error is an *InvalidError with the reason Missing or Malformed and does not quote the value.
 func FromHeader(authorization string) (Token, error) {
 	if authorization == "" {
 		return Token{}, &InvalidError{Reason: Missing}
@@ -90,7 +88,7 @@ func FromHeader(authorization string) (Token, error) {
 	return Token{}, &InvalidError{Reason: Malformed}
 }
 
-// fromBasic reads the credentials of RFC 7617.
+// fromBasic: RFC 7617.
 func fromBasic(value string) (Token, error) {
 	const longest = 256 // A whole token and its id need 96 characters.
 	if len(value) > longest {
@@ -107,8 +105,7 @@ func fromBasic(value string) (Token, error) {
 	return ParseToken(prefix + "." + user + "." + password)
 }
 
-// String returns the whole text, `bunsen.ID.SECRET`, for the user who requested the token. No program may log this
-// text.
+// String returns the whole text, `bunsen.ID.SECRET`, for the user who requested the token. No program may log it.
 func (t Token) String() string { return prefix + "." + t.ID + "." + t.Secret }
 
 // Format prints only the id, whatever the verb, so that a token in a log reveals nothing.
@@ -117,8 +114,8 @@ func (t Token) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "token "+t
 // MarshalText returns only the id, so that a token in JSON reveals nothing.
 func (t Token) MarshalText() ([]byte, error) { return []byte("token " + t.ID), nil }
 
-// Hash returns the SHA-256 of the secret's text, in hexadecimal, which the cluster stores. A fast hash is enough,
-// because the secret is random.
+// Hash is the SHA-256 of the secret's text, in hexadecimal, which the cluster stores. A fast hash is enough, because
+// the secret is random.
 func (t Token) Hash() string {
 	sum := sha256.Sum256([]byte(t.Secret))
 	return hex.EncodeToString(sum[:])
@@ -132,13 +129,12 @@ const (
 
 // TokenOptions are the options of a new token.
 type TokenOptions struct {
-	// Pool is the pool whose config the token authorizes to read.
 	Pool string
-	// Node is the node that the token is for; empty for any machine of the pool.
+	// empty for any machine of the pool
 	Node string
-	// Uses is how often the token can be used; 0: without a limit.
+	// 0: without a limit
 	Uses int32
-	// TTL is the lifetime, at least MinTTL and at most MaxTTL.
+	// at least MinTTL and at most MaxTTL
 	TTL time.Duration
 }
 
@@ -161,8 +157,8 @@ func (g TokenOptions) Check() error {
 	return errors.Join(errs...)
 }
 
-// Object returns the ProvisioningToken with all options and the token's hash. The token expires at a whole second,
-// because times in objects have no fractions of a second.
+// Object returns the ProvisioningToken with all options and the token's hash. It expires at a whole second, because
+// times in objects have no fractions.
 func (g TokenOptions) Object(t Token, now time.Time) *v1alpha1.ProvisioningToken {
 	return &v1alpha1.ProvisioningToken{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "ProvisioningToken"},

@@ -23,10 +23,10 @@ import (
 	"github.com/bunsen-os/bunsen/mcs"
 )
 
-// revisionKey is the key in the Secret v1alpha1.SecretsConfigMap with which the servers compute revisions.
+// revisionKey: in the Secret v1alpha1.SecretsConfigMap; the servers compute revisions with it
 const revisionKey = "revision.key"
 
-// api is the API server, with the rights of machine-config-server.
+// api has the rights of machine-config-server.
 type api struct {
 	client  typedcorev1.CoreV1Interface
 	configs rest.Interface // MachineConfigPool, MachineConfig
@@ -36,7 +36,7 @@ type api struct {
 // in the records of their rollouts.
 func (a api) referencedConfigs(ctx context.Context) (names []string, recorded map[string]bool, err error) {
 	pools := &mcfgv1.MachineConfigPoolList{}
-	// Version 0: the API server answers from its memory.
+	// The API server answers from its memory.
 	if err := a.configs.Get().Resource("machineconfigpools").Param("resourceVersion", "0").Do(ctx).
 		Into(pools); err != nil {
 		return nil, nil, fmt.Errorf("reading the configs of pools: %w", err)
@@ -52,20 +52,19 @@ func (a api) referencedConfigs(ctx context.Context) (names []string, recorded ma
 	return slices.Compact(names), recorded, nil
 }
 
-// renderedConfig returns a rendered config. The name identifies its content.
 func (a api) renderedConfig(ctx context.Context, name string) (*mcfgv1.MachineConfig, error) {
 	rendered := &mcfgv1.MachineConfig{}
 	return rendered, a.configs.Get().Resource("machineconfigs").Name(name).Do(ctx).Into(rendered)
 }
 
-// sources is everything that the resolved contents follow from, except the configs.
+// sources are what the resolved contents follow from, besides the configs.
 type sources struct {
 	objects     Objects
 	ageKeys     [][]byte
 	revisionKey []byte
-	// recorded are the revisions that the records of pools name.
+	// revisions in the records of pools
 	recorded map[string]bool
-	// digest changes with the versions of the objects. It is no digest of their values.
+	// changes with the versions of the objects; no digest of their values
 	digest string
 }
 
@@ -123,7 +122,7 @@ func (a api) read(ctx context.Context) (sources, error) {
 	return out, nil
 }
 
-// revisionKey returns the Secret with the key for revisions. It creates the Secret if there is none.
+// revisionKey creates the Secret if there is none.
 func (a api) revisionKey(ctx context.Context) (*corev1.Secret, error) {
 	client, name := a.client.Secrets(v1alpha1.ServerNamespace), v1alpha1.SecretsConfigMap
 	read, err := client.Get(ctx, name, metav1.GetOptions{})
@@ -160,14 +159,12 @@ func lastChange(m metav1.ObjectMeta) (time.Time, string) {
 	return changed.UTC(), manager
 }
 
-// publication is the ConfigMap v1alpha1.SecretsConfigMap.
 type publication struct {
 	object *corev1.ConfigMap // nil if there is none
-	// revisions are the values that can be read, by name of the config.
+	// those that can be read, by name of the config
 	revisions map[string]v1alpha1.SecretsRevision
 }
 
-// published reads the ConfigMap.
 func (a api) published(ctx context.Context) (publication, error) {
 	object, err := a.client.ConfigMaps(v1alpha1.ServerNamespace).Get(ctx, v1alpha1.SecretsConfigMap,
 		metav1.GetOptions{})
@@ -188,7 +185,7 @@ func (a api) published(ctx context.Context) (publication, error) {
 	return out, nil
 }
 
-// publish writes the ConfigMap if it differs from the state.
+// publish writes nothing if the ConfigMap has the state.
 func (a api) publish(ctx context.Context, have publication, state State) error {
 	data := map[string]string{}
 	for name, entry := range state {

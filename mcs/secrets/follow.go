@@ -25,26 +25,24 @@ import (
 )
 
 const (
-	// readInterval is how often the objects are read, and readTimeout is how long a read may take.
+	// between two reads, and for one
 	readInterval, readTimeout = 5 * time.Second, 20 * time.Second
-	// configReads is how many rendered configs are read at a time. A pool may have thousands of configs of single
-	// nodes.
+	// of rendered configs at a time; a pool may have thousands, of single nodes
 	configReads = 8
-	// decryptTimeout is how long the files of all configs may wait for a key service. What is left is for later.
+	// for the files of all configs to wait for a key service; what is left is for later
 	decryptTimeout = 10 * time.Second
-	// maxTexts is how many contents of files configs share.
+	// contents of files that configs share
 	maxTexts = 10_000
 )
 
 // Options of a Follower. All are required.
 type Options struct {
-	// Pools returns the pools of a node. The error is an *mcs.NotForNodeError if the cluster does not have the node.
+	// The error is an *mcs.NotForNodeError if the cluster does not have the node.
 	Pools func(ctx context.Context, node string) ([]string, error)
-	// NewDecrypt returns a function that decrypts files with age keys, each of which is the text of one or more keys,
-	// until the context ends. The error says which keys cannot be read; the function uses the others.
+	// decrypts files with age keys, each of which is the text of one or more, until the context ends. The error says
+	// which cannot be read; the others are used.
 	NewDecrypt func(ctx context.Context, keys [][]byte) (Decrypt, error)
-	// Now returns the time.
-	Now func() time.Time
+	Now        func() time.Time
 	// Log gets each problem once.
 	Log *slog.Logger
 }
@@ -68,7 +66,6 @@ type Follower struct {
 	state State // nil until it is known
 }
 
-// parsedConfig is a rendered config with its unresolved files, if it has any.
 type parsedConfig struct {
 	config Config
 	has    bool
@@ -123,7 +120,7 @@ func (f *Follower) Run(ctx context.Context) error {
 }
 
 // Read reads the objects once, resolves the configs and publishes the revisions. After an error, the contents in force
-// do not change. A reference that cannot be resolved is no error: it is published.
+// stay. A reference that cannot be resolved is no error: it is published.
 func (f *Follower) Read(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -151,7 +148,7 @@ func (f *Follower) Read(ctx context.Context) error {
 	return f.resolve(ctx, configs, in, published)
 }
 
-// resolve resolves the configs if something has changed since the last call, and publishes the result.
+// resolve does nothing if nothing has changed since the last call.
 func (f *Follower) resolve(ctx context.Context, configs []Config, in sources, published publication) error {
 	digest := in.digest
 	for _, c := range configs {
@@ -187,18 +184,17 @@ func (f *Follower) resolve(ctx context.Context, configs []Config, in sources, pu
 	return keyProblem
 }
 
-// retry says when the key service is asked again after it failed.
+// retry is when the key service is asked again after it failed.
 type retry struct {
 	wait time.Duration
 	at   time.Time // zero if it did not fail
 }
 
-// maxWait is the longest time until the key service is asked again.
 const maxWait = 5 * time.Minute
 
 func (r retry) isDue(now time.Time) bool { return !r.at.IsZero() && !now.Before(r.at) }
 
-// after returns the next time: each failure doubles the wait.
+// after doubles the wait with each failure.
 func (r retry) after(failed bool, now time.Time) retry {
 	if !failed {
 		return retry{}
@@ -214,7 +210,7 @@ func (f *Follower) set(state State, digest string) {
 	f.state = state
 }
 
-// configs returns the rendered configs that have unresolved files. It reads each config once, also if a read fails.
+// configs returns those with unresolved files. It reads each once, also if a read fails.
 func (f *Follower) configs(ctx context.Context, names []string) ([]Config, error) {
 	if err := f.readConfigs(ctx, names); err != nil {
 		return nil, err
@@ -245,7 +241,7 @@ func (f *Follower) configs(ctx context.Context, names []string) ([]Config, error
 	return out, nil
 }
 
-// readConfigs reads the rendered configs that are not known yet. It ignores configs that do not exist.
+// readConfigs ignores configs that do not exist.
 func (f *Follower) readConfigs(ctx context.Context, names []string) error {
 	var group errgroup.Group
 	group.SetLimit(configReads)
@@ -277,8 +273,8 @@ func (f *Follower) readConfigs(ctx context.Context, names []string) error {
 	return group.Wait()
 }
 
-// shareTexts makes equal contents of several configs share their memory: the configs of thousands of nodes have the
-// same templates and encrypted files.
+// shareTexts makes equal contents of several configs share their memory: those of thousands of nodes have the same
+// templates and encrypted files.
 func (f *Follower) shareTexts(c Config) {
 	if len(f.texts) > maxTexts {
 		clear(f.texts)
@@ -293,10 +289,10 @@ func (f *Follower) shareTexts(c Config) {
 	}
 }
 
-// NodeSecrets returns the resolved files of a rendered config, a v1alpha1.NodeSecrets in JSON, for a node in the
-// config's pool. The error is an *mcs.NotForNodeError if the node is in another pool or the config is that of other
-// nodes, mcs.ErrNoSuchConfig if no pool refers to a config of that name with unresolved files, and
-// mcs.ErrSecretsUnresolved if the server does not have the contents.
+// NodeSecrets returns the resolved files of a rendered config, a v1alpha1.NodeSecrets in JSON. The error is an
+// *mcs.NotForNodeError if the node is in another pool or the config is that of other nodes, mcs.ErrNoSuchConfig if no
+// pool refers to a config of that name with unresolved files, and mcs.ErrSecretsUnresolved if the server does not have
+// the contents.
 func (f *Follower) NodeSecrets(ctx context.Context, node, config string) ([]byte, error) {
 	pools, err := f.Pools(ctx, node)
 	if refused := new(mcs.NotForNodeError); errors.As(err, &refused) {
@@ -344,7 +340,7 @@ func (f *Follower) Resolved(config string) (mcs.Secrets, bool) {
 	return out, true
 }
 
-// logProblem logs a problem, unless it is the one that was logged last. Nil means that there is no problem any more.
+// logProblem logs a problem, or nil after it is gone, unless it is the one that was logged last.
 func (f *Follower) logProblem(err error) {
 	text := ""
 	if err != nil {

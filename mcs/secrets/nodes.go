@@ -13,22 +13,21 @@ import (
 )
 
 const (
-	// maxProblems is how many problems the config of a pool with configs of single nodes has.
+	// of a pool with configs of single nodes
 	maxProblems = 20
-	// maxEarlier is how many revisions of sets the earlier revisions have together, because a ConfigMap is limited.
+	// of sets, in all earlier revisions together: a ConfigMap is limited
 	maxEarlier = 2000
 )
 
 // set are the secrets of configs of single nodes that refer to the same ones. Their revision does not depend on the
-// other texts of the configs, so that thousands of configs need one revision.
+// other texts of the configs, so that thousands of them need one revision.
 type set struct {
-	// id names the secrets, without their values. revision is that of the values; empty if they were never resolved.
+	// names the secrets, without their values, and the revision of these; empty if they were never resolved
 	id, revision string
-	// objects has the values of references only, and plain those of encrypted files by sourceOf. Both are nil if the
-	// server does not have the values.
+	// the values of references, and those of encrypted files by sourceOf; nil if the server does not have them
 	objects Objects
 	plain   map[string][]byte
-	// hashes are those in the names of the configs, sorted.
+	// in the names of the configs, sorted
 	hashes []string
 }
 
@@ -38,7 +37,7 @@ func sourceOf(format string, body []byte) string {
 	return "sops " + format + " " + hex.EncodeToString(sum[:])
 }
 
-// sources names the secrets of a config, without their values, sorted; empty for a config without secrets.
+// sources names the secrets of a config, without their values, sorted; empty for none.
 func (c Config) sources() string {
 	if c.invalid != nil {
 		return "invalid " + c.Name
@@ -59,7 +58,7 @@ func (c Config) sources() string {
 	return strings.Join(slices.Compact(out), "\n")
 }
 
-// keptBase returns what stays in force of the base, which has problems now.
+// keptBase stays in force of a base that has problems now.
 func (e Entry) keptBase(bad []v1alpha1.SecretProblem,
 	published v1alpha1.SecretsRevision,
 ) (files []v1alpha1.SecretFile, revision string) {
@@ -79,8 +78,8 @@ func nameOf(c Config, hash string) string {
 	return "rendered-" + v1alpha1.RenderedPool(c.Nodes.Base) + "-" + hash
 }
 
-// resolve sets the values and the revision of a set. If there is a problem, the set keeps those of the state before. A
-// set with the same secrets has them, also that of another config of the pool.
+// resolve sets the values and the revision of a set. With a problem, it keeps those of the state before, from any set
+// with the same secrets, also of another config of the pool.
 func (s *set) resolve(have State, of Config, from Source) []v1alpha1.SecretProblem {
 	if s.id == "" {
 		return nil
@@ -123,7 +122,7 @@ func (s *set) resolve(have State, of Config, from Source) []v1alpha1.SecretProbl
 	return nil
 }
 
-// set returns the set of a pool with these secrets; nil if there is none.
+// set is nil if the pool has none with these secrets.
 func (s State) set(id, pool string) *set {
 	for name, entry := range s {
 		if v1alpha1.RenderedPool(name) != pool {
@@ -139,7 +138,7 @@ func (s State) set(id, pool string) *set {
 }
 
 // WithEarlier returns a state with the earlier revisions of configs of single nodes. They follow from what a server has
-// published, so that all servers of a cluster publish the same. Earlier revisions that the records of pools name stay.
+// published, so that all servers of a cluster publish the same. Those in the records of pools stay.
 func WithEarlier(s State, published map[string]v1alpha1.SecretsRevision, recorded map[string]bool) State {
 	out := maps.Clone(s)
 	for name, entry := range out {
@@ -153,7 +152,7 @@ func WithEarlier(s State, published map[string]v1alpha1.SecretsRevision, recorde
 	return out
 }
 
-// earlier returns the earlier revisions that the rollout may still need: the newest ones, and those in records.
+// earlier returns the revisions that the rollout may still need: the newest ones, and those in records.
 func earlier(own v1alpha1.OwnSecrets, revision string, published v1alpha1.SecretsRevision,
 	recorded map[string]bool,
 ) []v1alpha1.EarlierSecrets {
@@ -187,14 +186,14 @@ func earlier(own v1alpha1.OwnSecrets, revision string, published v1alpha1.Secret
 
 // Resolved are the resolved files of one config.
 type Resolved struct {
-	// Revision of the files. Files is nil if the server does not have their contents.
+	// of the files, which are nil if the server does not have their contents
 	Revision string
 	Files    []v1alpha1.SecretFile
 }
 
 // ForNode returns the files of a config for a node of its pool. A config of single nodes is only for the nodes to which
-// a config of the pool gives it, and their base for the other nodes. The boolean found is false if no config of that
-// name has secrets, and allowed is false if it is that of other nodes.
+// a config of the pool gives it, and their base for the others. found is false if no config of that name has secrets,
+// and allowed if it is that of other nodes.
 func (s State) ForNode(node, config string) (r Resolved, found, allowed bool) {
 	if e, known := s[config]; known && e.config.Nodes.IsZero() {
 		return Resolved{e.Published.Revision, e.Files}, true, true

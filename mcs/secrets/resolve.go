@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Decrypt decrypts a file of a format, one of machineconfig.SecretFormats. The error wraps ErrNoKey if no key fits, and
-// ErrKeyService if the key service may decrypt the file later. It contains nothing of the file's values.
+// Decrypt decrypts a file of one of machineconfig.SecretFormats. The error wraps ErrNoKey if no key fits, and
+// ErrKeyService if the key service may decrypt it later. It contains no values.
 type Decrypt func(format string, body []byte) ([]byte, error)
 
 var (
@@ -27,25 +27,24 @@ var (
 	ErrKeyService = errors.New("the key service is asked again later")
 )
 
-// maxMessage is how many characters of an error of a file are published. The file decides how many keys it names.
+// maxMessage: of an error of a file, in characters: the file decides how many keys it names
 const maxMessage = 4000
 
 // Config is a rendered config with unresolved files.
 type Config struct {
-	// Name of the rendered config.
 	Name string
-	// Files are its unresolved files.
+	// its unresolved ones
 	Files []machineconfig.SecretFile
-	// invalid is why the config's references cannot be read; nil if they can.
+	// why the references cannot be read; nil if they can
 	invalid error
-	// Nodes are the configs of single nodes, if this is the config of a pool with such nodes. Files are those of their
-	// base then. Own are the other configs of Nodes by name.
+	// configs of single nodes, for the config of a pool with such nodes; Files are those of the base then, and Own the
+	// others by name
 	Nodes v1alpha1.NodeConfigs
 	Own   map[string]Config
 }
 
-// Read returns the unresolved files of a rendered config, and whether it or a config of its Nodes has any. A config
-// whose references cannot be read has unresolved files too: they are a problem. The caller reads the configs of Nodes.
+// Read returns the unresolved files of a rendered config, and whether it or a config of its Nodes has any. One whose
+// references cannot be read has too: they are a problem. The caller reads the configs of Nodes.
 func Read(rendered *mcfgv1.MachineConfig) (out Config, has bool) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -68,10 +67,9 @@ func Read(rendered *mcfgv1.MachineConfig) (out Config, has bool) {
 	return out, out.hasSecrets() || !out.Nodes.IsZero()
 }
 
-// hasSecrets reports whether the config itself has unresolved files.
 func (c Config) hasSecrets() bool { return len(c.Files) > 0 || c.invalid != nil }
 
-// resolve resolves the files of a config. If there is a problem, the files are incomplete.
+// resolve returns incomplete files if there is a problem.
 func (c Config) resolve(objects Objects, decrypt Decrypt) ([]v1alpha1.SecretFile, []v1alpha1.SecretProblem) {
 	if c.invalid != nil {
 		return nil, []v1alpha1.SecretProblem{{
@@ -96,7 +94,6 @@ func (c Config) resolve(objects Objects, decrypt Decrypt) ([]v1alpha1.SecretFile
 	return files, problems
 }
 
-// contents resolves one file.
 func (c Config) contents(f machineconfig.SecretFile, objects Objects, decrypt Decrypt) ([]byte,
 	[]v1alpha1.SecretProblem,
 ) {
@@ -134,7 +131,7 @@ func (c Config) contents(f machineconfig.SecretFile, objects Objects, decrypt De
 	return out, bad
 }
 
-// value returns the value of a reference for a pool. The problem has no reason if there is none.
+// value has a problem without a reason if there is none.
 func (o Objects) value(r machineconfig.SecretReference, pool string) ([]byte, v1alpha1.SecretProblem) {
 	kind := map[machineconfig.SecretKind]string{
 		machineconfig.Secret:    "Secret",
@@ -164,8 +161,8 @@ func (o Objects) value(r machineconfig.SecretReference, pool string) ([]byte, v1
 	return value, v1alpha1.SecretProblem{}
 }
 
-// withPool returns the value of the annotation that adds a pool. It omits values that are no names of pools: the value
-// is a part of a command that a user may paste into a shell.
+// withPool returns the value of the annotation that adds a pool, without those that are no names of pools: it is a part
+// of a command that a user may paste into a shell.
 func (o Object) withPool(pool string) string {
 	var pools []string
 	for _, p := range strings.Split(o.Pools, ",") {
@@ -176,8 +173,7 @@ func (o Object) withPool(pool string) string {
 	return strings.Join(append(pools, pool), ",")
 }
 
-// objects returns the objects that the files of the config, and those of the configs of single nodes, refer to, each
-// once.
+// objects returns what the files of the config, and of the configs of single nodes, refer to, each once.
 func (c Config) objects() []machineconfig.SecretReference {
 	var out []machineconfig.SecretReference
 	had := map[machineconfig.SecretReference]bool{}
@@ -200,11 +196,9 @@ func (c Config) objects() []machineconfig.SecretReference {
 
 // Object is a Secret or ConfigMap that configs may refer to.
 type Object struct {
-	// Pools is the value of v1alpha1.SecretPoolsAnnotation.
 	Pools string
-	// Data are the values by key.
-	Data map[string][]byte
-	// Changed is when the object changed last, and Manager is the field manager that changed it.
+	Data  map[string][]byte
+	// the last change, and its field manager
 	Changed time.Time
 	Manager string
 }
@@ -217,10 +211,10 @@ func ID(kind machineconfig.SecretKind, name string) machineconfig.SecretReferenc
 	return machineconfig.SecretReference{Kind: kind, Name: name}
 }
 
-// id returns the key in Objects of the object that a reference names.
+// id is the key in Objects.
 func id(r machineconfig.SecretReference) machineconfig.SecretReference { return ID(r.Kind, r.Name) }
 
-// isFor reports whether nodes of a pool may get the object's values. Without the annotation, no pool may.
+// isFor reports whether nodes of a pool may get the values. Without the annotation, none may.
 func (o Object) isFor(pool string) bool {
 	for _, p := range strings.Split(o.Pools, ",") {
 		if p = strings.TrimSpace(p); p == "*" || p != "" && p == pool {

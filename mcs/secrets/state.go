@@ -20,13 +20,12 @@ const KeySize = 32
 
 // Entry is what the server knows of one rendered config.
 type Entry struct {
-	// Published is what all programs may know.
+	// for all programs
 	Published v1alpha1.SecretsRevision
-	// Files are the contents of the revision; nil if the server does not have them. For the config of a pool whose
-	// nodes have configs of their own, they are those of their base.
+	// of the revision; nil if the server does not have them. For the config of a pool whose nodes have configs of their
+	// own, those of their base.
 	Files []v1alpha1.SecretFile
-	// config is the config of the pool, and sets has the secrets of the configs of single nodes, by name. Both are zero
-	// for a config that all nodes of a pool run.
+	// that of the pool, and the secrets of the configs of single nodes, by name; zero for a config that all nodes run
 	config Config
 	sets   map[string]*set
 }
@@ -36,19 +35,17 @@ type State map[string]Entry
 
 // Source is everything from which Next resolves the files of configs.
 type Source struct {
-	// Objects that the configs may refer to.
 	Objects Objects
-	// Decrypt decrypts files.
 	Decrypt Decrypt
-	// Key of the revisions. All servers of a cluster have the same one.
+	// of the revisions, the same on all servers of a cluster
 	Key []byte
-	// Published are the revisions that a server published before, by name of the config.
+	// by name of the config
 	Published map[string]v1alpha1.SecretsRevision
 }
 
-// Next resolves configs. A config with a problem keeps the contents and the revision that it has in the state before.
-// Without such contents, and if an object is no longer for the pool, it keeps only the published revision: nodes that
-// have the contents continue with them, and no node can read them. Configs that are not listed have no entry.
+// Next resolves configs. One with a problem keeps its contents and its revision from the state before. Without such
+// contents, and if an object is no longer for the pool, it keeps only the published revision: nodes that have the
+// contents continue with them, and no node can read them. Configs that are not listed have no entry.
 func Next(have State, configs []Config, from Source) State {
 	next := State{}
 	for _, c := range configs {
@@ -65,7 +62,7 @@ func Next(have State, configs []Config, from Source) State {
 	return next
 }
 
-// nextOf resolves one config. The error is a fault.PanicError: a config must not end a server that has others.
+// nextOf returns a fault.PanicError for a panic: one config must not end a server that has others.
 func nextOf(have State, c Config, from Source) (entry Entry, err error) {
 	defer fault.Recover(&err)
 	if !c.Nodes.IsZero() {
@@ -85,7 +82,7 @@ func nextOf(have State, c Config, from Source) (entry Entry, err error) {
 	return entry, nil
 }
 
-// nextOfNodes resolves the config of a pool whose nodes have configs of their own.
+// nextOfNodes is for a pool whose nodes have configs of their own.
 func nextOfNodes(have State, c Config, from Source) Entry {
 	was, published := have[c.Name], from.Published[c.Name]
 	entry := Entry{config: c, sets: map[string]*set{}}
@@ -132,8 +129,7 @@ func nextOfNodes(have State, c Config, from Source) Entry {
 	return entry
 }
 
-// setsOf groups the configs of single nodes by the secrets to which they refer. The sets are sorted by their first
-// hash, and do not depend on values.
+// setsOf groups the configs of single nodes by their secrets, sorted by their first hash, whatever the values.
 func setsOf(c Config) []*set {
 	byID := map[string]*set{}
 	prefix := nameOf(c, "")
@@ -152,7 +148,7 @@ func setsOf(c Config) []*set {
 	})
 }
 
-// nodesOf returns the first node with each config, by the hash of the config.
+// nodesOf returns the first node with each config, by its hash.
 func nodesOf(c Config) map[string]string {
 	out := map[string]string{}
 	for node, hash := range c.Nodes.Nodes {
@@ -163,7 +159,7 @@ func nodesOf(c Config) map[string]string {
 	return out
 }
 
-// inSets returns sets in the form in which they are published: the largest one is not listed.
+// inSets is what is published: the largest set is not listed.
 func inSets(sets []*set) (rest string, listed []v1alpha1.SecretSet) {
 	largest := -1
 	for i, s := range sets {
@@ -179,7 +175,7 @@ func inSets(sets []*set) (rest string, listed []v1alpha1.SecretSet) {
 	return rest, listed
 }
 
-// bounded returns the first problems, each once: many configs may lack the same secret.
+// bounded has each problem once, and only the first ones: many configs may lack the same secret.
 func bounded(problems []v1alpha1.SecretProblem) []v1alpha1.SecretProblem {
 	var out []v1alpha1.SecretProblem
 	had := map[string]bool{}
@@ -196,7 +192,7 @@ func bounded(problems []v1alpha1.SecretProblem) []v1alpha1.SecretProblem {
 	return out
 }
 
-// kept is what stays in force of a config with a problem.
+// kept stays in force of a config with a problem.
 func (s State) kept(c Config, from Source) Entry {
 	entry := s[c.Name]
 	if entry.Published.Revision == "" {
@@ -205,15 +201,15 @@ func (s State) kept(c Config, from Source) Entry {
 	return entry
 }
 
-// isForbidden reports whether an object is not for the pool.
+// isForbidden: an object is not for the pool.
 func isForbidden(problems []v1alpha1.SecretProblem) bool {
 	return slices.ContainsFunc(problems, func(p v1alpha1.SecretProblem) bool {
 		return p.Reason == v1alpha1.SecretNotForPool
 	})
 }
 
-// revision returns the keyed digest of the resolved files. The digest covers the name of the config, so that equal
-// values in two pools have different revisions.
+// revision is the keyed digest of the resolved files and the name of the config, so that equal values in two pools
+// differ.
 func revision(key []byte, config string, files []v1alpha1.SecretFile) string {
 	d := newDigest(hmac.New(sha256.New, key))
 	d.add([]byte(config))
@@ -224,7 +220,7 @@ func revision(key []byte, config string, files []v1alpha1.SecretFile) string {
 	return d.text()
 }
 
-// digest is a digest of a list of texts.
+// digest is over a list of texts.
 type digest struct{ hash.Hash }
 
 func newDigest(h hash.Hash) digest { return digest{h} }
@@ -236,7 +232,7 @@ func (d digest) add(data []byte) {
 
 func (d digest) text() string { return hex.EncodeToString(d.Sum(nil)[:16]) }
 
-// changes returns the last change of each object that a config refers to, the newest last.
+// changes has the newest change of each object last.
 func changes(c Config, objects Objects) []v1alpha1.SecretChange {
 	var out []v1alpha1.SecretChange
 	for _, r := range c.objects() {

@@ -26,9 +26,9 @@ import (
 )
 
 const (
-	// readInterval is how often the objects are read, and readTimeout is how long a read may take.
+	// between two reads, and for one
 	readInterval, readTimeout = 10 * time.Second, 10 * time.Second
-	// stateKey is the key of the copy in the Cache.
+	// of the copy in the Cache
 	stateKey = "trust"
 )
 
@@ -42,15 +42,13 @@ type Cache interface {
 
 // Options of a Follower. All but Original are required.
 type Options struct {
-	// Cache stores the content in force.
 	Cache Cache
-	// Pools returns the pools of a node. The error is an *mcs.NotForNodeError if the cluster does not have the node.
+	// The error is an *mcs.NotForNodeError if the cluster does not have the node.
 	Pools func(ctx context.Context, node string) ([]string, error)
-	// Original is the namespace of OpenShift's configuration, usually openshift-config; "" reads no objects there.
+	// the namespace of OpenShift's configuration, usually openshift-config; "" reads no objects there
 	Original string
 	// Log gets each problem of an object once.
 	Log *slog.Logger
-	// Now is the clock.
 	Now func() time.Time
 }
 
@@ -87,8 +85,7 @@ func NewFollower(config *rest.Config, o Options) (*Follower, error) {
 	return f, nil
 }
 
-// sources returns the places that a server reads. With a namespace of OpenShift's configuration, it reads the objects
-// there too.
+// sources are the places that a server reads, also those in the namespace of OpenShift's configuration.
 func sources(client typedcorev1.CoreV1Interface, original string) []source {
 	labelled := metav1.ListOptions{LabelSelector: v1alpha1.TrustLabel}
 	all := []source{
@@ -171,7 +168,6 @@ func originalConfigMaps(ctx context.Context, client typedcorev1.CoreV1Interface,
 	return objects, nil
 }
 
-// ofSecret reads a Secret.
 func ofSecret(s *corev1.Secret, kind string) Object {
 	o := Object{
 		Name: "Secret " + s.Namespace + "/" + s.Name, Secret: true, Version: string(s.UID) + "/" + s.ResourceVersion,
@@ -200,8 +196,8 @@ func (f *Follower) Run(ctx context.Context) error {
 	}
 }
 
-// Read reads the objects once. The objects of a place that cannot be read stay as they are, and the error says why.
-// After an error of every place, the content in force does not change.
+// Read reads the objects once. Those of a place that cannot be read stay as they are, and the error says why. After an
+// error of every place, nothing changes.
 func (f *Follower) Read(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -239,7 +235,7 @@ func (f *Follower) Read(ctx context.Context) error {
 	return nil
 }
 
-// logExpiring logs the certificates near their end, unless they are those that were logged last.
+// logExpiring logs certificates near their end, unless they were logged last.
 func (f *Follower) logExpiring(lines string) {
 	f.mu.Lock()
 	same := lines == f.expiring
@@ -250,7 +246,7 @@ func (f *Follower) logExpiring(lines string) {
 	}
 }
 
-// logProblem logs a problem, unless it is the one that was logged last. Nil means that there is no problem any more.
+// logProblem logs a problem, or nil after it is gone, unless it is the one that was logged last.
 func (f *Follower) logProblem(err error) {
 	text := ""
 	if err != nil {
@@ -269,25 +265,23 @@ func (f *Follower) logProblem(err error) {
 	}
 }
 
-// poolsTime is how long the pools of a node count for the answer that nothing has changed. An answer with contents is
-// always for the pools that the node is in now.
+// poolsTime: for which a node's pools count for the answer that nothing has changed; one with contents is always for
+// the pools of now
 const poolsTime = 5 * time.Minute
 
-// readPools are the pools of a node as they were read.
 type readPools struct {
 	pools []string
 	at    time.Time
 }
 
-// answer is what the nodes of some pools get.
 type answer struct {
 	revision string
 	text     []byte
 }
 
 // NodeTrust returns what a node trusts, a v1alpha1.NodeTrust in JSON, and its revision. The text is nil if the node
-// knows this revision. The error is an *mcs.NotForNodeError if the node is in no pool. It wraps mcs.ErrAPIUnavailable
-// or mcs.ErrNotSynced if the node's pools or the objects are not known.
+// knows it. The error is an *mcs.NotForNodeError if the node is in no pool, and wraps mcs.ErrAPIUnavailable or
+// mcs.ErrNotSynced if its pools or the objects are not known.
 func (f *Follower) NodeTrust(ctx context.Context, node, known string) ([]byte, string, error) {
 	if known != "" && f.isUnchanged(node, known) {
 		return nil, known, nil
@@ -320,11 +314,10 @@ func (f *Follower) NodeTrust(ctx context.Context, node, known string) ([]byte, s
 	return a.text, a.revision, nil
 }
 
-// maxNodes limits how many nodes the pools are stored of.
+// maxNodes: whose pools are stored
 const maxNodes = 20000
 
-// isUnchanged reports whether a node has the newest revision for the pools that it was in a short time ago. It reads
-// nothing.
+// isUnchanged reports whether a node has the newest revision for its pools of a short time ago. It reads nothing.
 func (f *Follower) isUnchanged(node, known string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -336,7 +329,7 @@ func (f *Follower) isUnchanged(node, known string) bool {
 	return err == nil && a.revision == known
 }
 
-// answerLocked returns the answer for pools. It computes each answer once. The caller holds mu.
+// answerLocked computes each answer once. The caller holds mu.
 func (f *Follower) answerLocked(pools []string) (answer, error) {
 	key := strings.Join(pools, ",")
 	if a, has := f.answers[key]; has {
@@ -359,14 +352,13 @@ const (
 	originalImages     = "/apis/config.openshift.io/v1/images/cluster"
 )
 
-// source is a place with objects.
 type source struct {
-	// prefix begins the names of its objects.
+	// of the names of its objects
 	prefix string
 	read   func(ctx context.Context) ([]Object, error)
 }
 
-// ofConfigMap reads a ConfigMap. Binary values are values too: they are no certificates, so the object is invalid.
+// ofConfigMap takes binary values too: they are no certificates, so the object is invalid.
 func ofConfigMap(m *corev1.ConfigMap, kind string) Object {
 	o := Object{
 		Name: m.Namespace + "/" + m.Name, Kind: kind, Pools: m.Annotations[v1alpha1.TrustPoolsAnnotation],

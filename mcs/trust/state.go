@@ -21,37 +21,36 @@ import (
 
 // Object is a ConfigMap with certificates, or a Secret with the pull secret.
 type Object struct {
-	// Name is NAMESPACE/NAME for a ConfigMap and "Secret NAMESPACE/NAME" for a Secret.
+	// NAMESPACE/NAME for a ConfigMap, and "Secret NAMESPACE/NAME" for a Secret
 	Name string
-	// Secret is true for a Secret. Version identifies its contents without a digest of them.
+	// of a Secret; Version identifies its contents without a digest of them
 	Secret  bool
 	Version string
-	// Kind is the value of v1alpha1.TrustLabel.
+	// of v1alpha1.TrustLabel
 	Kind string
-	// Pools is the value of v1alpha1.TrustPoolsAnnotation.
+	// of v1alpha1.TrustPoolsAnnotation
 	Pools string
-	// Created is the creation time. Of two objects with one path, the older one decides.
+	// Of two objects with one path, the older one decides.
 	Created time.Time
-	// Data are the values by key.
-	Data map[string]string
+	Data    map[string]string
 }
 
 // Content is the last valid content of an object.
 type Content struct {
-	// Pools are the pools that get the files; nil means all.
+	// that get the files; nil means all
 	Pools []string `json:"pools,omitempty"`
-	// Files are the files in the order of their paths.
+	// in the order of their paths
 	Files []v1alpha1.TrustFile `json:"files,omitempty"`
-	// Unknown means that the object has had no valid content that the server knows.
+	// The server has never known valid content of the object.
 	Unknown bool `json:"unknown,omitempty"`
 }
 
 // State has the content in force of each object, by name.
 type State map[string]Content
 
-// Next returns the content in force after objects were read. The content of a valid object is its own. An invalid
-// object changes nothing: its content before stays in force. Objects that are gone have no content. The problems say
-// what is wrong with each invalid object, and how to fix it; they contain no value.
+// Next returns the content in force after objects were read. That of a valid object is its own, and that of an invalid
+// one stays as before. Objects that are gone have none. The problems say what is wrong with each invalid object, and
+// how to fix it; they contain no value.
 func Next(have State, objects []Object, now time.Time) (State, []error) {
 	objects = slices.SortedFunc(slices.Values(objects), func(a, b Object) int {
 		return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.Name, b.Name))
@@ -80,7 +79,7 @@ func Next(have State, objects []Object, now time.Time) (State, []error) {
 	return next, problems
 }
 
-// read returns the content of an object. The error names every invalid key.
+// read names every invalid key in its error.
 func read(o Object, now time.Time) (c Content, err error) {
 	defer fault.Recover(&err) // One object must not end the server.
 	pools, err := poolsOf(o.Pools)
@@ -109,7 +108,7 @@ func read(o Object, now time.Time) (c Content, err error) {
 	return c, errors.Join(errs...)
 }
 
-// pathsOf returns the path on the node for each key of an object.
+// pathsOf returns the path for each key of an object.
 func pathsOf(o Object) (map[string]string, error) {
 	if o.Secret {
 		return pullSecretPath(o)
@@ -154,8 +153,7 @@ func registryPaths(o Object) (map[string]string, error) {
 	return paths, errors.Join(errs...)
 }
 
-// registryOf returns HOST or HOST:PORT for a key of a ConfigMap. A key cannot have a colon, so two dots stand for it,
-// as in OpenShift.
+// registryOf returns HOST or HOST:PORT for a key of a ConfigMap, in which two dots stand for a colon, as in OpenShift.
 func registryOf(key string) (string, error) {
 	host, port, hasPort := strings.Cut(key, "..")
 	if strings.Contains(host, ":") || !trustfile.ValidRegistry(host) {
@@ -184,7 +182,7 @@ func pullSecretPath(o Object) (map[string]string, error) {
 	return map[string]string{v1alpha1.PullSecretKey: trustfile.PullSecretPath}, nil
 }
 
-// bundlePath returns the path of an object that has one bundle.
+// bundlePath is for an object with one bundle.
 func bundlePath(o Object, path string) (map[string]string, error) {
 	if _, has := o.Data[v1alpha1.TrustBundleKey]; !has || len(o.Data) != 1 {
 		return nil, fmt.Errorf("an object of kind %s needs the key %s and no other key", o.Kind,
@@ -193,8 +191,7 @@ func bundlePath(o Object, path string) (map[string]string, error) {
 	return map[string]string{v1alpha1.TrustBundleKey: path}, nil
 }
 
-// checkBundle checks PEM certificates. It returns them without other text, and when the first of them expires that has
-// not expired yet.
+// checkBundle returns PEM certificates without other text, and when the first of them expires that has not expired yet.
 func checkBundle(text string, now time.Time) (string, time.Time, error) {
 	if len(text) > maxBundleBytes {
 		return "", time.Time{}, fmt.Errorf("it is longer than %d KiB: remove certificates that no node needs",
@@ -217,7 +214,6 @@ func checkBundle(text string, now time.Time) (string, time.Time, error) {
 	return trustfile.PEM(all...), first, nil
 }
 
-// kindAndName names an object in messages.
 func (o Object) kindAndName() string {
 	if o.Secret {
 		return o.Name
@@ -238,8 +234,8 @@ func (s State) WithoutSecrets() State {
 	return out
 }
 
-// Retain adds the content before of the objects that could not be read. prefixes begin the names of these objects.
-// Nodes keep the files of those that the server does not know.
+// Retain adds the content before of objects that could not be read, whose names have one of the prefixes. Nodes keep
+// the files of those that the server does not know.
 func (s State) Retain(have State, prefixes []string) {
 	for _, prefix := range prefixes {
 		s[prefix+"*"] = Content{Unknown: true}
@@ -251,7 +247,7 @@ func (s State) Retain(have State, prefixes []string) {
 	}
 }
 
-// checkOwner returns an error if an older object has a file of the same path for one of the same pools.
+// checkOwner refuses a path that an older object has for one of the same pools.
 func checkOwner(owners map[string][]Object, o Object, c Content) error {
 	for _, f := range c.Files {
 		for _, older := range owners[f.Path] {
@@ -267,8 +263,8 @@ func checkOwner(owners map[string][]Object, o Object, c Content) error {
 	return nil
 }
 
-// For returns what a node in these pools trusts. Of two objects with one path, the one with the first name decides;
-// Next allows this only for different pools of one node.
+// For returns what a node in these pools trusts. Of two objects with one path, the first by name decides; Next allows
+// this only for different pools of one node.
 func (s State) For(pools []string) v1alpha1.NodeTrust {
 	out := v1alpha1.NodeTrust{Files: []v1alpha1.TrustFile{}}
 	seen := map[string]bool{}
@@ -297,8 +293,8 @@ func (s State) For(pools []string) v1alpha1.NodeTrust {
 	return out
 }
 
-// Expiring returns a line for each file with a certificate that expires within 30 days, in the order of the paths and
-// objects. A line names the object, the path and the time.
+// Expiring has a line with the object, the path and the time for each file with a certificate that expires within 30
+// days, in the order of the paths and objects.
 func (s State) Expiring(now time.Time) []string {
 	var lines []string
 	for name, c := range s {
@@ -313,7 +309,7 @@ func (s State) Expiring(now time.Time) []string {
 	return lines
 }
 
-// revision returns the digest of the files and the objects to keep. Certificates are public, so a plain digest reveals
+// revision is the digest of the files and the objects to keep. Certificates are public, so a plain digest reveals
 // nothing. Of a secret it has the version of the object only, because a node reports the revision.
 func revision(t v1alpha1.NodeTrust) string {
 	h := sha256.New()
@@ -336,7 +332,6 @@ const (
 	maxRegistries  = 500
 )
 
-// validPool matches the names of pools.
 var validPool = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
 
 // poolsOf reads a list of pools; nil means all.

@@ -28,8 +28,7 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/kube"
 )
 
-// collectFor is how long the controller collects requests before it decides about all of them, because each
-// reconciliation reads every request.
+// collectFor: for collecting requests, because each reconciliation reads every one
 const collectFor = 200 * time.Millisecond
 
 // Controller approves and denies the certificate requests of new machines.
@@ -40,22 +39,21 @@ type Controller struct {
 	// Client reads from the manager's cache and writes; Live reads from the API server.
 	Client client.Client
 	Live   client.Reader
-	// Events reports denials, and Metrics counts decisions; a nil Metrics counts none.
+	// Events reports denials. A nil Metrics counts no decisions.
 	Events  kube.Events
 	Metrics *health.Metrics
-	// Now is the clock.
-	Now func() time.Time
+	Now     func() time.Time
 
-	// uses are the uses of tokens that this process has read or written; nil before its first reconciliation. The field
-	// needs no lock, because reconciliations do not run at the same time.
+	// what this process has read or written; nil before its first reconciliation. Reconciliations do not run at the
+	// same time, so it needs no lock.
 	uses Uses
 }
 
-// maxConcurrentWrites is how many decisions the controller writes at a time.
+// maxConcurrentWrites: for decisions
 const maxConcurrentWrites = 16
 
-// SetupWithManager enqueues the controller's only reconcile key when a machine requests a certificate, and when a Node
-// is created or deleted.
+// SetupWithManager enqueues the only reconcile key when a machine requests a certificate, and when a Node is created or
+// deleted.
 func (r *Controller) SetupWithManager(mgr ctrl.Manager, pass reconcile.Reconciler) error {
 	wake := func(q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 		q.AddAfter(reconcile.Request{NamespacedName: client.ObjectKey{Name: "machines"}}, collectFor)
@@ -82,9 +80,9 @@ func (r *Controller) SetupWithManager(mgr ctrl.Manager, pass reconcile.Reconcile
 		Complete(pass)
 }
 
-// Reconcile decides about all pending requests of new machines. The first reconciliation reads from the API server,
-// because the cache may not show the last approvals of another replica yet. Later reconciliations use the stored
-// approvals of this process.
+// Reconcile decides about all pending requests of new machines. The first time, it reads from the API server, because
+// the cache may not show the last approvals of another replica yet. Later, it uses the stored approvals of this
+// process.
 func (r *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	var requests certificatesv1.CertificateSigningRequestList
 	var err error
@@ -121,7 +119,7 @@ func (r *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	return reconcile.Result{}, r.write(ctx, decisions)
 }
 
-// write carries out the decisions, several at a time, and returns the first failure.
+// write carries out several decisions at a time, and returns the first failure.
 func (r *Controller) write(ctx context.Context, decisions []Decision) error {
 	var group errgroup.Group
 	group.SetLimit(maxConcurrentWrites)
@@ -161,7 +159,7 @@ func (r *Controller) writeOne(ctx context.Context, d Decision) error {
 	return nil
 }
 
-// isDecided reports whether a request has a condition. It lists requests, because the controller may not get one.
+// isDecided lists requests, because the controller may not get one.
 func (r *Controller) isDecided(ctx context.Context, csr *certificatesv1.CertificateSigningRequest,
 	condition certificatesv1.CertificateSigningRequestCondition,
 ) (bool, error) {

@@ -20,30 +20,27 @@ import (
 )
 
 const (
-	// Remembered is how long the controller stores the use of a token. A token is valid for 65 minutes at most, and
-	// machines use it within that time.
+	// Remembered is how long the use of a token is stored. A token is valid for 65 minutes at most, and machines use it
+	// within that time.
 	Remembered = 2 * time.Hour
-	// taken is how long the node name of an approved machine stays reserved for the machine while no Node of this name
-	// exists.
+	// for which the name of an approved machine stays reserved while no such Node exists
 	taken = time.Hour
-	// patience is how long a request may wait. API servers store an approved request for an hour. Without this limit, a
-	// second request with the same token could come after the approved request is deleted.
+	// for a request to wait. API servers store an approved one for an hour: without this limit, a second request with
+	// the same token could come after it is deleted.
 	patience = 15 * time.Minute
 )
 
 // Facts are the input of Decide.
 type Facts struct {
-	// Requests are the certificate requests of the cluster, both decided and pending requests.
+	// of the cluster, decided and pending
 	Requests []certificatesv1.CertificateSigningRequest
-	// Nodes are the Nodes that exist, by name. The value is the result of IsControlPlane.
+	// by name, with the result of IsControlPlane
 	Nodes map[string]bool
-	// Reserved are the node names that a token of a pool cannot get, from ReservedNames. The caller may leave the
-	// field empty if AsksForAnyName is false.
+	// the node names that a token of a pool cannot get, from ReservedNames; may be empty if AsksForAnyName is false
 	Reserved map[string]string
-	// Uses are the uses that the last call of Decide returned; nil for none.
+	// those that the last call of Decide returned; nil for none
 	Uses Uses
-	// Now is the time of the decision.
-	Now time.Time
+	Now  time.Time
 }
 
 // IsControlPlane reports whether the labels of a Node are those of the control plane.
@@ -56,8 +53,8 @@ func IsControlPlane(labels map[string]string) bool {
 	return false
 }
 
-// ReservedNames returns the nodes that provisioning tokens are for, with the id of one such token. The result includes
-// used tokens, because their machines may still request a certificate. The result omits revoked and expired tokens.
+// ReservedNames returns the nodes that provisioning tokens are for, with the id of one. Used tokens count, because
+// their machines may still request a certificate; revoked and expired ones do not.
 func ReservedNames(tokens []v1alpha1.ProvisioningToken, now time.Time) map[string]string {
 	names := map[string]string{}
 	for i := range tokens {
@@ -76,28 +73,27 @@ type Uses map[string]Use
 // Use records that a token admitted a machine.
 type Use struct {
 	subject
-	// token is the id of the bootstrap token. request is the name of the approved request, at the time of the approval.
+	// the id of the bootstrap token, and the name of the approved request
 	token, request string
 	at             time.Time
-	// joined reports that the machine's Node was seen.
+	// The machine's Node was seen.
 	joined bool
 }
 
 // Decision is the result for one pending request.
 type Decision struct {
-	// Request is the request that the decision is about. Request is shared with the Facts.
-	Request *certificatesv1.CertificateSigningRequest
-	// Approved is true for an approval, and false for a denial.
+	// shared with the Facts
+	Request  *certificatesv1.CertificateSigningRequest
 	Approved bool
-	// Reason is one of the reasons in package v1alpha1. Message is a sentence for users.
+	// Reason is one of v1alpha1. Message is a sentence for users.
 	Reason, Message string
-	// Pool is the pool of the token. Node is the requested node name. Pool or Node may be empty.
+	// Pool of the token, and the requested node name; either may be empty.
 	Pool, Node string
 }
 
 // Decide returns a decision for each pending request of a bootstrap token of machine-config-server, oldest first, and
-// the uses to pass to the next call. An approval is a use even if the caller cannot write the approval: the next call
-// of Decide approves the same request again.
+// the uses to pass to the next call. An approval is a use even if it cannot be written: the next call approves the same
+// request again.
 func Decide(f Facts) ([]Decision, Uses) {
 	e := evaluation{facts: f, uses: maps.Clone(f.Uses), names: map[string]Use{}}
 	if e.uses == nil {
@@ -114,15 +110,14 @@ func Decide(f Facts) ([]Decision, Uses) {
 	return out, e.uses
 }
 
-// evaluation has the state of one call of Decide.
 type evaluation struct {
 	facts Facts
 	uses  Uses
-	// names has the uses whose machines have no Node yet, by node name.
+	// uses whose machines have no Node yet, by node name
 	names map[string]Use
 }
 
-// readRecords adds the uses that the approved requests prove, and returns the pending requests.
+// readRecords adds the uses that approved requests prove, and returns the pending ones.
 func (e *evaluation) readRecords() []*certificatesv1.CertificateSigningRequest {
 	var pending []*certificatesv1.CertificateSigningRequest
 	present := map[string]bool{}
@@ -156,7 +151,7 @@ func (e *evaluation) readRecords() []*certificatesv1.CertificateSigningRequest {
 	return pending
 }
 
-// approvedAt returns the time of a request's approval; ok is false if the request is not approved.
+// approvedAt is false if the request is not approved.
 func approvedAt(r *certificatesv1.CertificateSigningRequest) (at time.Time, ok bool) {
 	for _, c := range r.Status.Conditions {
 		if c.Type == certificatesv1.CertificateApproved && c.Status != corev1.ConditionFalse {
@@ -169,20 +164,19 @@ func approvedAt(r *certificatesv1.CertificateSigningRequest) (at time.Time, ok b
 	return time.Time{}, false
 }
 
-// record adds the use that an approved request proves. For each token, the earliest use counts.
+// record adds the use that an approved request proves, the earliest for each token.
 func (e *evaluation) record(r *certificatesv1.CertificateSigningRequest, at time.Time) {
 	if known, ok := e.uses[r.Spec.Username]; ok && (known.request == r.Name || !at.Before(known.at)) {
 		return
 	}
 	_, who, err := parse(r)
 	if err != nil {
-		// The token counts as used although the subject cannot be parsed, but no machine can repeat this request.
+		// Unreadable, it uses the token up, but no machine can repeat it.
 		who = subject{}
 	}
 	e.uses[r.Spec.Username] = Use{subject: who, token: grantOf(r).token, request: r.Name, at: at}
 }
 
-// decide approves or denies one request.
 func (e *evaluation) decide(r *certificatesv1.CertificateSigningRequest) Decision {
 	g := grantOf(r)
 	who, err := check(r)
@@ -214,8 +208,7 @@ func invalidMessage(g grant, err error) string {
 	return text
 }
 
-// check returns the subject of a request. The error says how the request differs from a kubelet's request for a client
-// certificate.
+// check returns the subject of a request, or how it differs from a kubelet's request for a client certificate.
 func check(r *certificatesv1.CertificateSigningRequest) (subject, error) {
 	request, who, err := parse(r)
 	if err != nil {
@@ -250,8 +243,7 @@ func check(r *certificatesv1.CertificateSigningRequest) (subject, error) {
 
 func isSubjectAltName(e pkix.Extension) bool { return e.Id.Equal(subjectAltName) }
 
-// clientUsages reports whether usages are those of a kubelet's client certificate. RSA keys also have the usage key
-// encipherment.
+// clientUsages reports whether usages are those of a kubelet's client certificate, for RSA keys with key encipherment.
 func clientUsages(usages []certificatesv1.KeyUsage) bool {
 	for _, u := range usages {
 		if u != certificatesv1.UsageClientAuth && u != certificatesv1.UsageDigitalSignature &&
@@ -270,14 +262,13 @@ func approvedMessage(g grant, who subject) string {
 	return fmt.Sprintf("bootstrap token %s admits node %q of pool %q", g.token, who.node, g.pool())
 }
 
-// applicant is a machine that requests a certificate.
 type applicant struct {
 	request *certificatesv1.CertificateSigningRequest
 	grant   grant
 	who     subject
 }
 
-// refusal returns why a token does not admit a machine; empty if the token admits it.
+// refusal is empty if the token admits the machine.
 func (e *evaluation) refusal(a applicant) (reason, message string) {
 	used, isUsed := e.uses[a.request.Spec.Username]
 	switch g := a.grant; {
@@ -323,7 +314,7 @@ func lateMessage(a applicant, age time.Duration) string {
 		age.Round(time.Second), patience, a.grant.token, nameOf(a.request.Name))
 }
 
-// nameRefusal returns why a machine does not get the requested node name; empty if the machine gets the name.
+// nameRefusal is empty if the machine gets the requested node name.
 func (e *evaluation) nameRefusal(a applicant) (reason, message string) {
 	controlPlane, exists := e.facts.Nodes[a.who.node]
 	reservedBy, isReserved := e.facts.Reserved[a.who.node]
@@ -377,11 +368,10 @@ func controlPlaneMessage(a applicant) string {
 		a.who.node, a.grant.token, nameOf(a.request.Name))
 }
 
-// plainName matches names without characters that a shell interprets. A machine chooses the name of its request, and
-// users paste the commands of a message into a shell.
+// plainName: a machine chooses the name of its request, and users paste the commands of a message into a shell.
 var plainName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$`)
 
-// nameOf returns the name of a request for use in a command. nameOf returns NAME if the name does not match plainName.
+// nameOf returns NAME unless the name is plain.
 func nameOf(request string) string {
 	if plainName.MatchString(request) {
 		return request
@@ -389,8 +379,8 @@ func nameOf(request string) string {
 	return "NAME"
 }
 
-// The messages of decisions. Each message says what happened, why, and which commands help. A kubelet whose request was
-// denied creates another one after a user deletes the request.
+// Each says what happened, why, and which commands help. A kubelet whose request was denied creates another one after a
+// user deletes it.
 
-// longest is the maximum length of the message about an invalid request, because its subject may be long.
+// longest: of the message about an invalid request, whose subject may be long
 const longest = 500

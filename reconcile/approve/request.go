@@ -22,16 +22,15 @@ const (
 	nodesGroup    = "system:nodes"
 )
 
-// shortest is the shortest certificate lifetime that a request may specify. kube-controller-manager deletes a request
-// when its certificate expires. The request proves that its token was used, so the request must exist longer than the
-// token.
+// shortest: of a certificate that a request specifies. kube-controller-manager deletes a request when its certificate
+// expires, and it proves that its token was used, so it must exist longer than the token.
 const shortest = 2 * time.Hour
 
-// subjectAltName is the X.509 extension for additional names (RFC 5280, 4.2.1.6).
+// subjectAltName: RFC 5280, 4.2.1.6
 var subjectAltName = asn1.ObjectIdentifier{2, 5, 29, 17}
 
 // IsJoin reports whether a request is for a kubelet's client certificate, by a bootstrap token of
-// machine-config-server. The API server sets the user and the groups of a request, so nobody can forge them.
+// machine-config-server. The API server sets the user and the groups, so nobody can forge them.
 func IsJoin(r *certificatesv1.CertificateSigningRequest) bool {
 	return r.Spec.SignerName == certificatesv1.KubeAPIServerClientKubeletSignerName &&
 		strings.HasPrefix(r.Spec.Username, bootstrapUser) &&
@@ -57,13 +56,12 @@ func AsksForAnyName(requests []certificatesv1.CertificateSigningRequest) bool {
 	return false
 }
 
-// subject identifies the owner of a certificate: the node's name, and the digest of the public key.
+// subject is the owner of a certificate: the node's name, and the digest of the public key.
 type subject struct {
 	node string
 	key  [sha256.Size]byte
 }
 
-// parse reads the PEM and the ASN.1 of a request.
 func parse(r *certificatesv1.CertificateSigningRequest) (*x509.CertificateRequest, subject, error) {
 	block, rest := pem.Decode(r.Spec.Request)
 	if block == nil || block.Type != "CERTIFICATE REQUEST" || len(strings.TrimSpace(string(rest))) > 0 {
@@ -77,18 +75,18 @@ func parse(r *certificatesv1.CertificateSigningRequest) (*x509.CertificateReques
 	return request, subject{node, sha256.Sum256(request.RawSubjectPublicKeyInfo)}, nil
 }
 
-// grant describes what a bootstrap token of machine-config-server permits.
+// grant is what a bootstrap token of machine-config-server permits.
 type grant struct {
-	// token is the public id of the bootstrap token.
+	// the public id
 	token string
-	// pools are the pools that the token names. The list is empty if the server is open to all machines. The server
-	// creates no token with more than one pool.
+	// those that the token names; empty if the server is open to all machines. The server creates no token with more
+	// than one.
 	pools []string
-	// node is the only node that may use the token; empty: any new machine.
+	// the only one that may use the token; empty: any new machine
 	node string
 }
 
-// grantOf reads the user and the groups of a request.
+// grantOf reads the user and the groups.
 func grantOf(r *certificatesv1.CertificateSigningRequest) grant {
 	g := grant{token: strings.TrimPrefix(r.Spec.Username, bootstrapUser)}
 	for _, group := range r.Spec.Groups {
@@ -99,5 +97,5 @@ func grantOf(r *certificatesv1.CertificateSigningRequest) grant {
 	return g
 }
 
-// pool returns the pool that a token names; empty if it names none.
+// pool is empty if the token names none.
 func (g grant) pool() string { return strings.Join(g.pools, ", ") }

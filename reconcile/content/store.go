@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// keep is how long an artifact stays that no config names, after a config last named it.
+	// after a config last named an artifact
 	keep = time.Hour
-	// trusted is how long an answer of the registry that it has a file counts. The next sweep asks again.
+	// for an answer that the registry has a file; the next sweep asks again
 	trusted = keep / 4
 )
 
@@ -39,17 +39,14 @@ type refused interface{ Refused() bool }
 
 // Store is the content store of a cluster. The zero value, without a Registry, refuses every file.
 type Store struct {
-	// Registry has the files.
 	Registry Registry
-	// Client reads MachineConfigs from the manager's cache.
+	// the manager's cache
 	Client client.Reader
-	// Now is the clock.
-	Now func() time.Time
+	Now    func() time.Time
 
-	// mu is locked while an artifact is written or deleted, so that a writer does not rely on one that is being
-	// deleted.
+	// locked while an artifact is written or deleted, so that a writer does not rely on one that is being deleted
 	mu sync.Mutex
-	// needed is when a config or a writer last needed each file, and checked when the registry last had it.
+	// when a config or a writer last needed each file, and when the registry last had it
 	needed, checked map[string]time.Time
 	kept            sync.Once
 }
@@ -57,8 +54,7 @@ type Store struct {
 // Exists reports whether the cluster has a content store.
 func (s *Store) Exists() bool { return s != nil && s.Registry != nil }
 
-// Write stores each file that the registry lacks. After Write, each file stays for an hour, also if nothing names it
-// yet.
+// Write stores each file that the registry lacks. Each then stays for an hour, also if nothing names it yet.
 func (s *Store) Write(ctx context.Context, files []machineconfig.LargeFile) error {
 	for _, f := range files {
 		if !s.Exists() {
@@ -72,7 +68,7 @@ func (s *Store) Write(ctx context.Context, files []machineconfig.LargeFile) erro
 	return nil
 }
 
-// write stores one file. While the registry is away, a file that a MachineConfig names counts as there.
+// write counts a file that a MachineConfig names as there while the registry is away.
 func (s *Store) write(ctx context.Context, f machineconfig.LargeFile) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +90,7 @@ func (s *Store) write(ctx context.Context, f machineconfig.LargeFile) error {
 	return nil
 }
 
-// has reports whether the registry has a file. The caller holds mu.
+// has needs mu.
 func (s *Store) has(ctx context.Context, hash string) (bool, error) {
 	if s.needed == nil {
 		s.needed, s.checked = map[string]time.Time{}, map[string]time.Time{}
@@ -109,7 +105,7 @@ func (s *Store) has(ctx context.Context, hash string) (bool, error) {
 	return there, err
 }
 
-// isNamed reports whether a MachineConfig of the cluster names a file. No MachineConfig is written before its files.
+// isNamed reports whether a MachineConfig names a file. None is written before its files.
 func (s *Store) isNamed(ctx context.Context, hash string) (bool, error) {
 	var all mcfgv1.MachineConfigList
 	if err := s.Client.List(ctx, &all); err != nil {
@@ -122,7 +118,7 @@ func (s *Store) isNamed(ctx context.Context, hash string) (bool, error) {
 	return named[hash], nil
 }
 
-// Require returns the hashes of files that the registry does not have. It keeps the others for an hour. While the
+// Require returns the hashes of files that the registry does not have, and keeps the others for an hour. While the
 // registry is away, a file counts as there: the nodes that need it wait.
 func (s *Store) Require(ctx context.Context, hashes []string) (missing []string) {
 	if !s.Exists() {
@@ -154,8 +150,8 @@ func (s *Store) Incomplete(ctx context.Context, hashes map[string]bool) map[stri
 	return lost
 }
 
-// Collect deletes the files that a config of this cluster named, and that none names since an hour. The argument has
-// the hashes of those that configs name now. What an earlier process did not delete stays.
+// Collect deletes the files that a config of this cluster named, and that none names since an hour. named has the
+// hashes of those that configs name now. What an earlier process did not delete stays.
 func (s *Store) Collect(ctx context.Context, named map[string]bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,7 +177,7 @@ func (s *Store) Collect(ctx context.Context, named map[string]bool) error {
 	return errors.Join(bad...)
 }
 
-// delete deletes a file. If the registry keeps it, delete reports that once.
+// delete reports once that the registry keeps a file.
 func (s *Store) delete(ctx context.Context, hash string) error {
 	err := s.Registry.Delete(ctx, hash)
 	var keeps refused

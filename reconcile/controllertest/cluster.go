@@ -40,21 +40,20 @@ var ErrCrash = errors.New("the controller is dead")
 // Cluster is a cluster in memory with a clock and a record of the controllers' actions.
 type Cluster struct {
 	T *testing.T
-	// Admin reads and writes as a user with kubectl does.
+	// as a user with kubectl
 	Admin client.WithWatch
-	// Client is the controllers' client.
+	// of the controllers
 	Client client.WithWatch
-	// Now is the time of the controllers' clock.
-	Now time.Time
-	// Events are the events of the controllers, and Writes their writes.
+	Now    time.Time
+	// of the controllers
 	Events *Events
 	Writes *Writes
-	// Refuse has the names of objects that the API server rejects.
+	// objects that the API server rejects
 	Refuse string
-	// If Lenient is true, the API server accepts an object of Refuse in a dry run, and rejects only the real write.
+	// A dry run accepts an object of Refuse, and only the real write is rejected.
 	Lenient bool
 
-	// statuses are the objects with the last status that a controller wrote.
+	// as a controller last wrote them, by object
 	statuses map[string]*unstructured.Unstructured
 }
 
@@ -143,7 +142,7 @@ func interceptWrites(w *Cluster) interceptor.Funcs {
 	}
 }
 
-// checkStatus fails the test if the status that a controller wrote breaks a rule of kstatus.
+// checkStatus fails if the status breaks a rule of kstatus.
 func (w *Cluster) checkStatus(o client.Object) error {
 	kind, err := w.Admin.GroupVersionKindFor(o)
 	if err != nil {
@@ -184,7 +183,7 @@ func Get[T client.Object](w *Cluster, name string, into T) T {
 	return into
 }
 
-// Modify changes an object as a user does. Modify increments the generation as the API server would.
+// Modify changes an object as a user does. It increments the generation as the API server would.
 func Modify[T client.Object](w *Cluster, o T, edit func(T)) {
 	w.T.Helper()
 	edit(o)

@@ -23,8 +23,7 @@ type Repository struct {
 	Trees          map[string]source.Tree
 	Lists, Fetches int
 	Down           error
-	// Broken, if set, returns the error of each fetch. The argument of Broken is the number of the fetch. Listings
-	// still work.
+	// Broken, if set, returns the error of each fetch by its number. Listings still work.
 	Broken  func(fetch int) error
 	Descent source.Descent
 }

@@ -56,8 +56,7 @@ func (w *Cluster) Names() string {
 	return strings.Join(out, " ")
 }
 
-// Condition returns a condition of the GitSource as `Status|Reason|Message`; "absent" if it has no condition of that
-// type.
+// Condition returns a condition of the GitSource as `Status|Reason|Message`, or "absent".
 func (w *Cluster) Condition(kind string) string {
 	c := meta.FindStatusCondition(w.GitSource().Status.Conditions, kind)
 	if c == nil {
@@ -66,8 +65,7 @@ func (w *Cluster) Condition(kind string) string {
 	return fmt.Sprintf("%s|%s|%s", c.Status, c.Reason, c.Message)
 }
 
-// Versions returns the resourceVersions of all MachineConfigs and pools. If two results are equal, no object was
-// written between them.
+// Versions returns the resourceVersions of all MachineConfigs and pools. While they are equal, no object was written.
 func (w *Cluster) Versions() map[string]string {
 	w.T.Helper()
 	out := map[string]string{}
@@ -107,8 +105,7 @@ func (w *Cluster) Objects() string {
 	return b.String()
 }
 
-// Order returns the controllers' writes as words, in their order. Order merges equal words in a row, except words for
-// fragments.
+// Order returns the controllers' writes as words. Equal ones in a row are merged, except for fragments.
 func (w *Cluster) Order() string {
 	var out []string
 	recorded := false

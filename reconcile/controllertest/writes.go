@@ -10,16 +10,14 @@ import (
 // Writes counts the writes of the controllers, and simulates their crash.
 type Writes struct {
 	mu sync.Mutex
-	// Left is the number of writes before the controllers crash; negative: they never crash.
+	// until the controllers crash; negative: never
 	Left int
-	// Done has the names of the executed writes.
+	// the executed ones
 	Done []string
-	// Fault, if set, may replace the result of a write. The result done reports whether the write is executed although
-	// it returns an error.
+	// Fault, if set, may replace the result of a write. done: it is executed although it returns an error.
 	Fault func(what string) (done bool, err error)
 }
 
-// write executes a write, unless the controllers have crashed.
 func (l *Writes) write(what string, do func() error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -40,9 +38,9 @@ func (l *Writes) write(what string, do func() error) error {
 
 // Events stores the events of the controllers.
 type Events struct {
-	// mu guards Lines, because controllers that write several objects at a time also send several events at a time.
+	// Controllers that write several objects at a time also send several events at a time.
 	mu sync.Mutex
-	// Lines has one line for each event.
+	// one for each event
 	Lines []string
 }
 

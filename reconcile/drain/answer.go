@@ -24,38 +24,34 @@ type AnswerKind int
 
 // The values of AnswerKind.
 const (
-	// Unasked means that the controller has requested nothing yet.
+	// nothing has been requested yet
 	Unasked AnswerKind = iota
-	// Accepted means that the pod will terminate.
+	// the pod will terminate
 	Accepted
-	// Gone means that the pod does not exist any more.
 	Gone
-	// Refused means that a disruption budget forbids the eviction now.
+	// a disruption budget forbids the eviction now
 	Refused
-	// Failed means that the API server answered with any other error; the next attempt may succeed.
+	// any other error; the next attempt may succeed
 	Failed
 )
 
 // Answer is the server's answer to an eviction or a deletion.
 type Answer struct {
-	// Kind is the kind of the answer.
 	Kind AnswerKind
-	// Past is true if the controller deleted the pod despite its PodDisruptionBudgets, instead of evicting it.
+	// The controller deleted the pod despite its PodDisruptionBudgets.
 	Past bool
-	// At is when the answer came.
-	At time.Time
-	// Since is when the first of several equal answers came. The function Following sets Since.
+	At   time.Time
+	// the first of several equal answers, from Following
 	Since time.Time
-	// Why is the reason in words; empty for Accepted and Gone.
+	// in words; empty for Accepted and Gone
 	Why string
-	// Down is true if the server itself has a problem, so that no more requests should be sent now.
+	// The server itself has a problem: send no more requests now.
 	Down bool
-	// Budgets are the PodDisruptionBudgets that refused the eviction, as namespace/name: one budget or, if several
-	// budgets select the pod, all of them.
+	// Budgets refused the eviction, as namespace/name: one or, if several select the pod, all of them.
 	Budgets []string
-	// Never is true if the budgets allow no eviction even if all pods are healthy.
+	// The budgets allow no eviction even if all pods are healthy.
 	Never bool
-	// Unhealthy is the first pod of the budget that is not healthy; nil if there is none, or if Never is true.
+	// the first pod of the budget that is not healthy; nil if there is none, or if Never
 	Unhealthy *v1alpha1.UnhealthyPod
 }
 
@@ -70,15 +66,14 @@ func (a Answer) Following(before Answer) Answer {
 
 // Protection is what is known of the PodDisruptionBudgets of a pod whose eviction they refused.
 type Protection struct {
-	// Budgets has the PodDisruptionBudgets of the pod's namespace, which contain the numbers for the text; it may be
-	// empty.
+	// those of the pod's namespace, with the numbers for the text; may be empty
 	Budgets []*policyv1.PodDisruptionBudget
-	// Pods has all pods that the budget selects which Refusing returns; nil if they are not known.
+	// all that the budget of Refusing selects; nil if they are not known
 	Pods []corev1.Pod
 }
 
-// Refusing returns the budget that refused an eviction because too few of its pods are healthy; nil if there is another
-// reason, or if the budget is not among the given ones.
+// Refusing returns the budget that refused an eviction because too few of its pods are healthy; nil for another reason,
+// or if it is not among the given ones.
 func Refusing(s *metav1.Status, pod *corev1.Pod,
 	budgets []*policyv1.PodDisruptionBudget,
 ) *policyv1.PodDisruptionBudget {
@@ -109,7 +104,7 @@ func ReadAnswer(s *metav1.Status, pod *corev1.Pod, by Protection, now time.Time)
 	case s.Reason == metav1.StatusReasonNotFound, s.Reason == metav1.StatusReasonConflict && strings.Contains(s.Message,
 		"UID in"):
 		a.Kind = Gone // A conflict means that another pod has the name by now.
-	// An answer with the code 429 but without this cause is the server's own limit on requests.
+	// A 429 without this cause is the server's own limit on requests.
 	case causes[policyv1.DisruptionBudgetCause] != "":
 		a.Kind = Refused
 		a.Budgets, a.Why, a.Never = inTheWay(s, pod, by)
@@ -124,15 +119,14 @@ func ReadAnswer(s *metav1.Status, pod *corev1.Pod, by Protection, now time.Time)
 		a.Kind, a.Why = Failed, fmt.Sprintf("its namespace %s is being deleted, and the pod with it", pod.Namespace)
 	default:
 		a.Kind, a.Why = Failed, "evicting it: "+s.Message
-		// Down is true if there was no answer, too many requests, or a server error.
+		// no answer, too many requests, or a server error
 		a.Down = s.Code == 0 || s.Code == http429 || s.Code >= 500
 	}
 	return a
 }
 
-// firstUnhealthy returns the pod that a user has to look at, of the pods of a budget: one without a node first, then
-// one whose container waits. It returns nil if all pods are healthy. Like a budget, it does not count pods that
-// terminate, because other pods replace them.
+// firstUnhealthy returns the pod of a budget that a user has to look at: one without a node first, then one whose
+// container waits; nil if all are healthy. Pods that terminate do not count, as for a budget: others replace them.
 func firstUnhealthy(pods []corev1.Pod) *v1alpha1.UnhealthyPod {
 	var found []v1alpha1.UnhealthyPod
 	for i := range pods {
@@ -163,7 +157,7 @@ func firstUnhealthy(pods []corev1.Pod) *v1alpha1.UnhealthyPod {
 	return &first
 }
 
-// unhealthy describes a pod that is not Ready by the words of the scheduler or of the kubelet.
+// unhealthy has the words of the scheduler or of the kubelet.
 func unhealthy(p *corev1.Pod) v1alpha1.UnhealthyPod {
 	u := v1alpha1.UnhealthyPod{Pod: p.Namespace + "/" + p.Name, Pending: p.Spec.NodeName == ""}
 	say := func(reason, message string) v1alpha1.UnhealthyPod {
@@ -193,11 +187,10 @@ func oneLine(text string, most int) string {
 	return safetext.Short(strings.Join(strings.Fields(text), " "), most)
 }
 
-// http429 is the HTTP status code Too Many Requests.
 const http429 = 429
 
-// age returns how long ago the answer came. For a time in the future, which a changed clock can cause, age returns the
-// longest duration.
+// age returns how long ago the answer came; the longest duration for a time in the future, which a changed clock can
+// cause.
 func (a Answer) age(now time.Time) time.Duration {
 	if age := now.Sub(a.At); age >= 0 {
 		return age
@@ -209,14 +202,14 @@ func (a Answer) age(now time.Time) time.Duration {
 func ReadDeletion(s *metav1.Status, pod *corev1.Pod, now time.Time) Answer {
 	a := ReadAnswer(s, pod, Protection{}, now)
 	a.Past = true
-	// PodDisruptionBudgets do not limit deletions, so the answer has no budgets.
+	// PodDisruptionBudgets do not limit deletions.
 	if a.Kind == Refused || a.Kind == Failed {
 		a.Kind, a.Budgets, a.Why = Failed, nil, "deleting it: "+s.Message
 	}
 	return a
 }
 
-// causesOf returns the text of each cause in the server's status, including empty texts.
+// causesOf has empty texts too.
 func causesOf(s *metav1.Status) map[metav1.CauseType]string {
 	causes := map[metav1.CauseType]string{}
 	if s.Details != nil {
@@ -230,17 +223,15 @@ func causesOf(s *metav1.Status) map[metav1.CauseType]string {
 	return causes
 }
 
-// The API server's texts about a PodDisruptionBudget in the cause of a refusal: a text with numbers, the text for a
-// budget without counts yet, and other texts.
+// The API server's texts in the cause of a refusal: one with numbers, one for a budget without counts yet, and others.
 var (
 	counted   = regexp.MustCompile(`disruption budget (\S+) needs (\d+) healthy pods and has (\d+) currently`)
 	uncounted = regexp.MustCompile(`disruption budget (\S+) is still being processed`)
 	named     = regexp.MustCompile(`disruption budget (\S+) does not`)
 )
 
-// inTheWay returns the PodDisruptionBudget that refused, and the reason as text. The result never is true if the budget
-// never allows an eviction. inTheWay reads the numbers from the budget object, which has the expected pods, or else
-// from the server's text.
+// inTheWay returns the PodDisruptionBudget that refused, and why. never: it never allows an eviction. The numbers are
+// from the budget object, which has the expected pods, or else from the server's text.
 func inTheWay(s *metav1.Status, pod *corev1.Pod, by Protection) (names []string, why string, never bool) {
 	cause := causesOf(s)[policyv1.DisruptionBudgetCause]
 	name, says := "", strings.TrimSpace(s.Message+" "+cause)
@@ -265,9 +256,8 @@ func inTheWay(s *metav1.Status, pod *corev1.Pod, by Protection) (names []string,
 	return []string{full}, "blocked by PodDisruptionBudget " + full + ": " + says, false
 }
 
-// numbers returns a text about the counts of a budget. The result never is true if the budget requires all existing
-// pods, so that it never allows an eviction. The parameter pods has the pods that the budget selects; nil if they are
-// not known.
+// numbers describes the counts of a budget. never: it requires all existing pods. pods are those that it selects; nil
+// if they are not known.
 func numbers(b *policyv1.PodDisruptionBudget, pods []corev1.Pod) (text string, never bool) {
 	s := b.Status
 	switch {
@@ -278,7 +268,7 @@ func numbers(b *policyv1.PodDisruptionBudget, pods []corev1.Pod) (text string, n
 	}
 	must := fmt.Sprintf("%d of %d pods", s.DesiredHealthy, s.ExpectedPods)
 	if m := b.Spec.MinAvailable; m != nil && m.Type == intstr.Int {
-		// The expected pods of such a budget include those that are terminating, and those that have ended.
+		// Its expected pods include those that are terminating, and those that have ended.
 		must = fmt.Sprintf("%d pods", s.DesiredHealthy)
 		if s.DesiredHealthy == 1 {
 			must = "1 pod"
@@ -294,8 +284,8 @@ func numbers(b *policyv1.PodDisruptionBudget, pods []corev1.Pod) (text string, n
 	return fmt.Sprintf("%s must stay healthy, and %d %s healthy", must, s.CurrentHealthy, are), false
 }
 
-// remaining returns how many of the pods have not ended. While one of them terminates, settled is false, because the
-// pod that replaces it may or may not exist yet.
+// remaining returns how many of the pods have not ended. While one terminates, settled is false: the pod that replaces
+// it may or may not exist yet.
 func remaining(pods []corev1.Pod) (total int, settled bool) {
 	for i := range pods {
 		if pods[i].DeletionTimestamp != nil {
@@ -308,7 +298,7 @@ func remaining(pods []corev1.Pod) (total int, settled bool) {
 	return total, total > 0
 }
 
-// tooMany returns the budgets of a pod that has more than one; the server never evicts such a pod.
+// tooMany is for a pod with more than one budget, which the server never evicts.
 func tooMany(pod *corev1.Pod, budgets []*policyv1.PodDisruptionBudget) ([]string, string) {
 	var names []string
 	for _, b := range selecting(pod, budgets) {
@@ -323,7 +313,7 @@ func tooMany(pod *corev1.Pod, budgets []*policyv1.PodDisruptionBudget) ([]string
 		"change or delete all but one of them"
 }
 
-// selecting returns the budgets that select a pod, by name.
+// selecting is sorted by name.
 func selecting(pod *corev1.Pod, budgets []*policyv1.PodDisruptionBudget) []*policyv1.PodDisruptionBudget {
 	var out []*policyv1.PodDisruptionBudget
 	for _, b := range budgets {
@@ -336,10 +326,10 @@ func selecting(pod *corev1.Pod, budgets []*policyv1.PodDisruptionBudget) []*poli
 	return out
 }
 
-// reasonNotReady is the kubelet's reason for a pod that is not Ready because one of its containers is not.
+// reasonNotReady: one of the pod's containers is not Ready.
 const reasonNotReady = "ContainersNotReady"
 
-// mostReason limits a reason, which is one word.
+// mostReason: of a reason, which is one word
 const mostReason = 60
 
 // PodText returns a text that says why a drain waits for a pod, with the pod that its budget waits for.
@@ -347,7 +337,6 @@ func PodText(p v1alpha1.DrainedPod) string {
 	return withUnhealthy(p.Why, p.Unhealthy)
 }
 
-// withUnhealthy adds a pod that is not healthy to the reason why a budget forbids an eviction.
 func withUnhealthy(why string, u *v1alpha1.UnhealthyPod) string {
 	if u == nil {
 		return why

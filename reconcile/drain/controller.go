@@ -31,24 +31,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Controller drains and uncordons nodes at the request of their daemons. Controller does not watch pods, so it reads
-// the pods of a node again at the interval Every. It watches PodDisruptionBudgets, so that a drain continues as
-// soon as its budget allows it. Changes of a node that do not concern its drain cause no request to the API server.
+// Controller drains and uncordons nodes at the request of their daemons. It does not watch pods, so it reads those of a
+// node again at the interval Every. It watches PodDisruptionBudgets, so that a drain continues as soon as its budget
+// allows it. Changes of a node that do not concern its drain cause no request to the API server.
 //
 // Reads: Node request annotation, Pod, PodDisruptionBudget, DaemonSet, MachineConfigPool, RolloutPolicy,
 // GitSource.status, MachineConfig
 // Writes: cordon, evictions, deletions if a RolloutPolicy says so, Node acknowledgement and report
 type Controller struct {
-	// Client reads nodes, pools and policies from the manager's cache and writes nodes. Live reads from the API server.
+	// Client reads nodes, pools and policies from the manager's cache and writes nodes.
 	Client client.Client
 	Live   client.Reader
 	// Clients reads pods and evicts them, without storing every pod of the cluster in memory.
 	Clients kubernetes.Interface
-	// Now is the clock.
-	Now func() time.Time
-	// Events sends events.
-	Events kube.Events
-	// ReportStuck, if set, receives whether a node's drain has taken too long.
+	Now     func() time.Time
+	Events  kube.Events
+	// for a node's drain that takes too long; may be nil
 	ReportStuck func(node string, on bool)
 
 	seen       revision.Digests
@@ -56,11 +54,11 @@ type Controller struct {
 	daemonSets sync.Map // namespace/name → daemonSet
 }
 
-// maxConcurrentDrains is how many nodes the controller handles at a time.
+// maxConcurrentDrains: for nodes at a time
 const maxConcurrentDrains = 20
 
-// SetupWithManager reconciles a node after each of its changes, and after a change of a PodDisruptionBudget that its
-// drain waits for.
+// SetupWithManager reconciles a node after each of its changes, and after one of a PodDisruptionBudget that its drain
+// waits for.
 func (r *Controller) SetupWithManager(mgr ctrl.Manager, drain reconcile.Reconciler) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("drain").For(&corev1.Node{}).
 		Watches(&policyv1.PodDisruptionBudget{}, handler.EnqueueRequestsFromMapFunc(r.WaitingFor),
@@ -68,29 +66,27 @@ func (r *Controller) SetupWithManager(mgr ctrl.Manager, drain reconcile.Reconcil
 		WithOptions(controller.Options{MaxConcurrentReconciles: maxConcurrentDrains}).Complete(drain)
 }
 
-// nodeMemory is the state of a node's drain in memory. If this state is lost, the controller repeats requests and a
-// warning. The times of the drain are stored on the Node.
+// nodeMemory is a drain in memory. If it is lost, requests and a warning are repeated. The times of the drain are on
+// the Node.
 type nodeMemory struct {
-	// request is the request of the last round. nextDue is when the next round is due.
+	// of the last round, and when the next one is due
 	request Request
 	nextDue time.Time
-	// reportedAlarm is the last alarm that an event reported.
+	// by an event
 	reportedAlarm Alarm
 
 	mu      sync.Mutex
 	answers map[types.UID]Answer
-	// loosened is true if a budget that refused an eviction changed since the last round.
+	// A budget that refused an eviction changed since the last round.
 	loosened bool
 }
 
-// memoryOf returns the state of a node's drain. The state needs no lock, because reconciliations of one node do not run
-// at the same time.
+// memoryOf needs no lock, because reconciliations of one node do not run at the same time.
 func (r *Controller) memoryOf(node string) *nodeMemory {
 	d, _ := r.nodes.LoadOrStore(node, &nodeMemory{answers: map[types.UID]Answer{}})
 	return d.(*nodeMemory)
 }
 
-// forget removes the state of a node's drain.
 func (r *Controller) forget(node string) {
 	if _, known := r.nodes.LoadAndDelete(node); known && r.ReportStuck != nil {
 		r.ReportStuck(node, false)
@@ -131,7 +127,7 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 }
 
-// removeProgress removes the annotations of a drain in progress.
+// removeProgress is for a drain in progress.
 func removeProgress(annotations map[string]string) {
 	delete(annotations, v1alpha1.DrainStartedAnnotation)
 	delete(annotations, v1alpha1.DrainStatusAnnotation)
@@ -155,8 +151,8 @@ func (r *Controller) uncordon(ctx context.Context, n *corev1.Node, node Node) er
 	return err
 }
 
-// drain cordons the node, gathers the facts, decides, and evicts. drain acknowledges the request in the same write that
-// records the progress.
+// drain cordons the node, gathers the facts, decides, and evicts. It acknowledges the request in the write that records
+// the progress.
 func (r *Controller) drain(ctx context.Context, n *corev1.Node, node Node) (reconcile.Result, error) {
 	now := r.Now()
 	change := Cordon(node.Cordoned, node.Request.Config)
@@ -203,7 +199,7 @@ func (r *Controller) drain(ctx context.Context, n *corev1.Node, node Node) (reco
 	return reconcile.Result{RequeueAfter: progress.Next}, nil
 }
 
-// begin cordons the node, and records when the drain started.
+// begin records when the drain started.
 func (r *Controller) begin(ctx context.Context, n *corev1.Node, node Node, change Change,
 	now time.Time,
 ) error {
@@ -222,8 +218,7 @@ func (r *Controller) begin(ctx context.Context, n *corev1.Node, node Node, chang
 	return err
 }
 
-// postpone ends a failed round of a drain: it writes the reason to the node. The next round follows after the usual
-// interval.
+// postpone writes the reason of a failed round to the node. The next one follows after the usual interval.
 func (r *Controller) postpone(ctx context.Context, n *corev1.Node, node Node, trouble error,
 	now time.Time,
 ) (reconcile.Result, error) {
@@ -239,9 +234,8 @@ func (r *Controller) postpone(ctx context.Context, n *corev1.Node, node Node, tr
 	return reconcile.Result{RequeueAfter: pause}, nil
 }
 
-// drainPace returns the settings of the RolloutPolicies for the drain of a node in their pool. If the policies cannot
-// be read, or the node is in no pool, the drain has no special settings. The rollout controller reports invalid
-// policies.
+// drainPace is the RolloutPolicies' for the drain of a node. If they cannot be read, or the node is in no pool, there
+// is nothing special. The rollout controller reports invalid policies.
 func (r *Controller) drainPace(ctx context.Context, n *corev1.Node) (schedule.Drain, error) {
 	var pools mcfgv1.MachineConfigPoolList
 	var policies v1alpha1.RolloutPolicyList
@@ -274,8 +268,8 @@ func (r *Controller) drainPace(ctx context.Context, n *corev1.Node) (schedule.Dr
 	return p.Drain, nil
 }
 
-// reportProgress sends one event when a drain begins to wait for a PodDisruptionBudget, one when it leaves pods on the
-// node, one when it takes too long, and one when it is stuck.
+// reportProgress sends one event when a drain begins to wait for a PodDisruptionBudget, when it leaves pods on the
+// node, when it takes too long, and when it is stuck.
 func (r *Controller) reportProgress(n *corev1.Node, memory *nodeMemory, p Progress) {
 	if text := p.Left.String(); text != "" {
 		r.Events.Send(kube.Event{
@@ -294,8 +288,8 @@ func (r *Controller) reportProgress(n *corev1.Node, memory *nodeMemory, p Progre
 	}
 }
 
-// write patches the cordon and the annotations of a node together, if they change. The API server refuses the patch if
-// the node has changed since the controller read it.
+// write patches the cordon and the annotations together, if they change. The API server refuses it if the node has
+// changed since it was read.
 func (r *Controller) write(ctx context.Context, n *corev1.Node, change Change,
 	annotate func(Cordoned, map[string]string),
 ) error {
@@ -338,7 +332,7 @@ func cordonChanged(a, b *corev1.Node) bool {
 	return false
 }
 
-// mayAllowMore selects the changes of a PodDisruptionBudget after which it may allow an eviction that it refused.
+// mayAllowMore: then a PodDisruptionBudget may allow an eviction that it refused.
 var mayAllowMore = predicate.Funcs{
 	CreateFunc:  func(event.CreateEvent) bool { return false },
 	GenericFunc: func(event.GenericEvent) bool { return false },
@@ -350,7 +344,7 @@ var mayAllowMore = predicate.Funcs{
 }
 
 // WaitingFor returns the nodes whose drains a PodDisruptionBudget delays. Their next round is due at once, and requests
-// the evictions again that the budget refused.
+// the refused evictions again.
 func (r *Controller) WaitingFor(_ context.Context, budget client.Object) (nodes []reconcile.Request) {
 	name := budget.GetNamespace() + "/" + budget.GetName()
 	r.nodes.Range(func(node, memory any) bool {
@@ -362,8 +356,8 @@ func (r *Controller) WaitingFor(_ context.Context, budget client.Object) (nodes 
 	return nodes
 }
 
-// loosen makes the answers that a budget refused old, so that they delay no new request. loosen reports whether there
-// are such answers.
+// loosen makes the answers that a budget refused old, so that they delay no new request, and reports whether there are
+// any.
 func (d *nodeMemory) loosen(budget string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -12,26 +12,26 @@ import (
 
 // Cordoned says whether a node is cordoned, and whether Bunsen cordoned it.
 type Cordoned struct {
-	// Unschedulable is true on a cordoned node.
+	// The node is cordoned.
 	Unschedulable bool
-	// For is the value of the annotation bunsen.dev/cordoned-for: the config that Bunsen cordoned the node for.
+	// the config that Bunsen cordoned the node for, of the annotation bunsen.dev/cordoned-for
 	For string
-	// Replaced is true if somebody removed Bunsen's cordon and cordoned the node again. The cordon is then that of an
-	// administrator, and For is outdated.
+	// Somebody removed Bunsen's cordon and cordoned the node again. The cordon is then that of an administrator, and
+	// For is outdated.
 	Replaced bool
 }
 
 // Change is a change of a node's cordon, for one patch.
 type Change struct {
-	// Needed is false if the node needs no change. If Needed is false, To is the present state.
+	// false if the node needs no change, and To is the present state
 	Needed bool
-	// To is the wanted state of the node. An empty For removes the annotation.
+	// an empty For removes the annotation
 	To Cordoned
 }
 
-// Cordon returns the cordon that a drain for a config needs. If an administrator cordoned the node, Cordon does not
-// add Bunsen's annotation, so that Uncordon does not remove that cordon. If a user uncordoned the node during a drain,
-// Cordon cordons it again with the annotation.
+// Cordon returns the cordon that a drain for a config needs. On a node that an administrator cordoned, it does not add
+// Bunsen's annotation, so that Uncordon leaves that cordon. A node that a user uncordoned during a drain is cordoned
+// again with the annotation.
 func Cordon(c Cordoned, config string) Change {
 	switch {
 	case c.Replaced:
@@ -42,8 +42,8 @@ func Cordon(c Cordoned, config string) Change {
 	return change(c, Cordoned{Unschedulable: true, For: config})
 }
 
-// Uncordon removes only Bunsen's cordon. If an administrator cordons a node that Bunsen has cordoned, the two cordons
-// cannot be distinguished, unless somebody uncordoned the node in between.
+// Uncordon removes only Bunsen's cordon. If an administrator cordons a node that Bunsen has cordoned, the two cannot be
+// distinguished, unless somebody uncordoned it in between.
 func Uncordon(c Cordoned) Change {
 	switch {
 	case c.Replaced:
@@ -54,9 +54,8 @@ func Uncordon(c Cordoned) Change {
 	return change(c, Cordoned{})
 }
 
-// Tidy removes Bunsen's annotation if a user uncordoned the node after its drain was acknowledged. If the annotation
-// remained, the next cordon by an administrator would look like a cordon by Bunsen. Call Tidy only if no drain is
-// requested.
+// Tidy removes Bunsen's annotation if a user uncordoned the node after its drain was acknowledged: otherwise, the next
+// cordon by an administrator would look like Bunsen's. Call it only if no drain is requested.
 func Tidy(c Cordoned) Change {
 	if c.Unschedulable && !c.Replaced {
 		return Change{To: c}
@@ -66,8 +65,8 @@ func Tidy(c Cordoned) Change {
 
 func change(from, to Cordoned) Change { return Change{Needed: from != to, To: to} }
 
-// Set writes a cordon to a node. While Bunsen's cordon is there, autoscalers do not remove the node: it is empty on
-// purpose, or it boots. Set leaves an annotation alone that somebody else set or removed.
+// Set writes a cordon to a node. While Bunsen's is there, autoscalers do not remove the node: it is empty on purpose,
+// or it boots. An annotation that somebody else set or removed stays so.
 func (c Cordoned) Set(n *corev1.Node) {
 	if n.Annotations == nil {
 		n.Annotations = map[string]string{}
@@ -100,24 +99,22 @@ type Request = v1alpha1.DrainRequest
 
 // Node has the data of a corev1.Node that a drain needs. The function ReadNode returns a Node.
 type Node struct {
-	// Name is the name of the node.
 	Name string
-	// Request is the pending request; the zero value if there is none.
-	Request Request
-	// Cordoned says whether the node is cordoned, and by whom.
+	// the pending one; zero for none
+	Request  Request
 	Cordoned Cordoned
-	// Started is when the current drain started; zero if none has started.
+	// of the current drain; zero for none
 	Started time.Time
-	// Status is the last written status line. Last is the last written report.
+	// the last written status line and report
 	Status string
 	Last   v1alpha1.DrainReport
-	// NotReadySince is since when the node is not Ready; zero while it is.
+	// zero while the node is Ready
 	NotReadySince time.Time
-	// CalledOff is true if the daemon cancelled a drain before its end, for example because of a revert to the config
-	// in force. In this case, the daemon requests the same uncordon that was acknowledged before the drain. So no new
-	// acknowledgement is needed, but Bunsen's cordon for the drain still exists.
+	// The daemon cancelled a drain before its end, for example because of a revert to the config in force. It then
+	// requests the same uncordon that was acknowledged before the drain, so no new acknowledgement is needed, but
+	// Bunsen's cordon still exists.
 	CalledOff bool
-	// Drained is the acknowledged drain, while it is the daemon's last request; otherwise the zero value.
+	// acknowledged, and the daemon's last request; otherwise zero
 	Drained Request
 }
 
@@ -143,7 +140,7 @@ func ReadNode(n *corev1.Node) (Node, error) {
 	if t, err := time.Parse(time.RFC3339, a[v1alpha1.DrainStartedAnnotation]); err == nil {
 		node.Started = t
 	}
-	// A report that cannot be parsed counts as missing, and the next report replaces it.
+	// The next report replaces one that cannot be parsed.
 	node.Last, _ = v1alpha1.ParseDrainReport(a[v1alpha1.DrainReportAnnotation])
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
@@ -162,8 +159,8 @@ func ReadNode(n *corev1.Node) (Node, error) {
 	return node, nil
 }
 
-// Rest returns the change of a node without a request. After a cancelled drain, the change removes Bunsen's cordon.
-// Otherwise, the change removes an outdated annotation of Bunsen.
+// Rest returns the change of a node without a request: it removes Bunsen's cordon after a cancelled drain, or else an
+// outdated annotation.
 func (n Node) Rest() Change {
 	if n.CalledOff {
 		return Uncordon(n.Cordoned)
@@ -172,8 +169,8 @@ func (n Node) Rest() Change {
 }
 
 // Withdraw returns the value of lastAppliedDrain for a node that somebody uncordoned after its drain was acknowledged,
-// also if the node is cordoned again by now; false for another node. New pods may run on such a node, so the daemon
-// must request another drain.
+// also if it is cordoned again by now; false for another node. New pods may run there, so the daemon must request
+// another drain.
 func (n Node) Withdraw() (lastApplied string, undone bool) {
 	if n.Drained.Verb == "" || n.Cordoned.Unschedulable && !n.Cordoned.Replaced {
 		return "", false
@@ -181,8 +178,8 @@ func (n Node) Withdraw() (lastApplied string, undone bool) {
 	return n.Drained.Undone().String(), true
 }
 
-// Acknowledge returns the value of lastAppliedDrain if a request is done. A drain is done if the pods are gone, and
-// another read of the Node shows that it is still cordoned. An uncordon is done if Uncordon needs no change.
+// Acknowledge returns the value of lastAppliedDrain if a request is done: a drain if the pods are gone, and another
+// read of the Node shows that it is still cordoned; an uncordon if Uncordon needs no change.
 func Acknowledge(r Request, c Cordoned, drained bool) (lastApplied string, done bool) {
 	switch r.Verb {
 	case v1alpha1.DrainVerb:

@@ -16,44 +16,43 @@ import (
 
 // Facts are the input of Decide, besides the time.
 type Facts struct {
-	// Config is the config for which the node is drained.
+	// for which the node is drained
 	Config string
-	// Started is when this drain began; zero means now.
+	// of this drain; zero means now
 	Started time.Time
-	// Pods are the pods of the node, in any order.
+	// in any order
 	Pods []Pod
-	// Pace says when the drain deletes pods despite their budgets. With the zero value, the drain waits for ever.
+	// when to delete pods despite their budgets; zero: never
 	Pace schedule.Drain
-	// Last is the last report on the node. Decide copies the start times of unchanged states from the last report.
+	// on the node; the start times of unchanged states are copied from it
 	Last v1alpha1.DrainReport
-	// NotReadySince is since when the node is not Ready; zero while it is.
+	// zero while the node is Ready
 	NotReadySince time.Time
-	// Alone is true if pods of the node cannot move to another node, from the function IsAlone. If Alone is true, no
-	// pod is evicted.
+	// Pods cannot move to another node, by IsAlone, so none is evicted.
 	Alone bool
-	// Budgets are the PodDisruptionBudgets of the cluster. They are only necessary if Alone is true.
+	// those of the cluster, needed only if Alone
 	Budgets []*policyv1.PodDisruptionBudget
 }
 
 // Progress is the state of a drain with the next actions.
 type Progress struct {
-	// Verdicts has one entry per pod. Pods that delay the drain come first; then the order is by namespace and name.
+	// one per pod: those that delay the drain first, then by namespace and name
 	Verdicts []Verdict
-	// Done is true if every pod that has to leave is gone.
+	// Every pod that has to leave is gone.
 	Done bool
-	// Next is when to read the node again without an event; 0 if Done.
+	// until the node is read again without an event; 0 if Done
 	Next time.Duration
-	// Status is one line for users. Status changes only if the state changes.
+	// one line for users, which changes only with the state
 	Status string
-	// Report is the whole state, for programs and users. Report changes only if the state changes.
+	// the whole state, which changes only with the state
 	Report v1alpha1.DrainReport
-	// Blocked is the text of one event. Blocked names the pods that wait for a PodDisruptionBudget for which no pod
-	// waited in the last report; it is empty if there are no such pods.
+	// the text of one event: the pods that wait for a PodDisruptionBudget for which none waited in the last report, or
+	// empty
 	Blocked string
-	// Left is the text of one event, when the drain begins to leave pods on the node because no other node can run
-	// them. It is empty otherwise.
+	// the text of one event, when the drain begins to leave pods on the node because no other node can run them, or
+	// empty
 	Left Left
-	// Alarm says whether the drain takes too long. Alarm keeps its value until the drain is done.
+	// keeps its value until the drain is done
 	Alarm Alarm
 }
 
@@ -62,11 +61,11 @@ type Alarm int
 
 // The values of Alarm, in order.
 const (
-	// Quiet means that the drain has taken less than SlowAfter.
+	// less than SlowAfter
 	Quiet Alarm = iota
-	// Slow means that the drain has taken longer than SlowAfter.
+	// longer than SlowAfter
 	Slow
-	// Stuck means that the drain has taken longer than StuckAfter. The drain continues.
+	// longer than StuckAfter; the drain continues
 	Stuck
 )
 
@@ -87,8 +86,8 @@ const (
 	StuckAfter = time.Hour
 )
 
-// paces are the intervals of rounds, and of retries after a refusal, by the age of the drain. Each round costs one
-// list of the node's pods, one request for each eviction, and about one for each budget that refuses.
+// paces: the intervals of rounds, and of retries after a refusal, by the age of the drain. A round costs one list of
+// the node's pods, one request for each eviction, and about one for each budget that refuses.
 var paces = []struct{ until, every time.Duration }{
 	{10 * time.Second, time.Second},
 	{90 * time.Second, 5 * time.Second},
@@ -141,7 +140,7 @@ func Every(age time.Duration) time.Duration {
 	return LongestPause
 }
 
-// sooner returns the shorter of two pauses; 0 stands for none.
+// sooner takes 0 as no pause.
 func sooner(pause, other time.Duration) time.Duration {
 	if other > 0 && other < pause {
 		return other
@@ -159,8 +158,7 @@ func alarm(age time.Duration) Alarm {
 	return Quiet
 }
 
-// rank returns the position of a verdict in the order of verdicts: first pods that wait, then pods that terminate, pods
-// that stay, and pods that are gone.
+// rank orders verdicts: first pods that wait, then those that terminate, that stay, and that are gone.
 func (v Verdict) rank() int {
 	switch v.State {
 	case v1alpha1.PodWaiting:
@@ -175,7 +173,7 @@ func (v Verdict) rank() int {
 	return 4
 }
 
-// The limits of a status line. There are limits because users read the line in a table.
+// Users read the line in a table.
 const (
 	mostPods = 3
 	mostText = 200
@@ -210,10 +208,8 @@ func status(verdicts []Verdict) string {
 	return text + ": " + strings.Join(why, "; ")
 }
 
-// text says why a pod waits, on one line.
 func (v Verdict) text() string { return withUnhealthy(cut(v.Why), v.Unhealthy) }
 
-// cut shortens a text to one short line.
 func cut(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if runes := []rune(text); len(runes) > mostText {
@@ -225,12 +221,12 @@ func cut(text string) string {
 // AloneText is the text that says why a pod stays on a node for which IsAlone is true.
 const AloneText = "no other node can run it"
 
-// controlPlaneTaints are the taints of control-plane nodes, which ordinary pods do not tolerate.
+// controlPlaneTaints: ordinary pods do not tolerate these.
 var controlPlaneTaints = []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"}
 
-// IsAlone reports whether the pods of a node cannot move to another node of the cluster, because every other node is
-// reserved for the control plane. A node that is cordoned or not Ready counts as another node. So the drain waits until
-// that node can run pods again, because PodDisruptionBudgets may protect the pods.
+// IsAlone reports whether the pods of a node cannot move, because every other node is reserved for the control plane.
+// One that is cordoned or not Ready counts as another node: the drain waits until it can run pods again, because
+// PodDisruptionBudgets may protect them.
 func IsAlone(nodes []corev1.Node, name string) bool {
 	return !slices.ContainsFunc(nodes, func(n corev1.Node) bool { return n.Name != name && !isReserved(n.Spec.Taints) })
 }
@@ -243,13 +239,12 @@ func isReserved(taints []corev1.Taint) bool {
 
 // Left says which pods a drain leaves on a node for which IsAlone is true.
 type Left struct {
-	// Pods is how many pods stay on the node.
 	Pods int
-	// Budgets are the PodDisruptionBudgets that would have refused the eviction of some of them, as namespace/name.
+	// those that would have refused the eviction of some, as namespace/name
 	Budgets []string
 }
 
-// left describes the pods that the drain leaves, if the last report does not say that it leaves them.
+// left describes the pods that the drain leaves, unless the last report has them.
 func (f Facts) left(verdicts []Verdict) Left {
 	var l Left
 	if !f.Alone || f.Last.Alone && f.Last.For == f.Config {

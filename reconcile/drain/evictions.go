@@ -24,22 +24,22 @@ import (
 )
 
 const (
-	// maxConcurrentEvictions is how many evictions of one node's pods the controller requests at the same time.
+	// of one node's pods
 	maxConcurrentEvictions = 10
-	// requestTimeout is how long the API server may take for one request. For an eviction, the server may try for 10 s
-	// to update a PodDisruptionBudget that other requests update too.
+	// for one request: for an eviction, the server may try for 10 s to update a PodDisruptionBudget that other requests
+	// update too
 	requestTimeout = 30 * time.Second
-	// daemonSetValid is how long the controller uses its last read of a DaemonSet, for the drains of all nodes.
+	// for a read of a DaemonSet, for the drains of all nodes
 	daemonSetValid = time.Minute
 )
 
-// daemonSet records whether a DaemonSet existed when it was last read.
+// daemonSet is whether one existed when it was last read.
 type daemonSet struct {
 	gone bool
 	at   time.Time
 }
 
-// gather reads the facts of a drain. gather reads the node's pods in one request.
+// gather reads the node's pods in one request.
 func (r *Controller) gather(ctx context.Context, n *corev1.Node, node Node) (Facts, error) {
 	f := Facts{
 		Config: node.Request.Config, Started: node.Started, Last: node.Last,
@@ -50,7 +50,6 @@ func (r *Controller) gather(ctx context.Context, n *corev1.Node, node Node) (Fac
 		return f, err
 	}
 	var nodes corev1.NodeList
-	// The nodes are only read, so they need no copy.
 	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return f, fmt.Errorf("listing Nodes: %w", err)
 	}
@@ -79,8 +78,7 @@ func (r *Controller) gather(ctx context.Context, n *corev1.Node, node Node) (Fac
 	return f, nil
 }
 
-// isOrphan reports whether the DaemonSet of a pod does not exist any more. If the API server does not answer, the
-// DaemonSet counts as existing.
+// isOrphan reports whether the DaemonSet of a pod is gone. It counts as existing if the API server does not answer.
 func (r *Controller) isOrphan(ctx context.Context, pod *corev1.Pod) bool {
 	name := DaemonSetOf(pod)
 	if name == "" {
@@ -98,8 +96,8 @@ func (r *Controller) isOrphan(ctx context.Context, pod *corev1.Pod) bool {
 	return gone
 }
 
-// fillAnswers adds the server's answers to the last evictions to the pods. fillAnswers also removes stored answers
-// about pods that no longer exist.
+// fillAnswers adds the server's answers to the last evictions to the pods, and forgets those about pods that no longer
+// exist.
 func (d *nodeMemory) fillAnswers(pods []Pod) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -112,15 +110,14 @@ func (d *nodeMemory) fillAnswers(pods []Pod) {
 	}
 }
 
-// storeAnswer stores the server's answer about a pod.
 func (d *nodeMemory) storeAnswer(p Pod, a Answer) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.answers[p.Pod.UID] = a
 }
 
-// evict evicts and deletes the pods that are due, a limited number at a time. evict reports whether the server has
-// answered any request.
+// evict evicts and deletes the pods that are due, a few at a time, and reports whether the server has answered any
+// request.
 func (r *Controller) evict(ctx context.Context, n *corev1.Node, f Facts, verdicts []Verdict,
 	now time.Time,
 ) bool {
@@ -151,27 +148,24 @@ func (r *Controller) evict(ctx context.Context, n *corev1.Node, f Facts, verdict
 	return len(queues) > 0
 }
 
-// evictionRound is one round of evictions and deletions.
 type evictionRound struct {
 	clients  kubernetes.Interface
 	memory   *nodeMemory
 	deleting map[string]Verdict
 	now      time.Time
-	// serverDown is true once the server reports that it is overloaded or failing.
+	// The server is overloaded or failing.
 	serverDown atomic.Bool
 
 	mu sync.Mutex
-	// budgets are the disruption budgets by namespace. A round lists the budgets of a namespace at most once, and only
-	// after one of them has refused an eviction.
+	// by namespace; listed at most once a round, after one of them has refused an eviction
 	budgets map[string][]*policyv1.PodDisruptionBudget
-	// pods are the pods that a budget selects, by the budget's namespace/name. A round lists them at most once, and
-	// only after the budget has refused an eviction.
+	// those that a budget selects, by its namespace/name; listed at most once a round, after it has refused an eviction
 	pods map[string][]corev1.Pod
-	// deleted has a text for each deleted pod: the pod, and the reason that had prevented its eviction.
+	// each deleted pod, with what had prevented its eviction
 	deleted []string
 }
 
-// evictQueue evicts the pods of a queue one after the other, until the server refuses an eviction.
+// evictQueue evicts the pods one after the other, until the server refuses one.
 func (a *evictionRound) evictQueue(ctx context.Context, queue []Pod) {
 	for i, p := range queue {
 		if a.serverDown.Load() {
@@ -193,7 +187,7 @@ func (a *evictionRound) evictQueue(ctx context.Context, queue []Pod) {
 	}
 }
 
-// deleteAndRecord deletes a pod, and records the deletion if the server accepted it.
+// deleteAndRecord records a deletion that the server accepted.
 func (a *evictionRound) deleteAndRecord(ctx context.Context, p Pod, v Verdict) {
 	answer := a.delete(ctx, p.Pod).Following(p.Answer)
 	a.memory.storeAnswer(p, answer)
@@ -206,8 +200,8 @@ func (a *evictionRound) deleteAndRecord(ctx context.Context, p Pod, v Verdict) {
 	a.deleted = append(a.deleted, v.Pod+": "+v.Why)
 }
 
-// evict requests the eviction of one pod. The client must not retry a refused eviction, because it would wait for the
-// server's Retry-After and block the worker.
+// evict needs a client that does not retry a refused eviction: it would wait for the server's Retry-After and block the
+// worker.
 func (a *evictionRound) evict(ctx context.Context, pod *corev1.Pod) Answer {
 	eviction := &policyv1.Eviction{
 		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
@@ -229,7 +223,7 @@ func (a *evictionRound) evict(ctx context.Context, pod *corev1.Pod) Answer {
 	return answer
 }
 
-// delete deletes one pod, with its own grace period.
+// delete keeps the pod's own grace period.
 func (a *evictionRound) delete(ctx context.Context, pod *corev1.Pod) Answer {
 	options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
 	err := a.ask(ctx, pod, func(ctx context.Context) error {
@@ -238,15 +232,15 @@ func (a *evictionRound) delete(ctx context.Context, pod *corev1.Pod) Answer {
 	return ReadDeletion(statusOf(err), pod, a.now)
 }
 
-// ask requests the end of a pod. If the answer is missing, ask reads the pod: one that terminates, or that is gone, was
-// evicted. So the report of the drain is right, and a deletion past the budgets is never without its event.
+// ask requests the end of a pod. Without an answer, it reads the pod: one that terminates, or is gone, was evicted. So
+// the report is right, and a deletion past the budgets is never without its event.
 func (a *evictionRound) ask(ctx context.Context, pod *corev1.Pod, request func(context.Context) error) error {
 	within, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	return kube.AfterWrite(request(within), func() (bool, error) {
 		within, cancel := context.WithTimeout(ctx, requestTimeout)
 		defer cancel()
-		// The controller may not get a pod.
+		// The controller may not get one.
 		live, err := a.clients.CoreV1().Pods(pod.Namespace).List(within, metav1.ListOptions{
 			FieldSelector: fields.OneTermEqualSelector("metadata.name", pod.Name).String(),
 		})
@@ -259,7 +253,7 @@ func (a *evictionRound) ask(ctx context.Context, pod *corev1.Pod, request func(c
 	})
 }
 
-// statusOf returns the status that the server sent with an error; nil if there is none.
+// statusOf is nil if the server sent none.
 func statusOf(err error) *metav1.Status {
 	if err == nil {
 		return nil
@@ -272,8 +266,7 @@ func statusOf(err error) *metav1.Status {
 	return &metav1.Status{Message: err.Error()}
 }
 
-// budgetsIn reads a namespace's disruption budgets. If budgetsIn cannot read the budgets, it returns no budget, and the
-// report shows the server's message.
+// budgetsIn reads a namespace's disruption budgets; none on failure, and the report shows the server's message.
 func (a *evictionRound) budgetsIn(ctx context.Context, namespace string) []*policyv1.PodDisruptionBudget {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -292,8 +285,8 @@ func (a *evictionRound) budgetsIn(ctx context.Context, namespace string) []*poli
 	return budgets
 }
 
-// podsOf reads the pods that a disruption budget selects. If it cannot read them, it returns none, and the report does
-// not name the pod that the budget waits for.
+// podsOf reads the pods that a disruption budget selects; none on failure, and the report does not name the one that it
+// waits for.
 func (a *evictionRound) podsOf(ctx context.Context, b *policyv1.PodDisruptionBudget) []corev1.Pod {
 	selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
 	if err != nil {

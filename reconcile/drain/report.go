@@ -11,8 +11,8 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// mostReport is the maximum size of a report as JSON in bytes. All annotations of an object share 256 KiB, and each
-// write of the Node includes the report.
+// mostReport: in bytes of JSON: all annotations of an object share 256 KiB, and each write of the Node includes the
+// report
 const mostReport = 8 << 10
 
 // ReportText returns the report in the form of the annotation.
@@ -24,7 +24,7 @@ func ReportText(r v1alpha1.DrainReport) string {
 	return string(text)
 }
 
-// report lists every pod that is not gone, in the order of the verdicts, up to the maximum size.
+// report lists every pod that is not gone, in the order of the verdicts, as far as there is room.
 func (f Facts) report(verdicts []Verdict, now time.Time) v1alpha1.DrainReport {
 	started := f.Started
 	if started.IsZero() {
@@ -53,12 +53,12 @@ func (f Facts) report(verdicts []Verdict, now time.Time) v1alpha1.DrainReport {
 	return r
 }
 
-// whole returns a time in the precision that times have in the report's JSON.
+// whole has the precision of the report's JSON.
 func whole(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }
 
-// kept copies data from the last report that a restarted controller does not have: when the state of a pod began, and
-// that the pod was deleted instead of evicted. kept ignores an entry that is older than the pod, because it is about an
-// earlier pod with the same name.
+// kept copies from the last report what a restarted controller does not have: when the state of a pod began, and that
+// it was deleted instead of evicted; not from an entry that is older than the pod, which is about an earlier one with
+// the same name.
 func (f Facts) kept(v Verdict, p Pod) Verdict {
 	for _, last := range f.Last.Pods {
 		if last.Pod != v.Pod || last.Since == nil || last.Since.Time.Before(p.Pod.CreationTimestamp.Time) {
@@ -78,9 +78,8 @@ func (f Facts) kept(v Verdict, p Pod) Verdict {
 	return v
 }
 
-// blocked describes the pods that wait for a PodDisruptionBudget for which no pod waited before, or for one that now
-// waits for a pod which does not become healthy by itself. For each such budget, blocked names one pod, and the number
-// of the other pods.
+// blocked describes the pods that wait for a PodDisruptionBudget for which none waited before, or for one that now
+// waits for a pod which does not become healthy by itself: for each such budget one pod, and the number of the others.
 func (f Facts) blocked(verdicts []Verdict) string {
 	known := map[string]bool{}
 	for _, p := range f.Last.Pods {
@@ -111,7 +110,7 @@ func (f Facts) blocked(verdicts []Verdict) string {
 	return strings.Join(lines, "; ")
 }
 
-// needs returns a key for what a user has to look at: a pod that does not become healthy by itself, or the budget.
+// needs is a key for what a user has to look at: a pod that does not become healthy by itself, or the budget.
 func needs(budget string, u *v1alpha1.UnhealthyPod) string {
 	switch {
 	case u == nil, !u.Pending && (u.Reason == reasonNotReady || u.Reason == "ContainerCreating"):

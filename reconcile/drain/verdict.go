@@ -17,11 +17,11 @@ import (
 
 // Pod is a pod of the node with the state of its eviction.
 type Pod struct {
-	// Pod is the pod as it was last read.
+	// as last read
 	Pod *corev1.Pod
-	// Orphan is true if the DaemonSet that owns the pod does not exist any more.
+	// The DaemonSet that owns the pod is gone.
 	Orphan bool
-	// Answer is the server's answer to the last eviction; the zero value before the first eviction.
+	// to the last eviction; zero before the first
 	Answer Answer
 }
 
@@ -30,51 +30,47 @@ type Action string
 
 // The values of Action.
 const (
-	// Evict means that the controller requests the eviction of the pod.
 	Evict Action = "Evict"
-	// Delete means that the controller deletes the pod despite its PodDisruptionBudgets.
+	// despite its PodDisruptionBudgets
 	Delete Action = "Delete"
-	// Skip means that the pod may stay, or is gone.
+	// the pod may stay, or is gone
 	Skip Action = "Skip"
-	// Wait means that the pod has to leave, and that no action is possible now.
+	// the pod has to leave, and no action is possible now
 	Wait Action = "Wait"
 )
 
 // Verdict is the next action for one pod, and the reason.
 type Verdict struct {
-	// Pod is `namespace/name`. UID distinguishes the pod from a later pod with the same name.
+	// `namespace/name`, and what tells it from a later pod of that name
 	Pod, UID string
-	// Do is the next action.
-	Do Action
-	// State is the pod's state in the report; empty if the pod is gone.
+	Do       Action
+	// in the report; empty if the pod is gone
 	State v1alpha1.DrainedPodState
-	// Why is a text that says why the API server refused the previous eviction of the pod. Why is empty for the first
-	// eviction.
+	// why the API server refused the previous eviction; empty for the first
 	Why string
-	// Budget is the PodDisruptionBudget that refuses the eviction, as namespace/name. If several PodDisruptionBudgets
-	// refuse, Budget is the first of them.
+	// the first one that refuses the eviction, as namespace/name
 	Budget string
-	// Never is true if Budget never allows an eviction.
+	// Budget never allows an eviction.
 	Never bool
-	// Unhealthy is a pod of Budget that is not healthy; nil if there is none, or if it is not known.
+	// a pod of Budget that is not healthy; nil if there is none, or if it is not known
 	Unhealthy *v1alpha1.UnhealthyPod
-	// Left is true if the pod would be evicted if another node could run it.
+	// The pod would be evicted if another node could run it.
 	Left bool
-	// Since is when the state began; zero for states without a time.
+	// of the state; zero for states without a time
 	Since time.Time
 }
 
 const (
-	// overdue is how long after its grace period a pod counts as overdue.
+	// after its grace period
 	overdue = 30 * time.Second
-	// longGrace is the shortest grace period whose end a text mentions in advance.
+	// from here on, a text mentions the end in advance
 	longGrace = time.Minute
-	// defaultGrace is the grace period of a pod that sets no grace period.
+	// of a pod that sets none
 	defaultGrace = 30 * time.Second
 )
 
-// decide returns the action for a pod. The parameter retry is the pause between an answer and the next eviction. The
-// parameter force is true if the drain has waited long enough for PodDisruptionBudgets.
+// decide returns the action for a pod. retry is the pause between an answer and the next eviction. force: the drain has
+// waited long enough for PodDisruptionBudgets.
 func (f Facts) decide(p Pod, retry time.Duration, force bool, now time.Time) Verdict {
 	v := Verdict{Pod: p.Pod.Namespace + "/" + p.Pod.Name, UID: string(p.Pod.UID), State: v1alpha1.PodWaiting}
 	stay := stays(p)
@@ -102,9 +98,8 @@ func (f Facts) decide(p Pod, retry time.Duration, force bool, now time.Time) Ver
 	return v
 }
 
-// stays returns why a pod may stay on a drained node; if it is empty, the pod has to leave. The rules are kubectl's
-// with --force, --ignore-daemonsets and --delete-emptydir-data, except that finished pods stay. A test compares these
-// rules with kubectl's.
+// stays returns why a pod may stay on a drained node, or is empty. The rules are kubectl's with --force,
+// --ignore-daemonsets and --delete-emptydir-data, except that finished pods stay. A test compares them.
 func stays(p Pod) string {
 	if isStatic(p.Pod) {
 		return "static pod, run by the node itself"
@@ -127,7 +122,7 @@ func isStatic(pod *corev1.Pod) bool {
 	return mirror
 }
 
-// evict sets the action to Evict, if the pod has not been evicted yet or the pause is over; otherwise to Wait.
+// evict sets Evict for the first eviction or after the pause, and otherwise Wait.
 func (v *Verdict) evict(last Answer, retry time.Duration, now time.Time) {
 	v.Do = Evict
 	switch last.Kind {
@@ -142,7 +137,6 @@ func (v *Verdict) evict(last Answer, retry time.Duration, now time.Time) {
 	}
 }
 
-// addAnswer adds the server's last answer about the pod to a verdict.
 func (v *Verdict) addAnswer(last Answer) {
 	if v.Do != Skip && v.Since.IsZero() {
 		v.Since = last.Since
@@ -155,10 +149,10 @@ func (v *Verdict) addAnswer(last Answer) {
 	}
 }
 
-// ending returns the verdict on a terminating pod. The text has points in time instead of durations, so that it changes
-// only with the state.
+// ending is for a terminating pod. The text has points in time instead of durations, so that it changes only with the
+// state.
 func (f Facts) ending(v *Verdict, pod *corev1.Pod, now time.Time) {
-	// The API server sets the deletion timestamp to the end of the grace period.
+	// It is the end of the grace period.
 	end, grace := pod.DeletionTimestamp.Time, graceOf(pod)
 	v.Do, v.State, v.Since = Wait, v1alpha1.PodEvicted, end.Add(-grace)
 	lost, counts := f.lostAt(pod)
@@ -182,9 +176,8 @@ func (f Facts) ending(v *Verdict, pod *corev1.Pod, now time.Time) {
 	}
 }
 
-// lostAt returns when a terminating pod counts as gone although its kubelet does not report. The pod's grace period
-// must be over, and the node must have been not Ready for longer than the grace period. For a Ready node, lostAt
-// returns false.
+// lostAt returns when a terminating pod counts as gone although its kubelet does not report: its grace period is over,
+// and the node was not Ready for longer than that; false for a Ready node.
 func (f Facts) lostAt(pod *corev1.Pod) (time.Time, bool) {
 	if f.NotReadySince.IsZero() {
 		return time.Time{}, false
@@ -196,9 +189,8 @@ func (f Facts) lostAt(pod *corev1.Pod) (time.Time, bool) {
 	return at.Add(overdue), true
 }
 
-// inGrace describes how long a terminating pod may take. The text names the end only of a long grace period. The reason
-// is that the API server's own value is known later and differs by a second, and every changed text causes another
-// write.
+// inGrace says how long a terminating pod may take, with the end only of a long grace period: the API server's own
+// value is known later and differs by a second, and every changed text causes another write.
 func inGrace(grace time.Duration, from time.Time) string {
 	if grace <= longGrace {
 		return fmt.Sprintf("terminating (grace period %s)", grace)
@@ -206,7 +198,6 @@ func inGrace(grace time.Duration, from time.Time) string {
 	return fmt.Sprintf("terminating, has until %s (grace period %s)", moment(from.Add(grace)), grace)
 }
 
-// graceOf returns the grace period of a pod.
 func graceOf(pod *corev1.Pod) time.Duration {
 	switch {
 	case pod.DeletionGracePeriodSeconds != nil:
@@ -217,11 +208,9 @@ func graceOf(pod *corev1.Pod) time.Duration {
 	return defaultGrace
 }
 
-// moment formats a time for texts.
 func moment(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// DaemonSetOf returns the name of the DaemonSet that owns a pod; empty if no DaemonSet does. The caller checks whether
-// this DaemonSet still exists.
+// DaemonSetOf returns the name of the DaemonSet that owns a pod, whether it still exists or not; empty if none does.
 func DaemonSetOf(pod *corev1.Pod) string {
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil || owner.Kind != "DaemonSet" || owner.APIVersion != appsv1.SchemeGroupVersion.String() {
@@ -230,7 +219,7 @@ func DaemonSetOf(pod *corev1.Pod) string {
 	return owner.Name
 }
 
-// hasEnded reports whether no container of a pod runs or will run again.
+// hasEnded reports whether no container runs or will run again.
 func hasEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
@@ -245,7 +234,7 @@ func isReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// loses describes the data that is lost when a pod leaves its node, as a text to append; empty if no data is lost.
+// loses describes what is lost when a pod leaves its node, as a text to append; empty for nothing.
 func loses(pod *corev1.Pod, alone bool) string {
 	text := ""
 	switch {
@@ -262,14 +251,13 @@ func loses(pod *corev1.Pod, alone bool) string {
 	return text
 }
 
-// Queues returns the order of evictions and deletions. Pods of different queues may be handled at the same time. The
-// pods of one queue are handled one after the other, until the API server refuses one, because the same
-// PodDisruptionBudget refused these pods before. So a budget without room costs one request a round. A budget may allow
-// the eviction of pods that are not ready while it protects ready pods, so pods that are ready and pods that are not
-// are in separate queues.
+// Queues returns the order of evictions and deletions. Different queues may be handled at the same time. Those of one
+// are handled one after the other, until the API server refuses one, because the same PodDisruptionBudget refused them
+// before: a budget without room costs one request a round. A budget may allow the eviction of pods that are not ready
+// while it protects ready ones, so these are in separate queues.
 //
-// In each queue, the pod whose last request is oldest comes first. The queues are sorted by the age of the first pod's
-// last request. So each pod is handled even if rounds end early.
+// In each queue, the pod whose last request is oldest comes first, and the queues are sorted by that too, so that each
+// pod is handled even if rounds end early.
 func Queues(verdicts []Verdict, pods []Pod) [][]Pod {
 	do := map[string]Action{}
 	for _, v := range verdicts {
@@ -301,8 +289,8 @@ func byTurn(a, b Pod) int {
 		strings.Compare(a.Pod.Name, b.Pod.Name), strings.Compare(string(a.Pod.UID), string(b.Pod.UID)))
 }
 
-// Shared returns the answer for a pod that was skipped because the same budget has just refused another pod. The result
-// has the reason of the new refusal, and the times of the pod's own answer.
+// Shared returns the answer for a pod that was skipped because the same budget has just refused another: the reason of
+// that refusal, with the times of the pod's own answer.
 func (a Answer) Shared(own Answer) Answer {
 	own.Why, own.Unhealthy = a.Why, a.Unhealthy
 	return own

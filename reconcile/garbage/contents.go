@@ -18,10 +18,10 @@ import (
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
-// sweepContentsEvery is how often the controller checks the content store.
+// sweepContentsEvery: for checking the content store
 const sweepContentsEvery = 10 * time.Minute
 
-// sweepContents deletes files of the content store that no config names, and writes lost files again. It waits while a
+// sweepContents deletes files of the content store that no config names, and writes lost ones again. It waits while a
 // revision is partly applied, because the controller may restore the earlier one.
 func (g *Controller) sweepContents(ctx context.Context, h render.Holders) error {
 	now := g.Now()
@@ -41,7 +41,7 @@ func (g *Controller) sweepContents(ctx context.Context, h render.Holders) error 
 	return g.restoreContents(ctx, h, g.Contents.Incomplete(ctx, named))
 }
 
-// restoreContents writes lost files of configs in use again, from the commits of these configs.
+// restoreContents takes lost files of configs in use from their commits.
 func (g *Controller) restoreContents(ctx context.Context, h render.Holders, lost map[string]bool) error {
 	if len(lost) == 0 {
 		return nil
@@ -71,8 +71,8 @@ func (g *Controller) restoreContents(ctx context.Context, h render.Holders, lost
 	return nil
 }
 
-// withContents returns rendered configs that something uses now and that name the given files: for each file and pool
-// the first one by name, because thousands of configs of single nodes may name the same files.
+// withContents returns rendered configs in use that name the given files: for each file and pool the first by name,
+// because thousands of configs of single nodes may name the same ones.
 func withContents(h render.Holders, hashes map[string]bool) (all []render.Lost) {
 	uses := h.Uses()
 	type file struct{ hash, pool string }
@@ -97,7 +97,7 @@ func withContents(h render.Holders, hashes map[string]bool) (all []render.Lost) 
 	return all
 }
 
-// writeContents writes the large files of a config that is created again.
+// writeContents is for a config that is created again.
 func (g *Controller) writeContents(ctx context.Context, res transpile.Result, rendered render.Rendered) error {
 	all := slices.Concat(transpile.Contents(res.Fragments), rendered.Contents)
 	var needed []machineconfig.LargeFile

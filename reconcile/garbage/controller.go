@@ -33,36 +33,33 @@ import (
 )
 
 const (
-	// sweepEvery is how often the controller checks the rendered configs.
+	// for checking the rendered configs
 	sweepEvery = time.Minute
-	// maxDeletions is how many rendered configs the controller deletes per sweep.
+	// per sweep
 	maxDeletions = 5
-	// deletedShare is the share of the unused configs that the controller deletes per sweep if there are many, because
-	// thousands of nodes may have configs of their own.
+	// of the unused configs per sweep, if there are many: thousands of nodes may have their own
 	deletedShare = 20
-	// maxPause is the longest pause between two attempts to create a lost config again.
+	// between two attempts to create a lost config again
 	maxPause = time.Hour
 )
 
-// Controller deletes unused rendered configs, and creates deleted rendered configs again if they are in use.
+// Controller deletes unused rendered configs, and creates deleted ones again that are in use.
 //
 // Reads: MachineConfig, MachineConfigPool, Node, GitSource.status, Secret, the remote
 // Writes: `rendered-<pool>-<hash>` MachineConfig, large files in the registry
 type Controller struct {
-	// Client reads from the manager's cache and writes.
+	// Client reads from the manager's cache.
 	Client client.Client
-	// Live reads pools from the API server before the controller deletes a config.
+	// Live reads pools before a config is deleted.
 	Live client.Reader
-	// Source fetches and transpiles earlier revisions.
+	// for earlier revisions
 	Source *gitsource.Controller
-	// Render converts rendered configs to objects, and has the cluster's defaults.
+	// converts rendered configs to objects, with the cluster's defaults
 	Render *render.Controller
-	// Contents has the large files of configs.
+	// the large files
 	Contents *content.Store
-	// Now is the clock.
-	Now func() time.Time
-	// Events sends events.
-	Events kube.Events
+	Now      func() time.Time
+	Events   kube.Events
 
 	deleted time.Time // the time of the last deletion
 	swept   time.Time // the time of the last sweep of the content store
@@ -71,9 +68,9 @@ type Controller struct {
 
 // missingConfig records the attempts to create a missing rendered config again.
 type missingConfig struct {
-	// since is when the controller first found the config missing.
+	// when the config was first found missing
 	since time.Time
-	// next is when the next attempt is due. pause is how long the controller waited before that attempt.
+	// the next attempt, and the pause before it
 	next          time.Time
 	pause         time.Duration
 	reportedError string
@@ -103,7 +100,7 @@ func (g *Controller) SetupWithManager(mgr ctrl.Manager, garbage reconcile.Reconc
 		Complete(garbage)
 }
 
-// Reconcile checks all rendered configs. Reconcile ignores the content of the request.
+// Reconcile checks all rendered configs. It ignores the content of the request.
 func (g *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	h, err := g.gather(ctx)
 	if err != nil {
@@ -125,7 +122,7 @@ func (g *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	return reconcile.Result{RequeueAfter: sweepEvery}, nil
 }
 
-// gather reads all objects once, without copies, because the controller changes none of them.
+// gather reads all objects once, without copies: none is changed.
 func (g *Controller) gather(ctx context.Context) (render.Holders, error) {
 	var configs mcfgv1.MachineConfigList
 	var pools mcfgv1.MachineConfigPoolList
@@ -139,9 +136,9 @@ func (g *Controller) gather(ctx context.Context) (render.Holders, error) {
 	return render.Holders{Configs: configs.Items, Pools: pools.Items, Nodes: nodes.Items, Sources: sources.Items}, nil
 }
 
-// collect deletes a few unused rendered configs. collect reads the pools from the API server, because the cache may not
-// show that a pool has just started to use a config. If a pool starts to use a deleted config afterwards, the render
-// controller creates this config again.
+// collect deletes a few unused rendered configs. It reads the pools from the API server, because the cache may not show
+// that one has just started to use a config. If that happens afterwards, the render controller creates the config
+// again.
 func (g *Controller) collect(ctx context.Context, h render.Holders) error {
 	now := g.Now()
 	if now.Sub(g.deleted) < sweepEvery || len(render.Unused(h, now)) == 0 {
@@ -171,7 +168,7 @@ func (g *Controller) collect(ctx context.Context, h render.Holders) error {
 	return nil
 }
 
-// forget removes the records of configs that are no longer missing.
+// forget keeps the records of missing configs only.
 func (g *Controller) forget(missing []render.Lost) {
 	still := map[string]bool{}
 	for _, lost := range missing {
@@ -185,8 +182,8 @@ func (g *Controller) forget(missing []render.Lost) {
 	})
 }
 
-// restore creates a lost config again. If the config is the target of a pool, restore first waits for a while, because
-// the render controller normally renders it from the fragments.
+// restore creates a lost config again. The target of a pool waits first, because the render controller normally renders
+// it from the fragments.
 func (g *Controller) restore(ctx context.Context, h render.Holders, lost render.Lost) error {
 	now := g.Now()
 	v, _ := g.lost.LoadOrStore(lost.Name, &missingConfig{since: now})
@@ -249,10 +246,9 @@ func (g *Controller) recreate(ctx context.Context, h render.Holders, pool *mcfgv
 	return nil, errors.Join(append(errs, errors.New(consequence))...)
 }
 
-// consequence says what happens to the nodes of a config that cannot be created again.
+// consequence: for the nodes of a config that cannot be created again
 const consequence = "its nodes are assigned the pool's next config as usual"
 
-// poolNamed returns the pool with the given name, or nil.
 func poolNamed(pools []mcfgv1.MachineConfigPool, name string) *mcfgv1.MachineConfigPool {
 	for i := range pools {
 		if pools[i].Name == name {
@@ -262,14 +258,13 @@ func poolNamed(pools []mcfgv1.MachineConfigPool, name string) *mcfgv1.MachineCon
 	return nil
 }
 
-// commitOf names a revision of a source.
 type commitOf struct {
 	src      *v1alpha1.GitSource
 	revision string
 }
 
-// recreateFrom fetches and transpiles a revision, renders the pool, and returns the config as an object with the commit
-// that first produced it. recreateFrom uses the same functions as the source controller and the render controller.
+// recreateFrom renders the pool at a revision, with the functions of the source controller and the render controller,
+// as an object with the commit that first produced it.
 func (g *Controller) recreateFrom(ctx context.Context, h render.Holders, pool *mcfgv1.MachineConfigPool, name string,
 	at commitOf,
 ) (*mcfgv1.MachineConfig, error) {
@@ -314,8 +309,7 @@ func (g *Controller) recreateFrom(ctx context.Context, h render.Holders, pool *m
 		revision.Short(), name, pool.Name, at.src.Name)
 }
 
-// fragmentsFor returns the fragments of a commit that a selector matches, in the form in which the source controller
-// applies them.
+// fragmentsFor returns the fragments that a selector matches, as the source controller applies them.
 func fragmentsFor(res transpile.Result, owner string, selector labels.Selector) []*mcfgv1.MachineConfig {
 	var out []*mcfgv1.MachineConfig
 	for _, mc := range transpile.MachineConfigs(res.Fragments) {
@@ -329,7 +323,7 @@ func fragmentsFor(res transpile.Result, owner string, selector labels.Selector) 
 	return out
 }
 
-// otherConfigs returns the MachineConfigs on the cluster that a selector matches and that this source does not own.
+// otherConfigs returns the MachineConfigs that a selector matches and that this source does not own.
 func otherConfigs(configs []mcfgv1.MachineConfig, source string, selector labels.Selector) []*mcfgv1.MachineConfig {
 	var out []*mcfgv1.MachineConfig
 	for i := range configs {

@@ -18,19 +18,19 @@ import (
 )
 
 const (
-	// settled is how long a node has to be Ready before the status of its pods counts. Before that, the status may be
-	// older than the node's restart, unless the pods themselves prove that it is newer.
+	// for which a node has to be Ready before the status of its pods counts. It may be older than the node's restart,
+	// unless the pods themselves prove that it is newer.
 	settled = 2 * time.Minute
-	// ahead is how much earlier than its node a pod may become ready, because the pods of the node's network have to
-	// be ready first. No machine restarts in less time.
+	// a pod may become ready so much earlier than its node, because those of the node's network have to be first; no
+	// machine restarts in less time
 	ahead = 10 * time.Second
 )
 
 // Pod is a pod of a DaemonSet.
 type Pod struct {
-	// name is the pod's namespace and name. trouble is why the pod is not ready; empty if it is ready.
+	// the pod's namespace and name, and why it is not ready, or empty
 	name, trouble string
-	// since is when the kubelet last accepted the pod or found it ready.
+	// when the kubelet last accepted the pod or found it ready
 	since time.Time
 }
 
@@ -47,17 +47,16 @@ func PodsByNode(ds *appsv1.DaemonSet, pods []corev1.Pod) map[string][]Pod {
 	return out
 }
 
-// NeedsPods reports whether the pods are needed to decide if a DaemonSet is ready on a node. The pods are not needed if
-// the DaemonSet requires no pod on the node. The pods are not needed either if all pods of the DaemonSet are ready and
-// the node has been Ready for a long time.
+// NeedsPods reports whether the pods decide if a DaemonSet is ready on a node. They do not if it requires none there,
+// or if all of its pods are ready and the node has been Ready for a long time.
 func NeedsPods(ds *appsv1.DaemonSet, n *corev1.Node, now time.Time) bool {
 	allReady := ds.Status.ObservedGeneration == ds.Generation &&
 		ds.Status.NumberReady == ds.Status.DesiredNumberScheduled
 	return !(allReady && readyFor(n, now) >= settled) && wantsPod(ds, n)
 }
 
-// DaemonSet returns why the pod of a DaemonSet is not ready on a node; empty if the pod is ready. The parameter pods
-// has the DaemonSet's pods on the node.
+// DaemonSet returns why the pod of a DaemonSet is not ready on a node, of which pods has those of the DaemonSet; empty
+// if it is.
 func DaemonSet(ds *appsv1.DaemonSet, pods []Pod, n *corev1.Node, now time.Time) string {
 	why := fmt.Sprintf("DaemonSet %s/%s has no pod on the node yet", ds.Namespace, ds.Name)
 	for _, p := range pods {
@@ -87,7 +86,7 @@ func lastReport(p *corev1.Pod) time.Time {
 	return last
 }
 
-// readyFor returns how long a node has been Ready; 0 if it is not Ready.
+// readyFor is 0 if the node is not Ready.
 func readyFor(n *corev1.Node, now time.Time) time.Duration {
 	if since := readySince(n); !since.IsZero() {
 		return now.Sub(since)
@@ -95,7 +94,7 @@ func readyFor(n *corev1.Node, now time.Time) time.Duration {
 	return 0
 }
 
-// readySince returns since when a node has been Ready; zero if it is not Ready, or if the time is unknown.
+// readySince is zero if the node is not Ready, or if the time is unknown.
 func readySince(n *corev1.Node) time.Time {
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
@@ -105,7 +104,7 @@ func readySince(n *corev1.Node) time.Time {
 	return time.Time{}
 }
 
-// daemonTolerations are the tolerations that the DaemonSet controller adds to each pod.
+// daemonTolerations: the DaemonSet controller adds these to each pod.
 var daemonTolerations = []corev1.Toleration{
 	{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
 	{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
@@ -115,7 +114,7 @@ var daemonTolerations = []corev1.Toleration{
 	{Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
 }
 
-// wantsPod reports whether a DaemonSet requires a pod on a node, by the rules of the DaemonSet controller.
+// wantsPod has the rules of the DaemonSet controller.
 func wantsPod(ds *appsv1.DaemonSet, n *corev1.Node) bool {
 	spec := &ds.Spec.Template.Spec
 	if spec.NodeName != "" && spec.NodeName != n.Name {
@@ -137,7 +136,7 @@ func wantsPod(ds *appsv1.DaemonSet, n *corev1.Node) bool {
 	return !repelled
 }
 
-// notReady returns why a pod is not ready, with the most specific reason first; empty if it is ready.
+// notReady returns the most specific reason; empty if the pod is ready.
 func notReady(p *corev1.Pod) string {
 	conditions := map[corev1.PodConditionType]corev1.PodCondition{}
 	for _, c := range p.Status.Conditions {

@@ -25,42 +25,38 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The durations for which the answer of a gate is valid. Answers are cached because the controller decides far more
-// often than a gate needs to be evaluated.
+// For which an answer is valid: the controller decides far more often than a gate needs to be evaluated.
 const (
 	queryValid     = 15 * time.Second
 	daemonSetValid = 5 * time.Second // The time counts from the read of the DaemonSet.
 	jobValid       = 5 * time.Second
 )
 
-// cachedAnswer is an answer with the time at which it expires.
 type cachedAnswer struct {
 	answer poolstate.Gate
 	until  time.Time
 }
 
-// Evaluator evaluates the health gates of a pool. Evaluator stores data only in memory: after a restart, it reads
-// everything again, and finds the jobs that it created.
+// Evaluator evaluates the health gates of a pool. Everything is in memory: after a restart, it reads again, and finds
+// the jobs that it created.
 //
 // Reads: DaemonSet, Pod, CronJob, Job, servers that speak Prometheus' HTTP API
 // Writes: Job
 type Evaluator struct {
-	// Live reads from the API server, so that pods and jobs do not stay in memory.
+	// Live keeps pods and jobs out of memory.
 	Live client.Reader
-	// Client creates jobs.
+	// for jobs
 	Client client.Client
-	// Now is the clock.
-	Now func() time.Time
-	// Events creates events about jobs.
+	Now    func() time.Time
 	Events kube.Events
 
 	daemonSets sync.Map // types.NamespacedName → *daemonSetReads
-	queries    sync.Map // v1alpha1.PrometheusGate → keptAnswer
-	jobs       sync.Map // types.NamespacedName → keptAnswer
+	queries    sync.Map // v1alpha1.PrometheusGate → cachedAnswer
+	jobs       sync.Map // types.NamespacedName → cachedAnswer
 }
 
-// Pool evaluates the job and prometheus gates, in the order of the pace. Pool creates and reads the job of a gate only
-// if the step is due; before that, Pool omits the gate. A gate that cannot be evaluated stays closed, with the reason.
+// Pool evaluates the job and prometheus gates, in the order of the pace. A job gate is left out until the step is due,
+// and its job created then. A gate that cannot be evaluated stays closed, with the reason.
 func (g *Evaluator) Pool(ctx context.Context, q Question) []poolstate.Gate {
 	answers := make([]poolstate.Gate, len(q.Pace.Gates))
 	var all sync.WaitGroup
@@ -82,9 +78,9 @@ func (g *Evaluator) Pool(ctx context.Context, q Question) []poolstate.Gate {
 	return out
 }
 
-// Nodes returns for each node why its own gates are closed; empty if they are open. Nodes does not evaluate gates that
-// require a node to be Ready for a duration. Nodes sends two requests per DaemonSet for any number of nodes: one for
-// the DaemonSet, and one for its pods. The API server answers the request for the pods from its cache.
+// Nodes returns for each node why its own gates are closed, or empty, without those that require a node to be Ready for
+// a duration. It sends two requests per DaemonSet for any number of nodes: for the DaemonSet, and for its pods, which
+// the API server answers from its cache.
 func (g *Evaluator) Nodes(ctx context.Context, nodes []*corev1.Node, p schedule.Pace) []string {
 	why, now := make([][]string, len(nodes)), g.Now()
 	for _, health := range p.Gates {
@@ -105,8 +101,7 @@ func (g *Evaluator) Nodes(ctx context.Context, nodes []*corev1.Node, p schedule.
 }
 
 // job answers a job gate: it creates the job that the step needs, unless it exists, and reads its result. The job's
-// name follows from the question, so a restarted controller finds the job. If a user deletes the job, the controller
-// creates it again.
+// name follows from the question, so a restarted controller finds it. If a user deletes it, it is created again.
 func (g *Evaluator) job(ctx context.Context, q Question, health *v1alpha1.HealthGate) poolstate.Gate {
 	first := types.NamespacedName{Namespace: health.Job.CronJob.Namespace, Name: JobName(q, health, time.Time{})}
 	if q.RetryAt.IsZero() {
@@ -125,7 +120,7 @@ func (g *Evaluator) job(ctx context.Context, q Question, health *v1alpha1.Health
 	return v
 }
 
-// attempt reads the job with a name, or creates it. If the job failed, ended is the time of the failure.
+// attempt reads the job with a name, or creates it. ended is the time of a failure.
 func (g *Evaluator) attempt(ctx context.Context, q Question, health *v1alpha1.HealthGate,
 	key types.NamespacedName,
 ) (v poolstate.Gate, ended time.Time) {
@@ -149,8 +144,8 @@ func (g *Evaluator) attempt(ctx context.Context, q Question, health *v1alpha1.He
 	return v, ended
 }
 
-// start creates the job from its CronJob, as `kubectl create job --from` does. A label of the CronJob must allow gates
-// to run it. Otherwise, users with write access only to RolloutPolicies could run any CronJob of any namespace.
+// start creates the job from its CronJob, as `kubectl create job --from` does. A label of the CronJob must allow that:
+// otherwise, users with write access only to RolloutPolicies could run any CronJob of any namespace.
 func (g *Evaluator) start(ctx context.Context, q Question, health *v1alpha1.HealthGate,
 	key types.NamespacedName,
 ) poolstate.Gate {
@@ -177,21 +172,20 @@ func (g *Evaluator) start(ctx context.Context, q Question, health *v1alpha1.Heal
 	return Waits("job %s runs", key)
 }
 
-// daemonSetReads has the last read of a DaemonSet and of its pods.
+// daemonSetReads are the last reads of a DaemonSet and of its pods.
 type daemonSetReads struct {
 	mu sync.Mutex // One goroutine reads, and the other goroutines wait for the result.
-	// set is the DaemonSet. If it could not be read, set is nil, and why is the reason.
+	// nil if it could not be read; why is the reason
 	set   *appsv1.DaemonSet
 	why   string
 	until time.Time
-	// pods are the pods by node. If the pods could not be read, pods is nil, and podsWhy is the reason.
+	// by node; nil if they could not be read, and podsWhy is the reason
 	pods      map[string][]Pod
 	podsWhy   string
 	podsUntil time.Time
 }
 
-// daemonSet returns for each node why the DaemonSet's pod on the node is not ready. The reason is empty if the pod is
-// ready, or if the DaemonSet requires no pod on the node.
+// daemonSet returns for each node why the DaemonSet's pod there is not ready; empty if it is, or if none is required.
 func (g *Evaluator) daemonSet(ctx context.Context, key types.NamespacedName, nodes []*corev1.Node,
 	now time.Time,
 ) []string {
@@ -215,7 +209,7 @@ func (g *Evaluator) daemonSet(ctx context.Context, key types.NamespacedName, nod
 	return out
 }
 
-// readDaemonSet reads a DaemonSet, unless the last read is only seconds old. If the read fails, why is the reason.
+// readDaemonSet reads again after some seconds. why is the reason of a failure.
 func (g *Evaluator) readDaemonSet(ctx context.Context, key types.NamespacedName) (_ *appsv1.DaemonSet, why string) {
 	reads := g.reads(key)
 	reads.mu.Lock()
@@ -237,8 +231,7 @@ func (g *Evaluator) readDaemonSet(ctx context.Context, key types.NamespacedName)
 	return reads.set, reads.why
 }
 
-// readPods reads all pods of a DaemonSet, unless the last read is only seconds old. If the read fails, why is the
-// reason.
+// readPods reads all pods of a DaemonSet again after some seconds. why is the reason of a failure.
 func (g *Evaluator) readPods(ctx context.Context, ds *appsv1.DaemonSet) (_ map[string][]Pod, why string) {
 	reads := g.reads(client.ObjectKeyFromObject(ds))
 	reads.mu.Lock()
@@ -251,7 +244,7 @@ func (g *Evaluator) readPods(ctx context.Context, ds *appsv1.DaemonSet) (_ map[s
 	return reads.pods, reads.podsWhy
 }
 
-// listPods reads the pods of a DaemonSet in one request, which the API server answers from its cache.
+// listPods sends one request, which the API server answers from its cache.
 func (g *Evaluator) listPods(ctx context.Context, ds *appsv1.DaemonSet) (_ map[string][]Pod, why string) {
 	selector, err := metav1.LabelSelectorAsSelector(ds.Spec.Selector)
 	if err != nil {

@@ -23,16 +23,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// poolLabel is the label with the pool on a gate's job. The job also has v1alpha1.GateLabel and the labels of the
-// CronJob's template.
+// poolLabel: on a gate's job, beside v1alpha1.GateLabel and the labels of the CronJob's template
 const poolLabel = "bunsen.dev/pool"
 
-// configAnnotation is the annotation with the rendered config on a gate's job. The config's name is too long for a
-// label, so it is an annotation.
+// configAnnotation: the rendered config of a gate's job, whose name is too long for a label
 const configAnnotation = "bunsen.dev/config"
 
-// NewJob returns the job that a CronJob describes, with the question in its environment. The CronJob owns the job, so
-// the CronJob's history limits apply.
+// NewJob returns the job that a CronJob describes, with the question in its environment. The CronJob owns it, so its
+// history limits apply.
 func NewJob(cron *batchv1.CronJob, name string, q Question, gate string) *batchv1.Job {
 	yes := true
 	template := cron.Spec.JobTemplate.DeepCopy()
@@ -65,7 +63,7 @@ func NewJob(cron *batchv1.CronJob, name string, q Question, gate string) *batchv
 	return job
 }
 
-// withEnv puts variables before those of a container, so that the container's other variables may refer to them.
+// withEnv puts variables before those of a container, which may refer to them.
 func withEnv(have, add []corev1.EnvVar) []corev1.EnvVar {
 	out := append([]corev1.EnvVar{}, add...)
 	for _, e := range have {
@@ -101,9 +99,8 @@ func Job(job *batchv1.Job) (answer poolstate.Gate, failedAt time.Time) {
 	return Waits("job %s runs", name), time.Time{}
 }
 
-// JobName returns a name that is unique for a question and an attempt. The name depends on the begin of the rollout,
-// because a later rollout may have a config with the same name. A job's name is a label of its pods, so it has at most
-// 63 characters.
+// JobName returns a name that is unique for a question and an attempt, also by the begin of the rollout, because a
+// later one may have a config with the same name. A job's name is a label of its pods, so it has at most 63 characters.
 func JobName(q Question, gate *v1alpha1.HealthGate, attempt time.Time) string {
 	text := strings.Join([]string{
 		q.Pool, q.Config, q.Began.UTC().Format(time.RFC3339), strconv.Itoa(q.Step), gate.Name,
@@ -116,7 +113,7 @@ func JobName(q Question, gate *v1alpha1.HealthGate, attempt time.Time) string {
 	return fmt.Sprintf("bunsen-%s-%d-%s", dns(q.Pool, 36), q.Step, hex.EncodeToString(sum[:5]))
 }
 
-// dns converts a text to a part of an object's name: lower case letters, digits and dashes, with a maximum length.
+// dns converts a text to a part of an object's name: lower case letters, digits and dashes.
 func dns(text string, most int) string {
 	clean := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' {
@@ -127,24 +124,21 @@ func dns(text string, most int) string {
 	return strings.Trim(clean[:min(len(clean), most)], "-")
 }
 
-// label converts a text to a valid value of a label.
 func label(text string) string { return dns(text, 63) }
 
 // Question describes which gates of a pool to evaluate.
 type Question struct {
-	// Pool is the pool that rolls out Config. Step is the current step, from 0.
+	// Pool rolls out Config. Step counts from 0.
 	Pool, Config string
 	Step         int
-	// Began is when the rollout began. Began distinguishes rollouts, because jobs run again if a config returns later.
+	// Began tells rollouts apart, because jobs run again if a config returns later.
 	Began time.Time
-	// Due is true if the step's nodes are healthy, so that the step's jobs have to run now.
+	// The step's nodes are healthy, so that its jobs have to run now.
 	Due bool
-	// RetryAt is when a user requested a retry; zero for none. A job that failed before this time runs once more.
+	// RetryAt is when a user requested a retry; zero for none. A job that failed before runs once more.
 	RetryAt time.Time
-	// Pace has the gates.
-	Pace schedule.Pace
-	// Now is the time of the evaluation.
-	Now time.Time
+	Pace    schedule.Pace
+	Now     time.Time
 }
 
 // Open returns the answer of an open gate.
@@ -155,7 +149,7 @@ func Waits(format string, args ...any) poolstate.Gate {
 	return poolstate.Gate{Verdict: poolstate.GateWaits, Why: fmt.Sprintf(format, args...)}
 }
 
-// prefixed returns a text with a prefix; empty for an empty text.
+// prefixed is empty for an empty text.
 func prefixed(prefix, text string) string {
 	if text == "" {
 		return ""
@@ -203,7 +197,7 @@ func vector(v model.Vector, server string) poolstate.Gate {
 		server)))
 }
 
-// isFalse reports whether a value is 0 or not a number.
+// isFalse: 0 or not a number.
 func isFalse(v model.SampleValue) bool { return v == 0 || math.IsNaN(float64(v)) }
 
 func kindOf(v model.Value) string {

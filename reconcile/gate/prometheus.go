@@ -21,15 +21,15 @@ import (
 )
 
 const (
-	// queryTimeout is how long a server may take for a query.
+	// for a query
 	queryTimeout = 10 * time.Second
-	// maxSamples is how many samples a query requests; the server may ignore this limit.
+	// of a query; the server may ignore this limit
 	maxSamples = 1000
-	// maxAnswerBytes is how many bytes of an answer the controller reads.
+	// of an answer
 	maxAnswerBytes = 1 << 20
 )
 
-// query evaluates a prometheus gate. query uses a cached answer to the same query if that answer is still valid.
+// query uses a cached answer that is still valid.
 func (g *Evaluator) query(ctx context.Context, query v1alpha1.PrometheusGate, now time.Time) poolstate.Gate {
 	if v, ok := g.queries.Load(query); ok && now.Before(v.(cachedAnswer).until) {
 		return v.(cachedAnswer).answer
@@ -41,7 +41,6 @@ func (g *Evaluator) query(ctx context.Context, query v1alpha1.PrometheusGate, no
 	return v
 }
 
-// queryServer sends the query to the server.
 func queryServer(ctx context.Context, query v1alpha1.PrometheusGate) (out poolstate.Gate) {
 	defer func() { // The answer of one server must not end the controller.
 		if p := recover(); p != nil {
@@ -81,7 +80,7 @@ func queryServer(ctx context.Context, query v1alpha1.PrometheusGate) (out poolst
 	return answer
 }
 
-// queryError explains why the query got no answer. queryError omits the URL, which the error already contains.
+// queryError leaves out the URL, which the error already contains.
 func queryError(server string, err error) string {
 	var reported *promv1.Error
 	var sent *url.Error
@@ -102,8 +101,8 @@ func queryError(server string, err error) string {
 		server, err)
 }
 
-// reportedText returns the type and the text of a server's error. The client library reads type and text only from
-// answers with the codes 400 and 422, but the answer to a query that takes too long has the code 503.
+// reportedText returns the type and the text of a server's error. The client library reads them only from answers with
+// the codes 400 and 422, but a query that takes too long has 503.
 func reportedText(e *promv1.Error) string {
 	var body struct{ ErrorType, Error string }
 	if json.Unmarshal([]byte(e.Detail), &body) == nil && body.Error != "" {
@@ -112,11 +111,10 @@ func reportedText(e *promv1.Error) string {
 	return string(e.Type) + ": " + e.Msg
 }
 
-// errUnauthorized is the error for a server that requires credentials.
 var errUnauthorized = errors.New("requires credentials, and a RolloutPolicy must not contain any: use an address " +
 	"without authentication, such as a Service inside of the cluster")
 
-// limitedTransport cuts off answers that are too long, and returns an error for servers that require credentials.
+// limitedTransport cuts off long answers, and fails for servers that require credentials.
 type limitedTransport struct{ inner http.RoundTripper }
 
 // RoundTrip sends a request and limits the size of its answer.

@@ -31,18 +31,16 @@ import (
 )
 
 const (
-	// every is the interval between two summaries without an event. The interval is necessary because Leases and
-	// heartbeats cause no events.
+	// between two summaries without an event: Leases and heartbeats cause none
 	every = 30 * time.Second
-	// untilAvailable is the interval between two summaries while Bunsen is not available, mostly just after its
-	// installation.
+	// while Bunsen is not available, mostly just after its installation
 	untilAvailable = 5 * time.Second
-	// pause is the shortest time between two summaries: during a rollout, the pools change many times a second.
+	// between two summaries: during a rollout, the pools change many times a second
 	pause = time.Second
-	// answerWithin is how long the requests of one summary may take.
+	// for the requests of one summary
 	answerWithin = 20 * time.Second
-	// share is how much longer than a summary the pause after it is, so that the summaries of a large cluster take at
-	// most a twentieth of a processor.
+	// the pause after a summary is so much longer than it, so that the summaries of a large cluster take at most a
+	// twentieth of a processor
 	share = 20
 )
 
@@ -52,13 +50,13 @@ type Objects struct {
 	Sources  []v1alpha1.GitSource
 	Nodes    []corev1.Node
 	Policies []v1alpha1.RolloutPolicy
-	// Configs are the MachineConfigs, without their contents.
+	// without their contents
 	Configs []metav1.PartialObjectMetadata
-	// Leases are those of controllers and servers.
+	// of controllers and servers
 	Leases []coordinationv1.Lease
-	// Daemons are the heartbeats of the daemons, by node.
+	// heartbeats, by node
 	Daemons map[string]v1alpha1.DaemonReport
-	// Secrets are the published revisions of secrets, by rendered config.
+	// the published revisions, by rendered config
 	Secrets map[string]v1alpha1.SecretsRevision
 }
 
@@ -72,29 +70,27 @@ type Judge func(o Objects, now time.Time) []v1alpha1.Verdict
 // (heartbeats), BunsenStatus
 // Writes: BunsenStatus: creates it, and its status
 type SummaryController struct {
-	// Client reads from the manager's cache and writes. Live reads objects that the cache does not contain from the API
-	// server.
+	// Client reads from the manager's cache, Live what that does not contain.
 	Client client.Client
 	Live   client.Reader
-	// Heartbeats has the heartbeats of the daemons.
+	// of the daemons
 	Heartbeats *Heartbeats
-	// Namespace has the Leases of controllers and servers. Version is the version of this controller.
+	// Namespace has the Leases of controllers and servers. Version is this controller's.
 	Namespace, Version string
-	// Secrets returns the published revisions of secrets; nil if there are none.
+	// Secrets returns the published revisions; nil for none.
 	Secrets func() map[string]v1alpha1.SecretsRevision
-	// Judge gives the verdicts; nil for a status without an outcome.
+	// Judge is nil for a status without an outcome.
 	Judge Judge
-	// Report receives the verdicts, for the metrics; optional.
+	// for the metrics; optional
 	Report func([]v1alpha1.Verdict)
-	// Now is the clock.
-	Now func() time.Time
+	Now    func() time.Time
 
-	// next is the earliest time of the next summary.
+	// of the next summary, at the earliest
 	next time.Time
 }
 
 // SetupWithManager lets the controller reconcile after each change of a pool, a GitSource or a node. It does not watch
-// BunsenStatuses: the controller must also run on a cluster that does not have this kind yet.
+// BunsenStatuses: it must also run on a cluster that does not have this kind yet.
 func (r *SummaryController) SetupWithManager(mgr ctrl.Manager, summary reconcile.Reconciler) error {
 	cluster := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: v1alpha1.BunsenStatusName}}}
@@ -105,7 +101,7 @@ func (r *SummaryController) SetupWithManager(mgr ctrl.Manager, summary reconcile
 		Complete(summary)
 }
 
-// nodeChanged reports whether a verdict may depend on an update of a Node. Kubelets update their Nodes all the time.
+// nodeChanged reports whether a verdict may depend on an update. Kubelets update their Nodes all the time.
 func nodeChanged(e event.UpdateEvent) bool {
 	before, after := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
 	ready := func(n *corev1.Node) corev1.ConditionStatus {
@@ -120,8 +116,8 @@ func nodeChanged(e event.UpdateEvent) bool {
 		!maps.Equal(before.Annotations, after.Annotations) || !maps.Equal(before.Labels, after.Labels)
 }
 
-// Reconcile creates the BunsenStatus if it is missing, and writes its status. If the API server does not answer, there
-// are no verdicts in the metrics, because the last ones may not be true any more.
+// Reconcile creates the BunsenStatus if it is missing, and writes its status. If the API server does not answer, the
+// metrics have no verdicts, because the last ones may not be true any more.
 func (r *SummaryController) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	now := r.Now()
 	if wait := r.next.Sub(now); wait > 0 {
@@ -166,7 +162,6 @@ func (r *SummaryController) Reconcile(ctx context.Context, _ reconcile.Request) 
 	return reconcile.Result{RequeueAfter: every}, nil
 }
 
-// facts reads the objects from which the status of the cluster follows.
 func (r *SummaryController) facts(ctx context.Context, now time.Time) (status.ClusterFacts, error) {
 	f := status.ClusterFacts{Version: r.Version}
 	o, err := r.objects(ctx)
@@ -207,8 +202,7 @@ func (r *SummaryController) facts(ctx context.Context, now time.Time) (status.Cl
 	return f, nil
 }
 
-// objects reads the objects of the cluster, pools and GitSources by name. Most come from the cache, without copies,
-// because the summary changes none.
+// objects reads the cluster, pools and GitSources by name, mostly from the cache, without copies: none is changed.
 func (r *SummaryController) objects(ctx context.Context) (o Objects, err error) {
 	var pools mcfgv1.MachineConfigPoolList
 	var sources v1alpha1.GitSourceList
@@ -239,8 +233,8 @@ func (r *SummaryController) objects(ctx context.Context) (o Objects, err error) 
 	return o, nil
 }
 
-// countReplicas counts the replicas of controllers and servers that report. The result is true if there are Leases of
-// servers and all of them have expired.
+// countReplicas counts the controllers and servers that report. It returns true if there are Leases of servers and all
+// of them have expired.
 func countReplicas(leases []coordinationv1.Lease, versions map[v1alpha1.ComponentVersion]int32,
 	now time.Time,
 ) (serversGone bool) {
@@ -261,7 +255,7 @@ func countReplicas(leases []coordinationv1.Lease, versions map[v1alpha1.Componen
 	return servers > 0 && reporting == 0
 }
 
-// isAlive reports whether the last heartbeat of a Lease has not expired.
+// isAlive reports whether the last heartbeat has not expired.
 func isAlive(l *coordinationv1.Lease, now time.Time) bool {
 	if l.Spec.RenewTime == nil || l.Spec.LeaseDurationSeconds == nil {
 		return false
@@ -269,7 +263,6 @@ func isAlive(l *coordinationv1.Lease, now time.Time) bool {
 	return now.Before(l.Spec.RenewTime.Add(time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second))
 }
 
-// versionOf returns the version that a controller or a server reports in its Lease.
 func versionOf(l *coordinationv1.Lease) string {
 	if component := l.Labels[v1alpha1.ServerLabel]; component == v1alpha1.ControllerComponent ||
 		component == v1alpha1.NotifierComponent {
@@ -284,7 +277,6 @@ func versionOf(l *coordinationv1.Lease) string {
 	return "unknown"
 }
 
-// sorted returns the counts, sorted by component and version.
 func sorted(counts map[v1alpha1.ComponentVersion]int32) []v1alpha1.ComponentVersion {
 	out := make([]v1alpha1.ComponentVersion, 0, len(counts))
 	for v, count := range counts {

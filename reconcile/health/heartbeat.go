@@ -23,30 +23,28 @@ import (
 )
 
 const (
-	// reportEvery is the pause between two reports of a replica.
+	// between two reports
 	reportEvery = 10 * time.Second
-	// reportValid is how long a report is valid: readers treat a replica that has missed three reports as gone.
+	// for a report: a replica that has missed three counts as gone
 	reportValid = 3*reportEvery + 5*time.Second
-	// firstListingDelay is how long the reporter waits after the first listing of a repository, so that it reports the
-	// first listings of many repositories at once.
+	// after the first listing of a repository, so that many are reported at once
 	firstListingDelay = time.Second
-	// requestTimeout limits the duration of one request.
+	// of one request
 	requestTimeout = 5 * time.Second
-	// syncTimeout is how long a readiness probe waits for the caches.
+	// for a readiness probe to wait for the caches
 	syncTimeout = time.Second
 )
 
 // Replica is one process of the controller.
 type Replica struct {
-	// Name is the name of the replica: the pod's name, or the host's name.
+	// the pod's name, or the host's
 	Name string
-	// Pod and PodUID are the owner of the Lease, so that Kubernetes deletes it with the pod. Pod and PodUID are empty
-	// outside a pod.
+	// the owner of the Lease, so that Kubernetes deletes it with the pod; empty outside a pod
 	Pod    string
 	PodUID types.UID
-	// PodNamespace is the namespace of the pod. If PodNamespace is empty, the pod is in the namespace of the Lease.
+	// of the pod; empty: that of the Lease
 	PodNamespace string
-	// Host and PID identify the process of a replica outside a pod.
+	// of a process outside a pod
 	Host string
 	PID  int
 }
@@ -56,39 +54,35 @@ type Replica struct {
 // Reads: its own Lease
 // Writes: its own Lease
 type Reporter struct {
-	// Client writes, and Live reads from the API server.
 	Client client.Client
 	Live   client.Reader
-	// Namespace is the namespace of the Lease.
+	// of the Lease
 	Namespace string
-	// Replica is the replica whose heartbeat is reported. Version is the version of its program.
+	// Version is the program's.
 	Replica Replica
 	Version string
-	// Elected is closed once the replica is the leader. If Elected is nil, the replica is the leader.
+	// Elected is closed once the replica leads; nil: it does.
 	Elected <-chan struct{}
 	// Listings returns the last listings of the repositories; it may be nil. FirstListing receives a value after the
-	// first listing of each repository. If FirstListing is nil, the next regular report includes this listing.
+	// first listing of each; if it is nil, the next regular report includes it.
 	Listings     func() map[string]v1alpha1.SourceLook
 	FirstListing <-chan struct{}
-	// Synced reports whether the caches have synced. If Synced is nil, the caches count as synced.
+	// The caches have synced; nil: they have.
 	Synced func(context.Context) bool
-	// Now is the clock.
-	Now func() time.Time
+	Now    func() time.Time
 
 	mu    sync.Mutex
 	state state
 }
 
-// state is the state of a Reporter between reports.
 type state struct {
-	// lease is the Lease as it was last written; nil if its state is unknown.
+	// as last written; nil if unknown
 	lease *coordinationv1.Lease
-	// started is when the process started. answered is when the API server last answered.
+	// the start of the process, and the API server's last answer
 	started, answered time.Time
 }
 
-// SetupWithManager runs the heartbeat in the manager, on the leader and on other replicas, and adds the readiness
-// check.
+// SetupWithManager runs the heartbeat on the leader and on other replicas, and adds the readiness check.
 func (h *Reporter) SetupWithManager(mgr ctrl.Manager) error {
 	if err := mgr.Add(h); err != nil {
 		return fmt.Errorf("registering the heartbeat: %w", err)
@@ -136,7 +130,6 @@ func (h *Reporter) Start(ctx context.Context) error {
 	}
 }
 
-// end reports that the replica is gone.
 func (h *Reporter) end(ctx context.Context, log logr.Logger) {
 	if err := h.Report(context.WithoutCancel(ctx), time.Second); err != nil {
 		log.V(1).Info("the last heartbeat failed", "error", err.Error())
@@ -164,7 +157,7 @@ func (h *Reporter) Report(ctx context.Context, valid time.Duration) error {
 	return err
 }
 
-// write updates the Lease. write returns nil if it does not know the resulting state of the Lease.
+// write returns nil if the resulting state of the Lease is unknown.
 func (h *Reporter) write(ctx context.Context, is *coordinationv1.Lease,
 	valid time.Duration,
 ) (*coordinationv1.Lease, error) {
@@ -187,7 +180,6 @@ func (h *Reporter) write(ctx context.Context, is *coordinationv1.Lease,
 	return next, nil
 }
 
-// next returns a copy of the Lease with a new report.
 func (h *Reporter) next(is *coordinationv1.Lease, valid time.Duration) *coordinationv1.Lease {
 	next := is.DeepCopy()
 	next.Labels = map[string]string{
@@ -232,8 +224,7 @@ func (h *Reporter) report() v1alpha1.ControllerReport {
 	return r
 }
 
-// Ready is a readiness check. Ready succeeds if the API server answers and the caches have synced, also on a replica
-// that does not lead.
+// Ready is a readiness check: the API server answers and the caches have synced, also on a replica that does not lead.
 func (h *Reporter) Ready(req *http.Request) error {
 	h.mu.Lock()
 	answered := h.state.answered
@@ -252,11 +243,10 @@ func (h *Reporter) Ready(req *http.Request) error {
 	return nil
 }
 
-// invalidInNames matches the characters that an object name cannot contain.
+// invalidInNames: in the name of an object
 var invalidInNames = regexp.MustCompile(`[^a-z0-9.-]+`)
 
-// leaseName returns the name of a replica's Lease. The Lease of the leader election has the same name without a
-// suffix.
+// leaseName has a suffix, because the Lease of the leader election has the name without it.
 func leaseName(replica string) string {
 	name := v1alpha1.ControllerComponent + "-" + invalidInNames.ReplaceAllString(strings.ToLower(replica), "-")
 	return strings.TrimRight(name[:min(len(name), 253)], "-.")

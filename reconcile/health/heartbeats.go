@@ -13,32 +13,30 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// ReadEvery is the interval between two reads of the heartbeats. Heartbeats change all the time, so the manager's cache
-// does not contain them.
+// ReadEvery is between two reads. Heartbeats change all the time, so the manager's cache does not contain them.
 const ReadEvery = time.Minute
 
-// readFirstEvery is the interval between two reads while no daemon has reported yet, so that a new installation soon
-// counts as available.
+// readFirstEvery: while no daemon has reported yet, so that a new installation soon counts as available
 const readFirstEvery = 5 * time.Second
 
 // Heartbeats has the heartbeats of the daemons from the last read.
 type Heartbeats struct {
 	mu sync.Mutex
 	at time.Time
-	// seen has the time at which each node's daemon last reported. A node without a report has no entry.
+	// the last report by node; none without an entry
 	seen map[string]time.Time
-	// versions is the version of each node's daemon.
+	// by node
 	versions map[string]string
-	// etcd has the reports of the daemons that report about etcd.
+	// by node
 	etcd map[string]v1alpha1.DaemonReport
-	// ahead has the nodes whose daemons download files before a config is assigned. It is replaced and never changed.
+	// nodes whose daemons download files before a config is assigned; replaced, never changed
 	ahead map[string]bool
-	// pins has the nodes whose daemons pull the images of PinnedImageSets. It is replaced and never changed.
+	// nodes whose daemons pull the images of PinnedImageSets; replaced, never changed
 	pins map[string]bool
 }
 
-// Read returns the last heartbeat of each node's daemon. Read requests the heartbeats from the API server's own cache.
-// If the request fails, Read returns the heartbeats of the previous read.
+// Read returns the last heartbeat of each node's daemon, from the API server's own cache, or on failure those of the
+// previous read.
 func (d *Heartbeats) Read(ctx context.Context, from client.Reader, now time.Time) map[string]time.Time {
 	if d == nil {
 		return nil
@@ -89,8 +87,7 @@ func (d *Heartbeats) Versions() map[string]string {
 	return d.versions
 }
 
-// FetchAhead returns the nodes whose daemons download files of a config before it is assigned, according to the last
-// Read.
+// FetchAhead returns the nodes whose daemons download files of a config before it is assigned, by the last Read.
 func (d *Heartbeats) FetchAhead() map[string]bool {
 	if d == nil {
 		return nil
@@ -126,8 +123,8 @@ func IsSilent(n *poolstate.Node, seen, now time.Time) bool {
 	return !n.Step.Rebooting && now.Sub(seen) > v1alpha1.DaemonSilentAfter
 }
 
-// Silent returns the nodes whose daemons have stopped reporting, with their last heartbeats. The result hasHeartbeats
-// is true if at least one daemon has ever reported.
+// Silent returns the nodes whose daemons have stopped reporting, with their last heartbeats. hasHeartbeats: at least
+// one daemon has ever reported.
 func Silent(nodes []poolstate.Node, seen map[string]time.Time,
 	now time.Time,
 ) (silent map[string]time.Time, hasHeartbeats bool) {

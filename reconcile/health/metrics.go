@@ -18,56 +18,50 @@ import (
 
 // MetricsConfig has the dependencies of Metrics.
 type MetricsConfig struct {
-	// Reader is the manager's cache: each scrape reads pools, nodes and sources from it.
+	// the manager's cache, for each scrape
 	Reader client.Reader
-	// Elected is closed once this process leads. Before that, the process exposes no metrics. If Elected is nil, the
-	// process leads.
+	// Elected is closed once this process leads; nil: it does. Before, it exposes no metrics.
 	Elected <-chan struct{}
-	// Now is the clock.
-	Now func() time.Time
-	// Listings returns the time of the last listing of each repository. Listings may be nil.
+	Now     func() time.Time
+	// the last listing of each repository; may be nil
 	Listings func() map[string]v1alpha1.SourceLook
-	// Live reads the daemons' heartbeats from the API server, at most once a minute. If Live is nil, the heartbeats are
-	// not read.
+	// for the daemons' heartbeats, at most once a minute; nil: none
 	Live client.Reader
-	// Heartbeats has the last heartbeats of the daemons, which the rollout reads as well.
+	// also read by the rollout
 	Heartbeats *Heartbeats
-	// OSImage is the OS image of nodes for which no MachineConfig sets an image.
+	// of nodes for which no MachineConfig sets an image
 	OSImage string
 }
 
 // Metrics collects the controllers' metrics for Prometheus. Each scrape reads the objects of the cluster, so a restart
-// loses nothing and a deleted object has no series. The controllers report values that no object has through methods of
-// Metrics. Methods of a nil Metrics do nothing.
+// loses nothing and a deleted object has no series. The controllers report values that no object has through its
+// methods. Those of a nil Metrics do nothing.
 //
 // Reads: MachineConfigPool, MachineConfig, Node, GitSource, MachineConfigNode (heartbeats)
 // Writes: nothing
 type Metrics struct {
 	config MetricsConfig
 	descs  map[string]*prometheus.Desc
-	// rendered has the times from commit to rendered config. rolledOut has the times from commit to the end of the
-	// rollout.
+	// from commit to rendered config, and to the end of the rollout
 	rendered, rolledOut *prometheus.HistogramVec
-	// joins counts decisions about new machines.
+	// decisions about new machines
 	joins *prometheus.CounterVec
 
 	mu sync.Mutex
-	// pools, drains and controllers have the last reports by the name of the pool, node or controller.
+	// last reports by the name of the pool, node or controller
 	pools       map[string]poolReport
 	drains      map[string]bool
 	controllers map[string]controllerReport
-	// verdicts are the last verdicts on pools and GitSources.
-	verdicts []v1alpha1.Verdict
+	verdicts    []v1alpha1.Verdict
 }
 
-// poolReport is the state of a pool that the rollout controller reported last.
 type poolReport struct {
 	counts poolstate.Counts
 	blocks []poolstate.Block
 	window schedule.WindowState
 }
 
-// controllerReport is the outcome of a controller's last reconciliation.
+// controllerReport is from the last reconciliation.
 type controllerReport struct {
 	object, state string
 	at            time.Time
@@ -97,10 +91,10 @@ func NewMetrics(c MetricsConfig) *Metrics {
 	return m
 }
 
-// latencyBuckets are the buckets of the histograms, in seconds.
+// latencyBuckets: in seconds
 var latencyBuckets = []float64{5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 43200, 86400}
 
-// Register adds m to a registry. Register replaces a Metrics that was registered before.
+// Register adds m to a registry. It replaces a Metrics that was registered before.
 func (m *Metrics) Register(r prometheus.Registerer) error {
 	r.Unregister(m)
 	if err := r.Register(m); err != nil {
@@ -178,7 +172,7 @@ func (m *Metrics) Watch(name string, inner reconcile.Reconciler) reconcile.Func 
 	}
 }
 
-// update calls a function that changes the stored reports, with the lock.
+// update locks the stored reports for a change.
 func (m *Metrics) update(change func()) {
 	if m == nil {
 		return
@@ -188,7 +182,6 @@ func (m *Metrics) update(change func()) {
 	change()
 }
 
-// leads reports whether this process is the leader.
 func (m *Metrics) leads() bool {
 	if m.config.Elected == nil {
 		return true
@@ -201,14 +194,13 @@ func (m *Metrics) leads() bool {
 	}
 }
 
-// family describes one gauge by its name. NewMetrics creates the other metrics: two histograms and a counter.
+// family describes one gauge. NewMetrics creates the others: two histograms and a counter.
 type family struct {
 	name, help string
 	labels     []string
 }
 
-// families has all gauges. The metrics with the prefixes mco_, mcc_ and os_ are those of the original
-// machine-config-operator.
+// families: all gauges. Those with the prefixes mco_, mcc_ and os_ are the original machine-config-operator's.
 var families = []family{
 	{
 		"mco_state", "1 for each node, with its pool and its daemon's state and reason.",

@@ -23,7 +23,7 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// scrapeTimeout is how long a scrape may read from the cache.
+// scrapeTimeout: for a scrape to read from the cache
 const scrapeTimeout = 5 * time.Second
 
 // Describe sends the descriptions of all metrics; Prometheus' client library calls it.
@@ -53,26 +53,26 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	m.joins.Collect(to)
 }
 
-// scrape collects the metrics for one request of Prometheus.
+// scrape is one request of Prometheus.
 type scrape struct {
 	m   *Metrics
 	to  chan<- prometheus.Metric
 	now time.Time
-	// pools has the pools by name, with the numbers of their nodes.
+	// by name, with the numbers of their nodes
 	pools map[string]*poolScrape
 	nodes map[string]bool
-	// customs are the custom pools whose labels have no effect on nodes of the pool master.
+	// custom pools whose labels have no effect on nodes of the pool master
 	customs membership.Pools
-	// daemons has the time at which each node's daemon last reported.
+	// the last report by node
 	daemons map[string]time.Time
-	// listings are the last listings of the repositories, by the name of the GitSource.
+	// by GitSource
 	listings map[string]v1alpha1.SourceLook
 }
 
-// builtIn are the pools that are not custom pools.
+// builtIn: no custom pools
 var builtIn = []string{"master", "worker", "arbiter"}
 
-// poolScrape has the sums over the nodes of a pool.
+// poolScrape has sums over nodes.
 type poolScrape struct {
 	target, back       string
 	states             map[poolstate.Phase]int
@@ -93,7 +93,7 @@ func (s *scrape) gauge(name string, value float64, labels ...string) {
 	s.to <- metric
 }
 
-// objects reads the cluster from the cache without copies, because the scrape changes no object.
+// objects reads the cluster from the cache without copies: none is changed.
 func (s *scrape) objects(ctx context.Context, from client.Reader) error {
 	var pools mcfgv1.MachineConfigPoolList
 	var nodes corev1.NodeList
@@ -139,7 +139,7 @@ func (s *scrape) objects(ctx context.Context, from client.Reader) error {
 	return nil
 }
 
-// node adds the metrics of a node, and counts it in its pool.
+// node also counts it in its pool.
 func (s *scrape) node(object *corev1.Node, members membership.Pools) {
 	n := poolstate.ReadNode(object)
 	s.nodes[n.Name] = true
@@ -169,8 +169,7 @@ func (s *scrape) node(object *corev1.Node, members membership.Pools) {
 	}
 }
 
-// isCustomMaster reports whether a node of the pool master also has the labels of a custom pool. A node of the pool
-// master ignores the custom pool.
+// isCustomMaster reports whether a node of the pool master also has the labels of a custom pool, which it ignores.
 func (s *scrape) isCustomMaster(primary string, n poolstate.Node) bool {
 	if primary != "master" {
 		return false
@@ -201,7 +200,7 @@ func driftCount(n *corev1.Node) int {
 	return len(d.Items) + d.More
 }
 
-// trustProblems returns the kinds of problems that a node reports about the files beside its config.
+// trustProblems are about the files beside the config.
 func trustProblems(n *corev1.Node) (problems []string) {
 	var r v1alpha1.TrustReport
 	if text := n.Annotations[v1alpha1.TrustReportAnnotation]; text == "" || json.Unmarshal([]byte(text), &r) != nil {
@@ -218,7 +217,7 @@ func trustProblems(n *corev1.Node) (problems []string) {
 	return problems
 }
 
-// pool adds the metrics of a pool and its nodes.
+// pool is for a pool and its nodes.
 func (s *scrape) pool(ctx context.Context, from client.Reader, p *mcfgv1.MachineConfigPool) error {
 	sum := s.pools[p.Name]
 	for _, state := range poolstate.Phases {
@@ -252,7 +251,7 @@ func (s *scrape) pool(ctx context.Context, from client.Reader, p *mcfgv1.Machine
 	return nil
 }
 
-// currentRecord returns the record of the rollout to the pool's target; the zero value if there is none.
+// currentRecord is that of the rollout to the pool's target; zero if there is none.
 func currentRecord(p *mcfgv1.MachineConfigPool) v1alpha1.RolloutRecord {
 	record, err := v1alpha1.ParseRolloutRecord(p.Annotations[v1alpha1.RolloutAnnotation])
 	if err != nil || record.Config != p.Spec.Configuration.Name {
@@ -261,8 +260,7 @@ func currentRecord(p *mcfgv1.MachineConfigPool) v1alpha1.RolloutRecord {
 	return record
 }
 
-// isSilent reports whether the heartbeat of a node's daemon is missing, and adds the metric with the time since the
-// last heartbeat.
+// isSilent reports whether the heartbeat of a node's daemon is missing, and adds the time since the last one.
 func (s *scrape) isSilent(n *poolstate.Node, pool string) bool {
 	seen, known := s.daemons[n.Name]
 	if !known || !IsSilent(n, seen, s.now) {
@@ -272,7 +270,6 @@ func (s *scrape) isSilent(n *poolstate.Node, pool string) bool {
 	return true
 }
 
-// source adds the metrics of a GitSource.
 func (s *scrape) source(src *v1alpha1.GitSource) {
 	st := &src.Status
 	if src.Spec.IsSuspended(s.now) {
@@ -297,7 +294,7 @@ func (s *scrape) source(src *v1alpha1.GitSource) {
 	}
 }
 
-// reported adds the values that the controllers reported about existing pools and nodes.
+// reported adds what the controllers reported about existing pools and nodes.
 func (s *scrape) reported() {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()

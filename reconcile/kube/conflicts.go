@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// RequeueConflicts wraps a reconciler. If an object changed between reading and writing it, the wrapper requeues the
-// request soon, without an error in the log. Such conflicts are normal between controllers that share objects.
+// RequeueConflicts wraps a reconciler: if an object changed between reading and writing it, the request is requeued
+// soon, without an error in the log. Such conflicts are normal between controllers that share objects.
 func RequeueConflicts(inner reconcile.Reconciler) reconcile.Func {
 	return func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 		res, err := inner.Reconcile(ctx, req)

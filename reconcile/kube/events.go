@@ -21,13 +21,13 @@ import (
 
 // Event is a Kubernetes event about an object.
 type Event struct {
-	// Object is the subject of the event. Related is another object that is involved; nil for none.
+	// Object is the subject, and Related another one that is involved; nil for none.
 	Object, Related runtime.Object
-	// Warning marks an event of type Warning; other events are of type Normal.
+	// of type Warning; otherwise Normal
 	Warning bool
-	// Reason is why the controller acted, and Action what it did; both in UpperCamelCase.
+	// why the controller acted, and what it did; in UpperCamelCase
 	Reason, Action string
-	// Note is the text for users. Events cuts the note to the length that the API allows.
+	// for users, cut to the length that the API allows
 	Note string
 }
 
@@ -45,7 +45,7 @@ type Events interface {
 	Send(e Event)
 }
 
-// recorder sends events to the API server, and logs them because the API server deletes an event after an hour.
+// recorder also logs events: the API server deletes them after an hour.
 type recorder struct {
 	to  events.EventRecorder
 	log logr.Logger
@@ -62,7 +62,7 @@ func (r recorder) Send(e Event) {
 	r.to.Eventf(e.Object, e.Related, e.Type(), e.Reason, e.Action, "%s", note)
 }
 
-// component is the name of the controller in its events.
+// component: of the controller in its events
 const component = "machine-config-controller"
 
 // NewEvents returns the Events for the controllers of a manager. It sends them until the manager ends.
@@ -72,7 +72,7 @@ func NewEvents(mgr manager.Manager) (Events, error) {
 		return nil, fmt.Errorf("creating a client for events: %w", err)
 	}
 	broadcaster := events.NewBroadcaster(eventWriter{core})
-	// It begins now, because it drops what controllers send before.
+	// At once: it drops what is sent before.
 	err = errors.Join(broadcaster.StartRecordingToSinkWithContext(context.Background()),
 		mgr.Add(untilTheEnd(broadcaster.Shutdown)))
 	if err != nil {
@@ -81,7 +81,7 @@ func NewEvents(mgr manager.Manager) (Events, error) {
 	return recorder{broadcaster.NewRecorder(mgr.GetScheme(), component), mgr.GetLogger()}, nil
 }
 
-// untilTheEnd is a function that a manager calls when it ends, whether it leads or not.
+// untilTheEnd is called when the manager ends, whether it leads or not.
 type untilTheEnd func()
 
 // Start implements manager.Runnable.
@@ -94,8 +94,8 @@ func (f untilTheEnd) Start(ctx context.Context) error {
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (untilTheEnd) NeedLeaderElection() bool { return false }
 
-// eventWriter writes events through the core API. Unlike events.k8s.io, it takes the times of the first and the last
-// occurrence, by which `kubectl get events --sort-by=.lastTimestamp` and `kubectl describe` order events.
+// eventWriter uses the core API: unlike events.k8s.io, it takes the times of the first and the last occurrence, by
+// which `kubectl get events --sort-by=.lastTimestamp` and `kubectl describe` order events.
 type eventWriter struct{ core typedcorev1.EventsGetter }
 
 // Create implements events.EventSink.
@@ -123,7 +123,6 @@ func (w eventWriter) Patch(ctx context.Context, e *eventsv1.Event, _ []byte) (*e
 	return e, err
 }
 
-// coreEvent converts an event to the core API.
 func coreEvent(e *eventsv1.Event) *corev1.Event {
 	at := metav1.NewTime(e.EventTime.Time)
 	out := &corev1.Event{
@@ -139,7 +138,7 @@ func coreEvent(e *eventsv1.Event) *corev1.Event {
 	return out
 }
 
-// maxNote is the maximum length of the note of an event, a little less than the API's limit.
+// maxNote: a little less than the API's limit
 const maxNote = 1000
 
 // Clip cuts a text to the length that the API allows for the note of an event.

@@ -14,10 +14,9 @@ import (
 // StandardPoolsManager is the field manager of the pools that every cluster has.
 const StandardPoolsManager = client.FieldOwner("bunsen-standard-pools")
 
-// LastManager returns the entry of the field manager that last wrote a field of an object, or a field below it. The
-// path of the field begins with f:spec, for example. LastManager reads the object from the API server, and returns nil
-// if the manager is not known. LastManager ignores the manager of the standard pools, because that manager only
-// restores fields.
+// LastManager returns the entry of the field manager that last wrote a field of an object, or a field below it, by a
+// path that begins with f:spec, for example. It reads the object from the API server, and returns nil if the manager is
+// not known. That of the standard pools does not count: it only restores fields.
 func LastManager(ctx context.Context, live client.Reader, of client.Object,
 	field ...string,
 ) *metav1.ManagedFieldsEntry {
@@ -40,7 +39,7 @@ func LastManager(ctx context.Context, live client.Reader, of client.Object,
 			e.Manager == string(StandardPoolsManager) {
 			continue
 		}
-		// Of two entries of the same second, the later entry in the API server's list counts.
+		// In the same second, the later entry of the API server's list counts.
 		if last == nil || !e.Time.Before(last.Time) {
 			last = e
 		}
@@ -48,8 +47,8 @@ func LastManager(ctx context.Context, live client.Reader, of client.Object,
 	return last
 }
 
-// ownsField reports whether a set of managed fields has the field at a path, or a field below it. The entry "." alone
-// does not count, because it always belongs to the creator of the object.
+// ownsField reports whether a set of managed fields has the field at a path, or one below it. The entry "." alone does
+// not count: it always belongs to the creator of the object.
 func ownsField(set []byte, path []string) bool {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(set, &fields) != nil {

@@ -47,8 +47,8 @@ func SetAnnotation(o metav1.Object, key, value string) {
 	o.SetAnnotations(annotations)
 }
 
-// WriteStatus writes the whole status of obj if it differs from before. WriteStatus fails with a conflict if obj is
-// stale. WriteStatus uses an update, because a patch omits zero values and `kubectl get mcp` would show blanks.
+// WriteStatus writes the whole status of obj if it differs from before, with a conflict if obj is stale. It is an
+// update, because a patch omits zero values and `kubectl get mcp` would show blanks.
 func WriteStatus(ctx context.Context, c client.Client, obj, before client.Object) error {
 	if equality.Semantic.DeepEqual(obj, before) {
 		return nil
@@ -56,8 +56,7 @@ func WriteStatus(ctx context.Context, c client.Client, obj, before client.Object
 	return c.Status().Update(ctx, obj)
 }
 
-// PollInterval is how often the controller lists the repository of a source: a minute by default, and at least 5
-// seconds.
+// PollInterval is how often the repository of a source is listed: a minute by default, and at least 5 seconds.
 func PollInterval(src *v1alpha1.GitSource) time.Duration {
 	if d := src.Spec.Interval.Duration; d > 0 {
 		return max(d, 5*time.Second)
@@ -111,13 +110,13 @@ var OwnedBySource = predicate.NewPredicateFuncs(func(o client.Object) bool {
 	return o.GetLabels()[v1alpha1.SourceLabel] != ""
 })
 
-// PoolSettingsChanged passes changes of a pool, except the writes of its rollout, which come many times a minute. The
-// function alike, if set, compares the part of the status whose changes still count.
+// PoolSettingsChanged passes changes of a pool, except the writes of its rollout, which come many times a minute.
+// alike, if set, compares the part of the status whose changes still count.
 func PoolSettingsChanged(alike func(a, b *mcfgv1.MachineConfigPool) bool) predicate.Funcs {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		a, ok := e.ObjectOld.(*mcfgv1.MachineConfigPool)
 		b, ok2 := e.ObjectNew.(*mcfgv1.MachineConfigPool)
-		// The event is a resync of the informer, which replaces lost events.
+		// A resync of the informer, which replaces lost events.
 		if !ok || !ok2 || a.ResourceVersion == b.ResourceVersion {
 			return true
 		}
@@ -125,8 +124,7 @@ func PoolSettingsChanged(alike func(a, b *mcfgv1.MachineConfigPool) bool) predic
 	}}
 }
 
-// metaAlike reports whether two states of a pool have the same metadata, except for fields that the API server and
-// rollouts write.
+// metaAlike compares the metadata of a pool, without what the API server and rollouts write.
 func metaAlike(a, b *mcfgv1.MachineConfigPool) bool {
 	meta := func(p *mcfgv1.MachineConfigPool) any {
 		m := p.ObjectMeta.DeepCopy()

@@ -5,8 +5,7 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// RequesterText names the requester of a config, for events and conditions. RequesterText returns "" if the requester
-// is unknown.
+// RequesterText names the requester of a config, for events and conditions; "" if unknown.
 func RequesterText(r v1alpha1.Requester) string {
 	return r.Text(func(c v1alpha1.CommitRef) string {
 		return ShortRevision(c.Revision) + " " + source.Quote(c.Subject)

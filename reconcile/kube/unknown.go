@@ -7,9 +7,8 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 )
 
-// AfterWrite returns the error of a write, which is nil if the write has taken effect. After a missing answer, look
-// reads the object, and says whether it has what was written. So the caller sends its event, or counts, for each write
-// that took effect.
+// AfterWrite returns the error of a write, nil if it has taken effect. After a missing answer, look says whether the
+// object has what was written. So the caller sends its event, or counts, for each write that took effect.
 func AfterWrite(err error, look func() (isWritten bool, err error)) error {
 	if err = fault.APIRequest(err); !fault.IsUnknown(err) {
 		return err

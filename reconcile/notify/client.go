@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// requestTimeout limits one request with its answer.
+	// with its answer
 	requestTimeout = 15 * time.Second
-	// maxAnswer limits the body of an answer, in bytes: a page of 100 long comments is smaller.
+	// in bytes: a page of 100 long comments is smaller
 	maxAnswer = 16 << 20
-	// maxRetryAfter limits how long a receiver may delay the next attempt.
+	// for a receiver to delay the next attempt
 	maxRetryAfter = time.Hour
 )
 
-// allowed returns an error unless the hosts of a Secret list the host and the port of a URL.
+// allowed requires that the hosts of a Secret list the host and the port of a URL.
 func allowed(u *url.URL, hosts []string) error {
 	to, at := access.RecipientsOf(source.Address{}, map[string][]byte{
 		access.HostsKey: []byte(strings.Join(hosts, " ")),
@@ -41,18 +41,17 @@ func allowed(u *url.URL, hosts []string) error {
 		access.Endpoint(at))
 }
 
-// guarded is a transport that sends requests to the listed hosts only.
+// guarded sends requests to the listed hosts only.
 type guarded struct {
 	base  http.RoundTripper
 	hosts []string
 	now   func() time.Time
 
 	mu sync.Mutex
-	// notBefore is the time before which the receiver wants no request, from its header Retry-After.
+	// from the receiver's header Retry-After
 	notBefore time.Time
 }
 
-// close ends the idle connections.
 func (g *guarded) close() {
 	if t, ok := g.base.(*http.Transport); ok {
 		t.CloseIdleConnections()
@@ -83,8 +82,8 @@ func (g *guarded) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// delay records the value of Retry-After: seconds, or a date. GitHub sends the end of a rate limit in another header,
-// in seconds since 1970.
+// delay records Retry-After: seconds, or a date. GitHub sends the end of a rate limit in another header, in seconds
+// since 1970.
 func (g *guarded) delay(h http.Header) {
 	value, now := h.Get("Retry-After"), g.now()
 	if reset, err := strconv.ParseInt(h.Get("X-RateLimit-Reset"), 10, 64); value == "" && err == nil &&
@@ -109,7 +108,7 @@ func (g *guarded) delay(h http.Header) {
 	g.notBefore = at
 }
 
-// retryAfter returns the time before which no request should follow; zero for none.
+// retryAfter is the time before which no request should follow; zero for none.
 func (g *guarded) retryAfter() time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -31,16 +31,15 @@ import (
 )
 
 const (
-	// maxReceivers is how many receivers get requests at a time. Each receiver gets its requests independently, so a
-	// slow receiver does not delay other receivers.
+	// that get requests at a time; a slow one does not delay others
 	maxReceivers = 64
-	// maxAttempt limits all requests of one attempt.
+	// for all requests of one attempt
 	maxAttempt = 2 * time.Minute
-	// firstRetry and lastRetry are the shortest and the longest time between two failed attempts.
+	// between two failed attempts
 	firstRetry, lastRetry = 5 * time.Second, 10 * time.Minute
-	// pause is the shortest time between two attempts: during a rollout, the pools change many times a second.
+	// between two attempts: during a rollout, the pools change many times a second
 	pause = time.Second
-	// secretRetry is the longest time between two reads of an unusable Secret.
+	// between two reads of an unusable Secret
 	secretRetry = 30 * time.Second
 )
 
@@ -49,39 +48,37 @@ const (
 // Reads: Notification, Secret, GitSource, MachineConfigPool, MachineConfigNode
 // Writes: Notification.status; requests to the receivers
 type Controller struct {
-	// Client reads from the manager's cache and writes. Live reads Secrets and MachineConfigNodes from the API server.
+	// Client reads from the manager's cache, Live reads Secrets and MachineConfigNodes.
 	Client client.Client
 	Live   client.Reader
 	// Open returns the client of a git host, which sends all requests with the HTTP client.
 	Open func(forge.Target, *http.Client) (Service, error)
-	// Namespace is the namespace of the Secrets.
+	// of the Secrets
 	Namespace string
-	// Pace is the shortest time between two statuses of one context of a commit.
+	// between two statuses of one context of a commit
 	Pace time.Duration
-	// Now is the clock.
-	Now func() time.Time
+	Now  func() time.Time
 
 	mu       sync.Mutex
 	memories map[string]*memory
 }
 
-// memory is the state of one Notification in the memory of the process. After a restart, the process reads this state
-// again from the Notification's status and from the git host.
+// memory is one Notification in memory. After a restart, it comes from the Notification's status and from the git host.
 type memory struct {
 	generation int64
-	// sent is the record of sent states. The list sent may be newer than the status in the cache.
+	// the record of sent states, maybe newer than the status in the cache
 	sent []v1alpha1.SentState
-	// failures counts failed attempts in a row. No attempt begins before notBefore.
+	// in a row; no attempt begins before notBefore
 	failures  int
 	notBefore time.Time
-	// last is the begin of the last attempt.
+	// the begin of the last attempt
 	last time.Time
-	// posted are the statuses that the git host has, by source and commit.
+	// the statuses that the git host has, by source and commit
 	posted map[string][]Posted
-	// pulls are the pull requests of commits. comments has the last comment of each pull request.
+	// of commits, with the last comment of each
 	pulls    map[string]pull
 	comments map[string]string
-	// warnings say what the token may not do, by source and commit.
+	// what the token may not do, by source and commit
 	warnings map[string]string
 }
 
@@ -139,7 +136,6 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return result, c.writeStatus(ctx, n, m, out)
 }
 
-// backoff returns the time until the next attempt.
 func backoff(failures int, reason string) time.Duration {
 	longest := lastRetry
 	if reason == v1alpha1.ReasonSecretInvalid {
@@ -148,7 +144,7 @@ func backoff(failures int, reason string) time.Duration {
 	return min(firstRetry<<min(failures-1, 10), longest)
 }
 
-// memoryOf returns the memory of a Notification, without the failures of an earlier spec.
+// memoryOf is without the failures of an earlier spec.
 func (c *Controller) memoryOf(n *v1alpha1.Notification) *memory {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -174,19 +170,17 @@ func (c *Controller) forget(name string) {
 	delete(c.memories, name)
 }
 
-// outcome is the result of one attempt.
 type outcome struct {
-	// err is why the receiver does not have the present state, without secrets. reason is the reason of the condition.
+	// why the receiver does not have the present state, without secrets, and the reason of the condition
 	err    error
 	reason string
-	// next is when to decide again without a change, retryAfter the time that the receiver named, quiet the end of
-	// quiet hours.
+	// when to decide again without a change, the time that the receiver named, and the end of quiet hours
 	next, retryAfter, quiet time.Time
 }
 
 func failure(reason string, err error) outcome { return outcome{err: err, reason: reason} }
 
-// attempt sends the messages or statuses that the receiver does not have yet.
+// attempt sends what the receiver does not have yet.
 func (c *Controller) attempt(ctx context.Context, n *v1alpha1.Notification, m *memory) outcome {
 	if n.Spec.Suspend {
 		return outcome{}
@@ -223,8 +217,8 @@ func (c *Controller) attempt(ctx context.Context, n *v1alpha1.Notification, m *m
 	return out
 }
 
-// newClient returns a client for the hosts of a Secret. newClient follows no redirect, because a redirected request
-// could carry the token to another host.
+// newClient returns a client for the hosts of a Secret. It follows no redirect, which could carry the token to another
+// host.
 func newClient(s secret, now func() time.Time) (*http.Client, *guarded) {
 	base := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{
@@ -242,7 +236,6 @@ func newClient(s secret, now func() time.Time) (*http.Client, *guarded) {
 	}, g
 }
 
-// secretOf reads and checks the Secret of a Notification.
 func (c *Controller) secretOf(ctx context.Context, n *v1alpha1.Notification) (secret, error) {
 	var object corev1.Secret
 	key := client.ObjectKey{Namespace: c.Namespace, Name: n.Spec.SecretRef.Name}
@@ -256,7 +249,6 @@ func (c *Controller) secretOf(ctx context.Context, n *v1alpha1.Notification) (se
 	return s, nil
 }
 
-// mask removes the secret values from a text.
 func (s secret) mask(text string) string {
 	for _, value := range s.hidden {
 		if len(value) >= 4 {
@@ -266,7 +258,6 @@ func (s secret) mask(text string) string {
 	return text
 }
 
-// facts reads the cluster from the cache.
 func (c *Controller) facts(ctx context.Context, cluster string) (Facts, error) {
 	f := Facts{Cluster: cluster}
 	var sources v1alpha1.GitSourceList
@@ -287,7 +278,6 @@ func (c *Controller) facts(ctx context.Context, cluster string) (Facts, error) {
 	return f, nil
 }
 
-// writeStatus records the result of an attempt.
 func (c *Controller) writeStatus(ctx context.Context, n *v1alpha1.Notification, m *memory, out outcome) error {
 	before := n.DeepCopy()
 	f := status.NotificationFacts{Generation: n.Generation, Sent: m.sent, Suspended: n.Spec.Suspend, Until: out.quiet}
@@ -307,8 +297,8 @@ func (c *Controller) writeStatus(ctx context.Context, n *v1alpha1.Notification, 
 	return nil
 }
 
-// deliver sends the messages that the receiver does not have yet, and returns when to decide again. deliver records
-// each sent message before it sends the next one.
+// deliver sends the messages that the receiver does not have yet, each recorded before the next, and returns when to
+// decide again.
 func (c *Controller) deliver(ctx context.Context, n *v1alpha1.Notification, m *memory, facts Facts,
 	to receiver,
 ) (time.Time, error) {

@@ -20,32 +20,32 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Event is the present state of a source or of a pool. Templates can use the fields of Event, and the JSON of a Webhook
-// has the same fields.
+// Event is the present state of a source or of a pool. Templates can use its fields, and the JSON of a Webhook has
+// them.
 type Event struct {
-	// ID identifies the state. ID does not change if only counts or texts change.
+	// ID does not change if only counts or texts do.
 	ID string `json:"id"`
-	// Delivery identifies the change to this state. A repeated request for the same change has the same Delivery.
+	// Delivery is the same for a repeated request about one change.
 	Delivery string `json:"delivery"`
-	// Event is the kind of the state, Cluster the name of the cluster.
+	// the kind of the state, and the name of the cluster
 	Event   v1alpha1.NotificationEvent `json:"event"`
 	Cluster string                     `json:"cluster"`
-	// Source or Pool is what the event is about.
+	// what the event is about
 	Source string `json:"source,omitempty"`
 	Pool   string `json:"pool,omitempty"`
-	// EventCommit is the commit, if it is known. EventRollout says how many nodes of a pool are updated.
+	// The commit, if known, and how many nodes of a pool are updated.
 	EventCommit
 	EventRollout
-	// Reason and Message say why a commit is refused, or a rollout is blocked or degraded.
+	// why a commit is refused, or a rollout is blocked or degraded
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Text is the message for people: the output of the Notification's template, or one line if there is no template.
+	// for people: the output of the Notification's template, or one line without one
 	Text string `json:"text"`
 }
 
 // EventCommit is the commit of an event.
 type EventCommit struct {
-	// Revision is `main@sha1:<hex>`.
+	// as in `main@sha1:<hex>`
 	Revision string `json:"revision,omitempty"`
 	Subject  string `json:"subject,omitempty"`
 	Author   string `json:"author,omitempty"`
@@ -53,9 +53,8 @@ type EventCommit struct {
 
 // EventRollout is the rollout of an event.
 type EventRollout struct {
-	// Config is the rendered config.
 	Config string `json:"config,omitempty"`
-	// Updated is how many of the Nodes run the config. Degraded is how many nodes report a failure.
+	// Updated of the Nodes run the config, Degraded report a failure.
 	Updated  int `json:"updated"`
 	Nodes    int `json:"nodes"`
 	Degraded int `json:"degraded"`
@@ -69,7 +68,6 @@ func (e Event) Name() string {
 	return "source/" + e.Source
 }
 
-// identified sets the ID from the parts of a state.
 func (e Event) identified(parts ...string) Event {
 	e.ID = digest(append([]string{e.Name(), string(e.Event)}, parts...)...)
 	return e
@@ -101,7 +99,7 @@ func selects(names []string, name string) bool {
 	return len(names) == 0 || slices.Contains(names, name)
 }
 
-// feeds reports whether one of the given sources has ever given the pool a config, according to the source's history.
+// feeds reports whether one of the sources has ever given the pool a config, by its history.
 func (f Facts) feeds(sources []string, pool string) bool {
 	for _, s := range f.Sources {
 		for _, h := range s.Status.History {
@@ -113,7 +111,7 @@ func (f Facts) feeds(sources []string, pool string) bool {
 	return false
 }
 
-// sourceEvent returns whether the newest commit was applied or refused.
+// sourceEvent says whether the newest commit was applied or refused.
 func (f Facts) sourceEvent(s *v1alpha1.GitSource) (Event, bool) {
 	if len(s.Status.History) == 0 {
 		return Event{}, false
@@ -129,11 +127,10 @@ func (f Facts) sourceEvent(s *v1alpha1.GitSource) (Event, bool) {
 	return e.identified(h.Revision, e.Reason), true
 }
 
-// poolEvent returns the present state of the rollout of a pool.
 func (f Facts) poolEvent(p *mcfgv1.MachineConfigPool) (Event, bool) {
 	target, record := p.Spec.Configuration.Name, recordOf(p)
 	if target == "" || !isFresh(p) {
-		// The status of the pool does not belong to its target yet; the next status reports the rollout.
+		// The pool's status does not belong to its target yet; the next one reports the rollout.
 		return Event{}, false
 	}
 	e := Event{
@@ -159,11 +156,11 @@ func (f Facts) poolEvent(p *mcfgv1.MachineConfigPool) (Event, bool) {
 	return e.identified(target, e.Reason), true
 }
 
-// brief are the reasons of RolloutBlocked that belong to every healthy rollout: the controller writes a revision, or
-// updated nodes have to stay healthy for some time.
+// brief: these belong to every healthy rollout: the controller writes a revision, or updated nodes have to stay healthy
+// for some time.
 var brief = []string{"Applying", "Soak"}
 
-// failedCondition names the condition that makes a pool degraded.
+// failedCondition makes a pool degraded.
 func failedCondition(p *mcfgv1.MachineConfigPool) string {
 	for _, kind := range []mcfgv1.MachineConfigPoolConditionType{
 		mcfgv1.MachineConfigPoolNodeDegraded,
@@ -176,7 +173,7 @@ func failedCondition(p *mcfgv1.MachineConfigPool) string {
 	return string(mcfgv1.MachineConfigPoolDegraded)
 }
 
-// line returns the message for people in one line, for a Notification without a template.
+// line is for a Notification without a template.
 func (e Event) line() string {
 	nodes := fmt.Sprintf("%d/%s updated", e.Updated, plural(e.Nodes, "node"))
 	if e.Nodes == 0 {
@@ -207,17 +204,17 @@ func (e Event) line() string {
 
 // Decision has the messages that a receiver gets now.
 type Decision struct {
-	// Send are the messages, in order.
+	// in order
 	Send []Event
-	// Sent is the new record of sent states, without the states in Send.
+	// the new record, without the states in Send
 	Sent []v1alpha1.SentState
-	// Next is when to decide again without a change; zero if never.
+	// when to decide again without a change; zero if never
 	Next time.Time
 }
 
-// Decide returns the messages for states that differ from those that the receiver got. During quiet hours, Decide
-// returns no messages and keeps the record, so that the receiver gets the last state afterwards. For states that the
-// spec does not select, Decide changes the record without a message. The error says what is wrong with the spec.
+// Decide returns the messages for states that differ from those that the receiver got. During quiet hours, there are
+// none, and the record stays, so that it gets the last state afterwards. States that the spec does not select change
+// the record alone. The error is about the spec.
 func Decide(n *v1alpha1.Notification, f Facts, now time.Time) (Decision, error) {
 	quiet, until, err := Quiet(n.Spec.QuietHours, now)
 	if err != nil {

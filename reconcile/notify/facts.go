@@ -17,7 +17,7 @@ import (
 type Facts struct {
 	// Cluster is the name of the cluster.
 	Cluster string
-	// Sources and Pools are all objects of the kind, sorted by name.
+	// sorted by name
 	Sources []*v1alpha1.GitSource
 	Pools   []*mcfgv1.MachineConfigPool
 }
@@ -31,8 +31,7 @@ func (f Facts) pool(name string) *mcfgv1.MachineConfigPool {
 	return nil
 }
 
-// state is the state of the rollout of a config in one pool, or of a commit in all of its pools. For several pools, the
-// worst state counts.
+// state is that of a config in one pool, or of a commit in all of its pools, of which the worst counts.
 type state int
 
 const (
@@ -42,15 +41,15 @@ const (
 	failed
 )
 
-// progress is the rollout of one commit in one pool.
+// progress is about one commit in one pool.
 type progress struct {
 	pool, config string
 	state        state
-	// updated is how many of the nodes run the config.
+	// how many of the nodes run the config
 	updated, nodes int
-	// why is the reason of a failure, or what the rollout waits for, in one line; empty if there is none.
+	// of a failure, or what the rollout waits for, in one line; empty for none
 	why string
-	// outcome has the times of the rollout, if the controller recorded them.
+	// with the times of the rollout, if recorded
 	outcome v1alpha1.RolloutOutcome
 }
 
@@ -66,7 +65,7 @@ func (f Facts) rolloutOf(entry v1alpha1.HistoryEntry) []progress {
 }
 
 // progressOf returns the rollout of a commit's config in a pool. A later commit can bring the same config back; its
-// rollout says nothing about the earlier commit.
+// rollout says nothing about the earlier one.
 func progressOf(pool *mcfgv1.MachineConfigPool, config, revision string) progress {
 	p := progress{pool: pool.Name, config: config, nodes: int(pool.Status.MachineCount)}
 	past, err := v1alpha1.EarlierRollouts(pool.Annotations)
@@ -109,7 +108,7 @@ func progressOf(pool *mcfgv1.MachineConfigPool, config, revision string) progres
 	return p
 }
 
-// as returns the progress of a rollout that ended.
+// as is for a rollout that ended.
 func (p progress) as(o v1alpha1.RolloutOutcome) progress {
 	p.outcome, p.updated, p.nodes, p.why = o, o.Updated, o.Nodes, line(o.Why)
 	switch o.Result {
@@ -123,23 +122,23 @@ func (p progress) as(o v1alpha1.RolloutOutcome) progress {
 	return p
 }
 
-// rolloutBlocked is the type of the condition that Bunsen adds to pools.
+// rolloutBlocked: Bunsen adds it to pools.
 const rolloutBlocked mcfgv1.MachineConfigPoolConditionType = "RolloutBlocked"
 
-// isFresh reports whether the status of a pool belongs to its present target.
+// isFresh reports whether the status belongs to the present target.
 func isFresh(pool *mcfgv1.MachineConfigPool) bool {
 	return pool.Status.ObservedGeneration >= pool.Generation && recordOf(pool).Config == pool.Spec.Configuration.Name
 }
 
-// hasFinished reports whether, at some time since the pool got its target, all nodes ran the target and were healthy. A
-// node that becomes unavailable or joins later does not begin the rollout again. New secrets of the same config do not
-// begin it again either. A pool without nodes has finished.
+// hasFinished reports whether, at some time since the pool got its target, all nodes ran it and were healthy. A node
+// that becomes unavailable or joins later does not begin the rollout again, nor do new secrets of the same config. A
+// pool without nodes has finished.
 func hasFinished(pool *mcfgv1.MachineConfigPool, record v1alpha1.RolloutRecord) bool {
 	return record.Ended != nil || record.ChangesSecrets() || condition(pool, mcfgv1.MachineConfigPoolUpdated).
 		Status == corev1.ConditionTrue && pool.Status.Configuration.Name == pool.Spec.Configuration.Name
 }
 
-// recordOf returns the record of the pool's rollout, or the zero record if it cannot be read.
+// recordOf is zero if the record cannot be read.
 func recordOf(pool *mcfgv1.MachineConfigPool) v1alpha1.RolloutRecord {
 	record, err := v1alpha1.ParseRolloutRecord(pool.Annotations[v1alpha1.RolloutAnnotation])
 	if err != nil || record.Config != pool.Spec.Configuration.Name {
@@ -159,7 +158,7 @@ func condition(pool *mcfgv1.MachineConfigPool,
 	return mcfgv1.MachineConfigPoolCondition{}
 }
 
-// message returns the message of a condition that is True, else "".
+// message is empty unless the condition is True.
 func message(pool *mcfgv1.MachineConfigPool, kind mcfgv1.MachineConfigPoolConditionType) string {
 	c := condition(pool, kind)
 	if c.Status != corev1.ConditionTrue {
@@ -168,16 +167,16 @@ func message(pool *mcfgv1.MachineConfigPool, kind mcfgv1.MachineConfigPoolCondit
 	return cmp.Or(c.Message, c.Reason)
 }
 
-// maxLine is the maximum length of a reason, in runes.
+// maxLine: of a reason, in runes
 const maxLine = 300
 
-// line returns the first line of a text without hidden characters, shortened.
+// line returns the first line without hidden characters, shortened.
 func line(text string) string {
 	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
 	return shorten(safetext.Visible(strings.ToValidUTF8(text, "\uFFFD")), maxLine)
 }
 
-// shorten limits a text to a number of runes and marks the cut.
+// shorten marks the cut. most is in runes.
 func shorten(text string, most int) string {
 	runes := []rune(text)
 	if len(runes) <= most {
@@ -186,7 +185,6 @@ func shorten(text string, most int) string {
 	return string(runes[:most-1]) + "…"
 }
 
-// plural returns "1 node" or "3 nodes".
 func plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

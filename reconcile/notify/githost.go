@@ -18,20 +18,19 @@ import (
 	"github.com/bunsen-os/bunsen/internal/forge"
 )
 
-// maxComments is how many failed attempts to write a comment may delay the commit status about the end of a rollout.
+// maxComments: failed attempts to write a comment that may delay the commit status about the end of a rollout
 const maxComments = 5
 
-// pullAge is how long the notifier assumes that a commit has no pull request before it asks the git host again.
+// pullAge: until the git host is asked again about a commit without a pull request
 const pullAge = 5 * time.Minute
 
-// pull is the pull request of a commit, and the time of the answer. The number is 0 if the git host had none at that
-// time.
+// pull is the pull request of a commit, and the time of the answer; the number is 0 if there was none then.
 type pull struct {
 	number int
 	read   time.Time
 }
 
-// gitHost is one attempt to report to a git host.
+// gitHost is one attempt to report.
 type gitHost struct {
 	controller   *Controller
 	notification *v1alpha1.Notification
@@ -87,8 +86,8 @@ func (h *gitHost) report(ctx context.Context) (next time.Time, err error) {
 
 func keyOf(c Commit) string { return c.Source + " " + c.Hash }
 
-// commit first writes the comment on the pull request of a commit, and then sets the commit's statuses. After a crash
-// between the comment and the status, the status still differs, and the next attempt finds the comment.
+// commit writes the comment on the pull request of a commit, and then sets the commit's statuses. After a crash in
+// between, the status still differs, and the next attempt finds the comment.
 func (h *gitHost) commit(ctx context.Context, target forge.Target, c Commit) (time.Time, error) {
 	target.Head = c.Hash
 	host, err := h.controller.Open(target, h.client)
@@ -146,7 +145,7 @@ func statuses(ctx context.Context, host forge.Commit) ([]Posted, error) {
 	return out, nil
 }
 
-// comment writes the outcome to the pull request whose merge created the commit.
+// comment goes to the pull request whose merge created the commit.
 func (h *gitHost) comment(ctx context.Context, host Service, target forge.Target, c Commit) error {
 	if !c.Outcome.Exists() {
 		return nil

@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// reportEvery is the pause between two reports, and reportValid how long a report is valid.
+	// the pause between two, and how long one is valid
 	reportEvery = 10 * time.Second
 	reportValid = 3*reportEvery + 5*time.Second
-	// leaseTimeout limits one request.
+	// of one request
 	leaseTimeout = 5 * time.Second
 )
 
@@ -28,13 +28,12 @@ const (
 // Writes: its own Lease, by an apply patch, for which resourceNames of a Role limit the creation too
 type Heartbeat struct {
 	Client client.Client
-	// Namespace is the namespace of the Lease.
+	// of the Lease
 	Namespace string
-	// Name of the process, such as its pod or host, and its report.
+	// of the process, such as its pod or host, and its report
 	Name   string
 	Report v1alpha1.ControllerReport
-	// Now is the clock.
-	Now func() time.Time
+	Now    func() time.Time
 }
 
 // SetupWithManager runs the heartbeat in the manager.
@@ -42,7 +41,7 @@ func (h *Heartbeat) SetupWithManager(mgr ctrl.Manager) error {
 	return mgr.Add(manager.RunnableFunc(h.run))
 }
 
-// run writes reports until the context ends, and then that the notifier has ended.
+// run writes at the end of the context that the notifier has ended.
 func (h *Heartbeat) run(ctx context.Context) error {
 	h.Report.Started, h.Report.Leader = metav1.NewTime(h.Now()), true
 	log := ctrl.Log.WithName("heartbeat")

@@ -15,15 +15,13 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// Outcome is the effect of a commit on the nodes, for a comment on its pull request. The zero Outcome means that there
-// is no comment.
+// Outcome is the effect of a commit on the nodes, for a comment on its pull request; zero for none.
 type Outcome struct {
-	// marker is the first line of the comment.
+	// the first line of the comment
 	marker, cluster, revision string
-	// refused is why the controller applied nothing of the commit.
+	// why nothing of the commit was applied
 	refused string
-	// changed are the pools whose config the commit changed. unchanged is how many pools have a config that the commit
-	// did not change.
+	// the pools whose config the commit changed, and the number of the others
 	changed   []progress
 	unchanged int
 }
@@ -56,8 +54,7 @@ func (f Facts) refused(src string, h v1alpha1.HistoryEntry) Outcome {
 	return o
 }
 
-// outcome returns the outcome of an applied commit. The outcome covers the pools whose config differs from their config
-// at the previous commit.
+// outcome covers the pools whose config differs from that at the previous commit.
 func (f Facts) outcome(src string, h v1alpha1.HistoryEntry, rolled []progress, before map[string]string) Outcome {
 	if len(h.Pools) == 0 {
 		return Outcome{}
@@ -75,21 +72,19 @@ func (f Facts) outcome(src string, h v1alpha1.HistoryEntry, rolled []progress, b
 
 // Forecast has the numbers that a review predicted before the merge.
 type Forecast struct {
-	// Author is the user who posted the review; empty if there is none.
+	// who posted the review; empty if there is none
 	Author string
-	// Nodes is the number of nodes in all changed pools, and Reboots how many of them reboot. Drains is the number of
-	// nodes in those changed pools whose nodes are drained.
+	// the nodes of all changed pools, those that reboot, and those of pools whose nodes are drained
 	Nodes, Reboots, Drains int
-	// Takes is the longest estimate of the time that the rollout of one pool takes.
+	// the longest estimate for the rollout of one pool
 	Takes string
 }
 
-// planMarker begins the first line of a review; the key and the end of an HTML comment follow.
+// planMarker: of a review; the key and the end of an HTML comment follow
 const planMarker = "<!-- bunsen:plan:v1:"
 
-// ParseForecast reads the numbers of a review's table from the body of a comment. ParseForecast returns false for a
-// comment that is not a review, and for a review without numbers of nodes. ParseForecast reads only numbers and
-// estimates of times, because every user can write such a comment.
+// ParseForecast reads the numbers of a review's table from a comment; false for other comments, and for a review
+// without numbers of nodes. It reads only numbers and estimates of times, because every user can write such a comment.
 func ParseForecast(body string) (Forecast, bool) {
 	lines := strings.Split(strings.ReplaceAll(body, "\r\n", "\n"), "\n")
 	if !strings.HasPrefix(strings.TrimSpace(lines[0]), planMarker) {
@@ -119,13 +114,13 @@ func ParseForecast(body string) (Forecast, bool) {
 	return f, found
 }
 
-// number reads a count of the table, such as `8`, `**8**` or `1,200`.
+// number reads such as `8`, `**8**` or `1,200`.
 func number(cell string) (int, bool) {
 	n, err := strconv.Atoi(strings.NewReplacer("*", "", ",", "", "\u202f", "", "\u00a0", "", " ", "").Replace(cell))
 	return n, err == nil && n >= 0 && n < 1_000_000
 }
 
-// isEstimate reports whether a text consists of the words of an estimate of time, such as `10 min – 2 h`.
+// isEstimate reports whether a text is such as `10 min – 2 h`.
 func isEstimate(text string) bool {
 	words := strings.Fields(text)
 	for _, w := range words {
@@ -161,9 +156,9 @@ func longer(a, b string) string {
 	return a
 }
 
-// Body returns the comment in Markdown. The parameter review is the forecast of the pull request's review, if there is
-// one. The parameter nodes has the MachineConfigNodes of the cluster, which say whether a node was drained and
-// rebooted. The first line of the body is its marker.
+// Body returns the comment in Markdown, its marker first. The parameter review is the forecast of the pull request's
+// review, if there is one, and nodes are the MachineConfigNodes of the cluster, which say whether a node was drained
+// and rebooted.
 func (o Outcome) Body(review *Forecast, nodes []mcfgv1.MachineConfigNode) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n### OS config rollout · %s · %s\n\n%s\n", o.marker, code(o.cluster), code(o.revision),
@@ -176,8 +171,7 @@ func (o Outcome) Body(review *Forecast, nodes []mcfgv1.MachineConfigNode) string
 	for _, p := range o.changed {
 		count, took := fmt.Sprintf("%d/%d", p.updated, p.nodes), p.took()
 		if p.state == pending {
-			// While the rollout continues, the row has no counts of updated nodes, so that the comment does not change
-			// with each node.
+			// Without counts of updated nodes while the rollout continues: the comment must not change with each node.
 			count, took = itoa(p.nodes), "–"
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", code(p.pool), code(shortConfig(p)), resultText(p.state), count,
@@ -213,7 +207,7 @@ func resultText(s state) string {
 	return map[state]string{done: "rolled out", replaced: "replaced", pending: "in progress", failed: "**failed**"}[s]
 }
 
-// writeComparison writes a table that compares the forecast with the real numbers.
+// writeComparison compares the forecast with the real numbers.
 func (o Outcome) writeComparison(b *strings.Builder, review *Forecast, machines []mcfgv1.MachineConfigNode) {
 	updated, nodes, reboots, drains := 0, 0, 0, 0
 	for _, p := range o.changed {
@@ -241,15 +235,14 @@ func (o Outcome) writeComparison(b *strings.Builder, review *Forecast, machines 
 		"pools.\n")
 }
 
-// Disruptions counts the nodes of a pool that rebooted and were drained during a rollout. A zero end means that the
-// rollout has not ended. A condition of a MachineConfigNode changes only if the node drains or reboots, so a last
-// transition within the rollout counts. If a node takes part in a later rollout, Disruptions cannot see its earlier
-// drain or reboot.
+// Disruptions counts the nodes of a pool that rebooted and were drained during a rollout; a zero end means that it has
+// not ended. A condition of a MachineConfigNode changes only if the node drains or reboots, so a last transition within
+// the rollout counts. A node that takes part in a later one hides its earlier drain or reboot.
 func Disruptions(pool string, began, ended time.Time, machines []mcfgv1.MachineConfigNode) (reboots, drains int) {
 	for i := range machines {
 		n := &machines[i]
 		if n.Spec.Pool.Name != pool || !n.CreationTimestamp.Time.Before(began) {
-			// The conditions of a new object have the time of its creation, so they prove no drain and no reboot.
+			// They have the time of its creation, and prove nothing.
 			continue
 		}
 		happened := func(kind mcfgv1.StateProgress) bool {
@@ -271,7 +264,7 @@ func Disruptions(pool string, began, ended time.Time, machines []mcfgv1.MachineC
 
 func (p progress) took() string { return duration(p.outcome.Began.Time, p.outcome.Ended.Time) }
 
-// took returns the time from the begin of the first pool's rollout to the end of the last pool's rollout.
+// took is from the begin of the first pool's rollout to the end of the last one's.
 func (o Outcome) took() string {
 	var from, to time.Time
 	for _, p := range o.changed {
@@ -301,9 +294,8 @@ func shortConfig(p progress) string {
 	return hash[:min(5, len(hash))]
 }
 
-// code returns a text as a code span of Markdown, on one line. No character in a code span begins a link or a mention,
-// or ends the cell of a table. A dash stands for a text without visible characters, because two backticks would begin
-// another code span.
+// code returns a code span of Markdown, on one line, in which no character begins a link or a mention, or ends the cell
+// of a table. A dash stands for a text without visible characters, because two backticks would begin another code span.
 func code(text string) string {
 	text = strings.TrimSpace(safetext.OneLine(text))
 	return "`" + strings.NewReplacer("`", "'", "|", "/").Replace(cmp.Or(text, "–")) + "`"

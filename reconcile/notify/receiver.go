@@ -47,7 +47,7 @@ func (r receiver) send(ctx context.Context, e Event, now time.Time) error {
 	return nil
 }
 
-// advice returns what a user can do about an HTTP status code.
+// advice is for an HTTP status code.
 func advice(code int) string {
 	switch code {
 	case http.StatusUnauthorized, http.StatusForbidden:
@@ -59,7 +59,7 @@ func advice(code int) string {
 	}
 }
 
-// withoutURL returns the cause of an error of the HTTP client without the URL, which is a secret for Slack.
+// withoutURL leaves out the URL, which is a secret for Slack.
 func withoutURL(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
@@ -68,7 +68,6 @@ func withoutURL(err error) error {
 	return err
 }
 
-// request returns the request for one message.
 func (r receiver) request(ctx context.Context, e Event, now time.Time) (*http.Request, error) {
 	method, address, header := http.MethodPost, r.secret.address, http.Header{}
 	header.Set("Content-Type", "application/json")
@@ -119,7 +118,7 @@ func (r receiver) request(ctx context.Context, e Event, now time.Time) (*http.Re
 	return req, nil
 }
 
-// cloudEventType returns the type of a CloudEvent, such as `dev.bunsen.applied`.
+// cloudEventType is such as `dev.bunsen.applied`.
 func cloudEventType(e v1alpha1.NotificationEvent) string {
 	name := string(e)
 	if rest, ok := strings.CutPrefix(name, "Rollout"); ok {
@@ -128,7 +127,7 @@ func cloudEventType(e v1alpha1.NotificationEvent) string {
 	return "dev.bunsen." + strings.ToLower(name)
 }
 
-// slackText escapes the characters with which a text could mention users or contain links with another title.
+// slackText escapes what could mention users or link with another title.
 func slackText(text string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(text)
 }

@@ -14,19 +14,18 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// minToken is the minimum length of a key that signs webhooks, in bytes.
+// minToken: of a key that signs webhooks, in bytes
 const minToken = 16
 
-// secret is the checked content of the Secret of a Notification.
 type secret struct {
 	hosts                        []string
 	address, token, room, author string
 	authorities                  *x509.CertPool
-	// hidden are the values that no message may contain.
+	// no message may contain them
 	hidden []string
 }
 
-// keysOf has the keys of a Secret for each type of Notification, and says which keys are required.
+// keysOf: the keys for each type, and which are required
 var keysOf = map[v1alpha1.NotificationType]struct{ needs, may []string }{
 	v1alpha1.NotifyGitHub:      {[]string{"hosts", "token"}, []string{"address", "author", "ca.crt"}},
 	v1alpha1.NotifyGitLab:      {[]string{"hosts", "token"}, []string{"address", "ca.crt"}},
@@ -37,7 +36,7 @@ var keysOf = map[v1alpha1.NotificationType]struct{ needs, may []string }{
 	v1alpha1.NotifyMatrix:      {[]string{"hosts", "address", "token", "room"}, []string{"ca.crt"}},
 }
 
-// readSecret checks the content of a Secret for a type of Notification. The errors contain no values.
+// readSecret returns errors that contain no values.
 func readSecret(kind v1alpha1.NotificationType, data map[string][]byte) (secret, error) {
 	errs := checkKeys(kind, data)
 	value := func(key string) string { return strings.TrimSpace(string(data[key])) }
@@ -71,7 +70,7 @@ func readSecret(kind v1alpha1.NotificationType, data map[string][]byte) (secret,
 	return s, errors.Join(errs...)
 }
 
-// checkKeys returns the unknown and the missing keys of a Secret.
+// checkKeys finds unknown and missing keys.
 func checkKeys(kind v1alpha1.NotificationType, data map[string][]byte) []error {
 	var errs []error
 	keys := keysOf[kind]
@@ -89,7 +88,7 @@ func checkKeys(kind v1alpha1.NotificationType, data map[string][]byte) []error {
 	return errs
 }
 
-// checkAddress returns an error for an address that is not a URL of a host that the Secret lists.
+// checkAddress requires a URL of a host that the Secret lists.
 func checkAddress(address string, hosts []string) error {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http" {
@@ -98,16 +97,15 @@ func checkAddress(address string, hosts []string) error {
 	return allowed(u, hosts)
 }
 
-// kinds are the types of Notification that are git hosts.
+// kinds: those that are git hosts
 var kinds = map[v1alpha1.NotificationType]forge.Kind{
 	v1alpha1.NotifyGitHub: forge.GitHub, v1alpha1.NotifyGitLab: forge.GitLab, v1alpha1.NotifyGitea: forge.Gitea,
 }
 
-// errElsewhere means that a git host does not have the repository of a source.
+// errElsewhere: the git host does not have the repository of a source.
 var errElsewhere = errors.New("the repository is not on this git host")
 
-// targetOf returns the repository of a source on the git host. The error is errElsewhere if another host has the
-// repository.
+// targetOf returns the repository of a source on the git host, or errElsewhere.
 func (s secret) targetOf(kind v1alpha1.NotificationType, spec v1alpha1.GitSourceSpec) (forge.Target, error) {
 	repo, err := source.ParseURL(spec.URL)
 	if err != nil {
@@ -139,7 +137,6 @@ func (s secret) targetOf(kind v1alpha1.NotificationType, spec v1alpha1.GitSource
 	return t, nil
 }
 
-// apiOf returns the address of the API of the git host that has a repository.
 func apiOf(kind forge.Kind, repo source.Address) string {
 	scheme, host := "https", repo.Host
 	if strings.Contains(host, ":") {

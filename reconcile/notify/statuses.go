@@ -24,31 +24,29 @@ const (
 
 // Status is a status of a commit.
 type Status struct {
-	// Context is bunsen/CLUSTER/SOURCE/render or bunsen/CLUSTER/SOURCE/rollout.
+	// bunsen/CLUSTER/SOURCE/render or bunsen/CLUSTER/SOURCE/rollout
 	Context string
 	State   State
-	// Description is the text of the status, in one line of at most 140 characters.
+	// one line of at most 140 characters
 	Description string
 }
 
 // Commit is a commit of a source with its statuses.
 type Commit struct {
-	// Source is the name of the GitSource, Hash the hash of the commit, Ref the ref that the source follows.
+	// the GitSource, the hash of the commit, and the ref that the source follows
 	Source, Hash, Ref string
-	// Newest is true for the newest commit that the source applied, and for a newer commit that the source is reading
-	// or has refused.
+	// the newest commit that the source applied, or a newer one that it is reading or has refused
 	Newest bool
-	// Statuses are the statuses that the commit should have: always that of the render, and that of the rollout if the
-	// commit was applied.
+	// what the commit should have: always that of the render, and that of the rollout if it was applied
 	Statuses []Status
-	// Outcome is the comment for the commit's pull request; empty if there is no outcome yet.
+	// for the commit's pull request; empty if there is none yet
 	Outcome Outcome
 }
 
 const (
-	// maxEarlier is for how many commits before the newest one the notifier reports the end of their rollout.
+	// commits before the newest one, for which the end of their rollout is reported
 	maxEarlier = 5
-	// maxDescription is the smallest limit of all git hosts for the description of a status, in characters.
+	// the smallest limit of all git hosts, in characters
 	maxDescription = 140
 )
 
@@ -94,7 +92,7 @@ func (f Facts) context(src, part string) string {
 	return "bunsen/" + f.Cluster + "/" + src + "/" + part
 }
 
-// poolsBefore returns the configs that the newest applied revision of a history gave to pools.
+// poolsBefore returns the configs that the newest applied revision gave to pools.
 func poolsBefore(history []v1alpha1.HistoryEntry) map[string]string {
 	for _, h := range history {
 		if h.Refused == nil {
@@ -104,8 +102,7 @@ func poolsBefore(history []v1alpha1.HistoryEntry) map[string]string {
 	return nil
 }
 
-// reading returns what the controller is doing with the newest commit, if it has neither applied nor refused this
-// commit; otherwise "".
+// reading says what the controller is doing with the newest commit, or "" if it has applied or refused it.
 func reading(src *v1alpha1.GitSource) string {
 	observed := src.Status.ObservedRevision
 	if observed == "" || observed == src.Status.AppliedRevision {
@@ -151,8 +148,7 @@ func feedsPools(src *v1alpha1.GitSource) bool {
 	})
 }
 
-// rolloutStatus summarizes the rollouts of a commit in its pools. If one pool failed, the status is failed. If one pool
-// has not finished, the status is pending.
+// rolloutStatus is failed if one pool failed, or else pending if one has not finished.
 func rolloutStatus(context string, src *v1alpha1.GitSource, h v1alpha1.HistoryEntry, rolled []progress) Status {
 	worst, updated, nodes := done, 0, 0
 	var why []string
@@ -193,14 +189,14 @@ func rolloutStatus(context string, src *v1alpha1.GitSource, h v1alpha1.HistoryEn
 // Posted is a status that the git host has.
 type Posted struct {
 	Status
-	// Time is when the status was set; zero if unknown.
+	// zero if unknown
 	Time time.Time
 }
 
-// Due returns the statuses to set now, and when to decide again (zero: after the next change). Due returns a status
-// only if it differs from the status that the git host has, and for each context at most once in the time pace. For a
-// commit before the newest one, Due returns only the end of a rollout that the git host shows as pending. So a new
-// Notification does not change the statuses of older commits.
+// Due returns the statuses to set now, and when to decide again (zero: after the next change): only those that differ
+// from what the git host has, and for each context at most one in the time pace. Of a commit before the newest one, it
+// is only the end of a rollout that the git host shows as pending, so that a new Notification does not change older
+// commits.
 func Due(c Commit, posted []Posted, now time.Time, pace time.Duration) (due []Status, next time.Time) {
 	for _, want := range c.Statuses {
 		at := slices.IndexFunc(posted, func(p Posted) bool { return p.Context == want.Context })
@@ -221,7 +217,7 @@ func Due(c Commit, posted []Posted, now time.Time, pace time.Duration) (due []St
 	return due, next
 }
 
-// sooner returns the earlier of two times. A zero time does not count.
+// sooner does not count a zero time.
 func sooner(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -13,19 +13,17 @@ import (
 // Template is the parsed template of a Notification, from which the texts of messages are made.
 type Template struct{ parsed *template.Template }
 
-// errTooLong is the error for a message that is longer than maxText.
 var errTooLong = fmt.Errorf("the text is longer than %d KiB", maxText>>10)
 
-// maxText is the maximum length of a message, in bytes.
+// maxText: of a message, in bytes
 const maxText = 16 << 10
 
-// functions are the functions that a template may call. The result of each is at most as long as its arguments, and
-// none of them does I/O.
+// functions: the result of each is at most as long as its arguments, and none does I/O.
 var functions = []string{"and", "or", "not", "eq", "ne", "lt", "le", "gt", "ge", "len", "upper", "lower", "json"}
 
-// ParseTemplate reads a template. An empty template stands for the standard text. ParseTemplate refuses loops, nested
-// templates, variables and functions other than and, or, not, eq, ne, lt, le, gt, ge, len, upper, lower and json. So
-// the time to execute a template is proportional to the template's length.
+// ParseTemplate reads a template; empty for the standard text. It refuses loops, nested templates, variables and
+// functions other than and, or, not, eq, ne, lt, le, gt, ge, len, upper, lower and json, so that the time to execute it
+// is proportional to its length.
 func ParseTemplate(text string) (Template, error) {
 	if text == "" {
 		return Template{}, nil
@@ -54,14 +52,14 @@ func ParseTemplate(text string) (Template, error) {
 
 func asJSON(v any) (string, error) {
 	raw, err := json.Marshal(v)
-	// The check is necessary because repeated calls of json double the length each time.
+	// Repeated calls of json double the length each time.
 	if err == nil && len(raw) > maxText {
 		err = errTooLong
 	}
 	return string(raw), err
 }
 
-// checkNode refuses the parts of a template whose time or output could grow beyond its length.
+// checkNode refuses what could grow beyond the template's length, in time or output.
 func checkNode(n parse.Node) error {
 	switch n := n.(type) {
 	case *parse.ListNode:
@@ -126,7 +124,7 @@ func (t Template) Execute(e Event) (string, error) {
 	return strings.ToValidUTF8(b.String(), "\uFFFD"), nil
 }
 
-// limited is a text that refuses to become longer than maxText.
+// limited refuses to become longer than maxText.
 type limited struct{ strings.Builder }
 
 func (l *limited) Write(p []byte) (int, error) {

@@ -32,13 +32,12 @@ import (
 // Reads: PinnedImageSet, MachineConfigPool, Node
 // Writes: Node pinnedImageSets annotation
 type Controller struct {
-	// Client reads from the manager's cache and writes.
+	// Client reads from the manager's cache.
 	Client client.Client
-	// Now is the clock.
-	Now func() time.Time
+	Now    func() time.Time
 }
 
-// everything is the only request: one reconciliation handles all pools.
+// everything: one reconciliation handles all pools.
 const everything = "all"
 
 // SetupWithManager tells the nodes again after each change of a set, of the pools, and of a Node's labels or
@@ -55,7 +54,7 @@ func SetupWithManager(mgr ctrl.Manager, pinning reconcile.Reconciler) error {
 		Complete(pinning)
 }
 
-// pinChanged reports whether a change of a Node concerns its images. Most changes are heartbeats of kubelets.
+// pinChanged reports whether a change concerns the images of a Node. Most are heartbeats of kubelets.
 func pinChanged(e event.UpdateEvent) bool {
 	was, is := e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()
 	for _, key := range []string{v1alpha1.PinAnnotation, v1alpha1.PinnedAnnotation} {
@@ -97,7 +96,7 @@ func (r *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	return reconcile.Result{RequeueAfter: after}, errors.Join(errs...)
 }
 
-// nodesOf returns the nodes of each pool. A node without a pool is in the pool "", which has no sets.
+// nodesOf puts a node without a pool into "", which has no sets.
 func nodesOf(pools []mcfgv1.MachineConfigPool, nodes []corev1.Node) map[string][]poolstate.Node {
 	var all []*mcfgv1.MachineConfigPool
 	for i := range pools {
@@ -115,7 +114,6 @@ func nodesOf(pools []mcfgv1.MachineConfigPool, nodes []corev1.Node) map[string][
 	return out
 }
 
-// requestOf returns what the nodes of a pool pull.
 func requestOf(pool *mcfgv1.MachineConfigPool, all []mcfgv1.PinnedImageSet) (want v1alpha1.PinRequest) {
 	sets, _ := pinnedimage.Of(pool, all)
 	want.Digest = pinnedimage.Digest(sets)
@@ -125,7 +123,7 @@ func requestOf(pool *mcfgv1.MachineConfigPool, all []mcfgv1.PinnedImageSet) (wan
 	return want
 }
 
-// write sets or removes the annotation of a node. A repeated write changes nothing.
+// write may be repeated: it changes nothing then.
 func (r *Controller) write(ctx context.Context, w Write) error {
 	var value any
 	if w.Value != "" {

@@ -11,18 +11,18 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// MaxPulling is how many nodes of a pool pull images at a time, so that registries do not get the requests of all nodes
-// at once. A node that fails, or does not report for a long time, takes no place.
+// MaxPulling is for the nodes of a pool at a time, so that registries do not get the requests of all at once. A node
+// that fails, or does not report for a long time, takes no place.
 const MaxPulling = 20
 
 // Write changes the PinAnnotation of a node.
 type Write struct {
-	// Node is the node, and Value the new value; empty to remove the annotation.
+	// Value is empty to remove the annotation of the Node.
 	Node, Value string
 }
 
-// Next returns the writes for the nodes of a pool, in the order of names. The parameter want names the sets of the
-// pool; its Since is not used. The result again is when the next node gets a place without an event; zero for never.
+// Next returns the writes for the nodes of a pool, in the order of names. want names the sets of the pool; its Since is
+// not used. again is when the next node gets a place without an event; zero for never.
 func Next(nodes []poolstate.Node, want v1alpha1.PinRequest, now time.Time) (writes []Write, again time.Time) {
 	nodes = slices.SortedFunc(slices.Values(nodes), func(a, b poolstate.Node) int {
 		return strings.Compare(a.Name, b.Name)

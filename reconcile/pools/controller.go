@@ -19,9 +19,8 @@ import (
 // Writes: MachineConfiguration.status: the default policy merged with the user's policy, and the generation of the
 // user's policy
 type DisruptionController struct {
-	// Client reads from the manager's cache and writes.
+	// Client reads from the manager's cache.
 	Client client.Client
-	// Events sends events.
 	Events kube.Events
 }
 
@@ -30,9 +29,8 @@ func SetupDisruption(mgr ctrl.Manager, policy reconcile.Reconciler) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("policy").For(&operatorv1.MachineConfiguration{}).Complete(policy)
 }
 
-// Reconcile merges the user's disruption policy into the default policy. If the user's policy is invalid, Reconcile
-// does not change the status. The daemons wait for a status of the newest generation, so an invalid policy never
-// decides about a reboot.
+// Reconcile merges the user's disruption policy into the default policy. An invalid one does not change the status: the
+// daemons wait for a status of the newest generation, so it never decides about a reboot.
 func (r *DisruptionController) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	live := &operatorv1.MachineConfiguration{}
 	if req.Name != kube.DisruptionPolicyName {

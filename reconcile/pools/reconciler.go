@@ -32,8 +32,7 @@ import (
 )
 
 const (
-	// LabelKeysConfigMap is the name of the ConfigMap. The admission policy and the controller's Role contain this
-	// name, too.
+	// LabelKeysConfigMap is also in the admission policy and the controller's Role.
 	LabelKeysConfigMap = "machine-config-pool-labels"
 	fieldOwner         = client.FieldOwner("bunsen-pool-labels")
 )
@@ -43,18 +42,17 @@ const (
 // Reads: MachineConfigPool, ConfigMap
 // Writes: ConfigMap
 type LabelKeysReconciler struct {
-	// Client reads the pools from the manager's cache, and writes.
+	// Client reads the pools from the manager's cache.
 	Client client.Client
-	// ConfigMaps reads the ConfigMap from a cache that contains only this ConfigMap.
+	// from a cache that contains this one alone
 	ConfigMaps client.Reader
-	// Namespace is the namespace of the ConfigMap.
+	// of the ConfigMap
 	Namespace string
 }
 
-// RegisterLabelKeys adds the reconciler to a manager. The reconciler runs after each change of a pool's spec, and after
-// each change of the ConfigMap by another client.
+// RegisterLabelKeys adds the reconciler, for each change of a pool's spec, and each of the ConfigMap by another client.
 func RegisterLabelKeys(mgr ctrl.Manager, namespace string) error {
-	// The controller may read only this ConfigMap of its namespace, so the manager's cache cannot read it.
+	// The manager's cache cannot read it: the controller may read only this one of its namespace.
 	configMaps, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
 		DefaultNamespaces: map[string]cache.Config{
@@ -76,7 +74,7 @@ func RegisterLabelKeys(mgr ctrl.Manager, namespace string) error {
 		Complete(r)
 }
 
-// request returns the only request of this controller, which always reads all pools.
+// request is always the same: all pools are read.
 func (r *LabelKeysReconciler) request(context.Context, client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: r.key()}}
 }
@@ -85,9 +83,8 @@ func (r *LabelKeysReconciler) key() client.ObjectKey {
 	return client.ObjectKey{Namespace: r.Namespace, Name: LabelKeysConfigMap}
 }
 
-// Reconcile creates or corrects the ConfigMap. Reconcile creates the ConfigMap with an apply patch, because RBAC can
-// limit the name of an object in a patch, but not in a POST. Reconcile removes entries that another client added,
-// because each entry makes the policy refuse a label.
+// Reconcile creates or corrects the ConfigMap, by an apply patch, because RBAC can limit the name of an object in a
+// patch, but not in a POST. Entries that another client added go, because each makes the policy refuse a label.
 func (r *LabelKeysReconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	pools := &mcfgv1.MachineConfigPoolList{}
 	if err := r.Client.List(ctx, pools); err != nil {
@@ -114,8 +111,8 @@ func (r *LabelKeysReconciler) Reconcile(ctx context.Context, _ reconcile.Request
 	return reconcile.Result{}, nil
 }
 
-// LabelKeys returns the data of the ConfigMap. The keys are the pools that select nodes by labels; each value has the
-// sorted label keys, one per line.
+// LabelKeys returns the data of the ConfigMap: for each pool that selects nodes by labels the sorted label keys, one
+// per line.
 func LabelKeys(pools []mcfgv1.MachineConfigPool) map[string]string {
 	data := map[string]string{}
 	for _, pool := range pools {
@@ -126,9 +123,8 @@ func LabelKeys(pools []mcfgv1.MachineConfigPool) map[string]string {
 	return data
 }
 
-// selectorKeys returns the label keys of a selector, whatever the operator. selectorKeys omits invalid keys, which the
-// CRD allows. No Node can have a label with an invalid key, and the policy would read a key with a line break as two
-// keys.
+// selectorKeys returns the label keys of a selector, whatever the operator, without invalid ones, which the CRD allows:
+// no Node can have such a label, and the policy would read a key with a line break as two.
 func selectorKeys(selector *metav1.LabelSelector) []string {
 	if selector == nil {
 		return nil

@@ -24,8 +24,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
-// Deleted stores the last state of deleted standard pools until they are created again. The zero value stores no pool.
-// If the content of Deleted is lost, the records of a pool that is deleted at that moment are lost too.
+// Deleted stores the last state of deleted standard pools until they are created again. The zero value stores none. If
+// it is lost, so are the records of a pool that is deleted at that moment.
 type Deleted struct {
 	last sync.Map // name → *mcfgv1.MachineConfigPool
 }
@@ -40,8 +40,8 @@ func (d *Deleted) Predicate() predicate.Predicate {
 	}}
 }
 
-// CreateAgain creates a standard pool that a user deleted, with its records if this process saw the deletion. Without
-// the records, the last healthy config of the pool and the requester of its config are unknown.
+// CreateAgain creates a standard pool that a user deleted, with its records if this process saw the deletion.
+// Otherwise, its last healthy config and the requester of its config are unknown.
 func (d *Deleted) CreateAgain(ctx context.Context, c client.Client, events kube.Events, name string) error {
 	text := "what its deletion removed, such as the history of its rollouts, is lost"
 	last, seen := d.last.Load(name)
@@ -63,8 +63,8 @@ func (d *Deleted) CreateAgain(ctx context.Context, c client.Client, events kube.
 	return nil
 }
 
-// createWithRecords creates a pool with the records of the deleted pool: the controller's annotations, and the config
-// to which these belong. createWithRecords does not change a pool that a user has created meanwhile.
+// createWithRecords creates a pool with the records of the deleted one: the controller's annotations, and the config to
+// which these belong. A pool that a user has created meanwhile stays.
 func createWithRecords(ctx context.Context, c client.Client, last *mcfgv1.MachineConfigPool) error {
 	selectors := selectors(last.Name)
 	pool := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{
@@ -86,7 +86,7 @@ func createWithRecords(ctx context.Context, c client.Client, last *mcfgv1.Machin
 	return nil
 }
 
-// recordAnnotations are the annotations with the controller's records on a pool.
+// recordAnnotations: the controller's records on a pool
 var recordAnnotations = []string{
 	v1alpha1.TargetAnnotation, v1alpha1.RolloutAnnotation, v1alpha1.RolloutHistoryAnnotation,
 	v1alpha1.RevisionAnnotation, v1alpha1.SourceAnnotation,
@@ -95,8 +95,8 @@ var recordAnnotations = []string{
 	v1alpha1.SteeredByAnnotation,
 }
 
-// nodeSelectors has the node selectors of the two pools. kubeadm, k3s and OpenShift label control plane nodes. kubeadm
-// and k3s set no role label on workers, so every other node is a worker.
+// nodeSelectors: kubeadm, k3s and OpenShift label control plane nodes. kubeadm and k3s set no role label on workers, so
+// every other node is a worker.
 var nodeSelectors = map[string][]metav1.LabelSelectorRequirement{
 	"master": {
 		{Key: "node-role.kubernetes.io/control-plane", Operator: metav1.LabelSelectorOpExists},
@@ -107,7 +107,7 @@ var nodeSelectors = map[string][]metav1.LabelSelectorRequirement{
 	},
 }
 
-// The fields of a standard pool's spec that the controller sets. StandardAnnotation lists these names.
+// What the controller sets in a standard pool's spec, as StandardAnnotation lists it.
 const (
 	configSelectorField = "machineConfigSelector"
 	nodeSelectorField   = "nodeSelector"
@@ -119,7 +119,7 @@ func ContainsStandard(name string) bool { return nodeSelectors[name] != nil }
 // StandardNames returns the names of the pools that every cluster has.
 func StandardNames() []string { return slices.Sorted(maps.Keys(nodeSelectors)) }
 
-// selectors returns the fields that the controller sets, by their names.
+// selectors are by field.
 func selectors(name string) map[string]*metav1.LabelSelector {
 	return map[string]*metav1.LabelSelector{
 		configSelectorField: {MatchLabels: map[string]string{v1alpha1.RoleLabel: name}},
@@ -127,7 +127,7 @@ func selectors(name string) map[string]*metav1.LabelSelector {
 	}
 }
 
-// EnsureStandard creates the pools that are missing. Ensure does not change existing pools.
+// EnsureStandard creates the pools that are missing, and does not change the others.
 func EnsureStandard(ctx context.Context, c client.Client, live client.Reader) error {
 	for name := range nodeSelectors {
 		pool := &mcfgv1.MachineConfigPool{}
@@ -146,8 +146,7 @@ func EnsureStandard(ctx context.Context, c client.Client, live client.Reader) er
 	return nil
 }
 
-// lacksStandardAnnotation reports whether an older controller without StandardAnnotation created the pool, and no user
-// has changed the pool since.
+// lacksStandardAnnotation reports whether an older controller created the pool, and no user has changed it since.
 func lacksStandardAnnotation(pool *mcfgv1.MachineConfigPool) bool {
 	if _, ok := pool.Annotations[v1alpha1.StandardAnnotation]; ok || pool.Labels[v1alpha1.SourceLabel] != "" {
 		return false
@@ -160,8 +159,7 @@ func lacksStandardAnnotation(pool *mcfgv1.MachineConfigPool) bool {
 		equality.Semantic.DeepEqual(pool.Spec.MachineConfigSelector, want[configSelectorField])
 }
 
-// ApplyStandard sets the fields of the pool that no other field manager owns. Apply returns an error if a conflict with
-// another field manager remains.
+// ApplyStandard sets the fields of the pool that no other field manager owns. A conflict that remains is an error.
 func ApplyStandard(ctx context.Context, c client.Client, name string) error {
 	fields := []string{configSelectorField, nodeSelectorField}
 	err := applyFields(ctx, c, name, fields)
@@ -175,7 +173,6 @@ func ApplyStandard(ctx context.Context, c client.Client, name string) error {
 	return nil
 }
 
-// poolLabels returns the labels of a standard pool.
 func poolLabels(name string) map[string]string {
 	return map[string]string{
 		"pools.operator.machineconfiguration.openshift.io/" + name: "",
@@ -198,7 +195,6 @@ func applyFields(ctx context.Context, c client.Client, name string, fields []str
 	return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), kube.StandardPoolsManager)
 }
 
-// selectorObject returns a selector in the form of an apply configuration.
 func selectorObject(s *metav1.LabelSelector) map[string]any {
 	if len(s.MatchLabels) > 0 {
 		labels := map[string]any{}
@@ -214,7 +210,7 @@ func selectorObject(s *metav1.LabelSelector) map[string]any {
 	return map[string]any{"matchExpressions": list}
 }
 
-// conflictingFields returns the fields of the spec that other field managers own, from the conflict error of an apply.
+// conflictingFields are owned by other field managers, by the conflict error of an apply.
 func conflictingFields(err error) []string {
 	var status apierrors.APIStatus
 	if !apierrors.IsConflict(err) || !errors.As(err, &status) || status.Status().Details == nil {
@@ -230,8 +226,8 @@ func conflictingFields(err error) []string {
 	return out
 }
 
-// RestoreStandard restores the fields of a standard pool that the controller set and a user changed. Restore reports
-// whether it changed the pool. Restore does not change pools of a GitSource, nor pools that a user created.
+// RestoreStandard restores the fields of a standard pool that the controller set and a user changed, and reports
+// whether it did. Pools of a GitSource, and those that a user created, stay.
 func RestoreStandard(ctx context.Context, c client.Client, live client.Reader, events kube.Events,
 	pool *mcfgv1.MachineConfigPool,
 ) (bool, error) {

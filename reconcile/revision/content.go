@@ -20,18 +20,16 @@ import (
 
 // Content has the objects that one revision of a GitSource applies.
 type Content struct {
-	// Configs are the fragments. The package uses only three parts of their metadata: the name, the role label and
-	// FileAnnotation.
+	// the fragments, of whose metadata only the name, the role label and FileAnnotation count
 	Configs []*mcfgv1.MachineConfig
-	// Objects are the objects of `cluster/` as in the repository.
+	// those of `cluster/`, as in the repository
 	Objects []*unstructured.Unstructured
-	// Foreign are live objects in their state before the next revision took them over.
+	// live objects before the next revision took them over
 	Foreign []*unstructured.Unstructured
 }
 
-// After returns the content to apply after base. The parameter base is the revision in force, or the state before an
-// interrupted apply. The result includes objects of base that c does not name: the foreign objects, and the source's
-// own objects if the source does not prune.
+// After returns the content to apply after base: the revision in force, or the state before an interrupted apply. It
+// includes objects of base that c does not name: the foreign ones, and the source's own if it does not prune.
 func (c Content) After(base Content, prunes bool) Content {
 	named := c.names()
 	if !prunes {
@@ -45,8 +43,8 @@ func (c Content) After(base Content, prunes bool) Content {
 	return c
 }
 
-// WithForeign adds objects that the source takes over, in their present state. WithForeign skips objects that an
-// interrupted apply created, and objects whose earlier state the content already has.
+// WithForeign adds objects that the source takes over, in their present state, unless an interrupted apply created
+// them, or the content already has their earlier state.
 func (c Content) WithForeign(objects []*unstructured.Unstructured, created []string) Content {
 	named := c.names()
 	for _, key := range created {
@@ -56,7 +54,7 @@ func (c Content) WithForeign(objects []*unstructured.Unstructured, created []str
 	return c
 }
 
-// names returns the keys of all objects of the content.
+// names are keys.
 func (c Content) names() map[string]bool {
 	out := map[string]bool{}
 	for _, mc := range c.Configs {
@@ -68,7 +66,7 @@ func (c Content) names() map[string]bool {
 	return out
 }
 
-// others returns the objects without a name in the set.
+// others are not named.
 func others(objects []*unstructured.Unstructured, named map[string]bool) []*unstructured.Unstructured {
 	return slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool {
 		return named[Key(o.GetKind(), o.GetName())]
@@ -106,7 +104,7 @@ func SortInventory(entries []v1alpha1.InventoryEntry) {
 	})
 }
 
-// storedContent is a Content as JSON.
+// storedContent is the JSON.
 type storedContent struct {
 	Configs []storedConfig   `json:"configs,omitempty"`
 	Objects []map[string]any `json:"objects,omitempty"`
@@ -119,17 +117,17 @@ type storedConfig struct {
 	Role  string                   `json:"role"`
 	Files string                   `json:"files,omitempty"`
 	Spec  mcfgv1.MachineConfigSpec `json:"spec"`
-	// Marks are the marked secret paths.
+	// of secret paths
 	Marks string `json:"marks,omitempty"`
 }
 
-// partSize limits the size of each part, far below the API server's limit for one object.
+// partSize: far below the API server's limit for one object
 const partSize = 512 << 10
 
-// mostContent is the maximum size of the unpacked content that Decode accepts.
+// mostContent: unpacked, for Decode
 const mostContent = 256 << 20
 
-// Encode returns the content as the parts of RevisionContent objects, and its digest. The digest depends only on the
+// Encode returns the content as the parts of RevisionContent objects, and its digest, which depends only on the
 // objects.
 func Encode(c Content) (parts [][]byte, digest string, err error) {
 	stored := storedContent{}
@@ -161,8 +159,7 @@ func Encode(c Content) (parts [][]byte, digest string, err error) {
 	return slices.Collect(slices.Chunk(packed.Bytes(), partSize)), digestOf(raw), nil
 }
 
-// Decode is the inverse of Encode. Decode returns an error if the parts are not the whole content with the given
-// digest.
+// Decode is the inverse of Encode. It fails unless the parts are the whole content with the digest.
 func Decode(parts [][]byte, digest string) (Content, error) {
 	r, err := gzip.NewReader(bytes.NewReader(bytes.Join(parts, nil)))
 	if err != nil {
@@ -214,7 +211,7 @@ func readObjects(objects []map[string]any) ([]*unstructured.Unstructured, error)
 	return out, nil
 }
 
-// toUnstructured converts numbers to the types that the Kubernetes libraries expect.
+// toUnstructured converts numbers as the Kubernetes libraries expect.
 func toUnstructured(object map[string]any) (*unstructured.Unstructured, error) {
 	raw, err := json.Marshal(object)
 	if err != nil {

@@ -15,17 +15,16 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// objectDigest is the digest of a live object at a version.
+// objectDigest is for a version of a live object.
 type objectDigest struct {
 	version, digest string
 }
 
-// OfObject returns the digest of the fields that the repository requires of a live pool or policy, if the object has
-// all of them. OfObject returns "" if a user changed them or no GitSource applied the object. OfObject ignores fields
-// that the repository does not set, such as defaults of the API server and fields of other users.
+// OfObject returns the digest of the fields that the repository requires of a live pool or policy, if it has all of
+// them; "" if a user changed them or no GitSource applied it. Fields that the repository does not set, such as defaults
+// of the API server and fields of other users, do not count.
 //
-// WantedAnnotation of the object has the required fields. If a user forges this annotation, its digest differs from the
-// digest in the inventory.
+// WantedAnnotation has the required fields. If a user forges it, its digest differs from that in the inventory.
 func (d *Digests) OfObject(live *unstructured.Unstructured) string {
 	if digest, ok := d.Known(live.GetUID(), live.GetResourceVersion()); ok {
 		return digest
@@ -37,8 +36,7 @@ func (d *Digests) OfObject(live *unstructured.Unstructured) string {
 	return digest
 }
 
-// Known returns the digest that OfObject computed for a live object at a version. If the digest is known, the caller
-// does not have to convert the object.
+// Known returns what OfObject computed for a version of a live object, which then need not be converted.
 func (d *Digests) Known(uid types.UID, version string) (digest string, known bool) {
 	v, ok := d.objects.Load(uid)
 	if !ok || uid == "" || version == "" || v.(objectDigest).version != version {
@@ -72,7 +70,7 @@ func ofObject(live *unstructured.Unstructured) string {
 	return digestOf([]byte(text))
 }
 
-// typed converts an object to the JSON form of its Go type. In this form, equal values have equal texts: 90m becomes
+// typed converts an object to the JSON form of its Go type, in which equal values have equal texts: 90m becomes
 // 1h30m0s.
 func typed(u *unstructured.Unstructured) (map[string]any, error) {
 	into, ok := map[string]any{
@@ -94,8 +92,8 @@ func typed(u *unstructured.Unstructured) (map[string]any, error) {
 	return out, nil
 }
 
-// shape takes from a typed value the fields that the raw value has. A field that the type omits because it is zero
-// becomes nil.
+// shape takes from a typed value the fields that the raw one has. One that the type omits because it is zero becomes
+// nil.
 func shape(value, raw any) any {
 	switch raw := raw.(type) {
 	case map[string]any:
@@ -119,8 +117,8 @@ func shape(value, raw any) any {
 	return value
 }
 
-// Replace replaces the differing top-level fields of a live object's spec by the wanted fields. A server-side apply
-// would not remove values that other users added to these fields.
+// Replace replaces the differing top-level fields of a live object's spec. A server-side apply would keep values that
+// other users added to them.
 func Replace(live, want *unstructured.Unstructured) {
 	spec, _, _ := unstructured.NestedMap(live.Object, "spec")
 	if spec == nil {
@@ -152,11 +150,10 @@ func asAny(m map[string]string) any {
 	return out
 }
 
-// isSelector reports whether a field is a label selector. A selector on the cluster must equal the repository's
-// selector, because an addition would change which objects it selects.
+// isSelector reports whether a field is a label selector, which must equal the repository's: an addition would change
+// which objects it selects.
 func isSelector(field string) bool { return strings.HasSuffix(strings.ToLower(field), "selector") }
 
-// withoutEmpty returns a value without empty fields.
 func withoutEmpty(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -212,13 +209,12 @@ func contains(live, want any) bool {
 	}
 }
 
-// isZero reports whether a value is a zero value.
 func isZero(v any) bool {
 	v = withoutEmpty(v)
 	return v == nil || reflect.ValueOf(v).IsZero()
 }
 
-// equalValue compares scalars. A number from JSON is a float64, and a number from a Go type is an int64.
+// equalValue compares scalars: a number is a float64 from JSON, and an int64 from a Go type.
 func equalValue(live, want any) bool {
 	a, isNumber := number(live)
 	b, alsoNumber := number(want)

@@ -28,13 +28,13 @@ var Kinds = map[string]schema.GroupVersionKind{
 	KindRolloutPolicy:        v1alpha1.GroupVersion.WithKind(KindRolloutPolicy),
 }
 
-// Objects are the objects of the kinds that a repository may contain, of all owners. The objects are shared with the
-// cache, so callers must not change them.
+// Objects are those of the kinds that a repository may contain, of all owners, shared with the cache: do not change
+// them.
 type Objects struct {
 	Configs []mcfgv1.MachineConfig
-	// ByName has the MachineConfigs by name.
+	// MachineConfigs
 	ByName map[string]*mcfgv1.MachineConfig
-	// Cluster has the objects of the other kinds by Key.
+	// of the other kinds, by Key
 	Cluster map[string]client.Object
 }
 
@@ -123,8 +123,7 @@ func (l Objects) Owned(source string, seen *Digests) ([]v1alpha1.InventoryEntry,
 	return out, nil
 }
 
-// ObjectDigest returns the digest of the fields that the repository requires of a live object. Digest returns "" if the
-// object lacks any of these fields.
+// ObjectDigest returns the digest of the fields that the repository requires of a live object; "" if it lacks any.
 func ObjectDigest(o client.Object, kind string, seen *Digests) (string, error) {
 	if digest, known := seen.Known(o.GetUID(), o.GetResourceVersion()); known {
 		return digest, nil
@@ -147,8 +146,7 @@ func Unstructured(o client.Object, kind string) (*unstructured.Unstructured, err
 	return u, nil
 }
 
-// WantedObject returns the fields that the repository requires of a live object. The object must have all of these
-// fields.
+// WantedObject returns the fields that the repository requires of a live object, which must have all of them.
 func WantedObject(o client.Object) (*unstructured.Unstructured, error) {
 	u := &unstructured.Unstructured{}
 	if err := u.UnmarshalJSON([]byte(o.GetAnnotations()[v1alpha1.WantedAnnotation])); err != nil {
@@ -166,17 +164,17 @@ func (r Revisions) Selected(pool *mcfgv1.MachineConfigPool) ([]*mcfgv1.MachineCo
 	return Select(selector, r.Configs), nil
 }
 
-// Revisions has the sources and their objects on the cluster. Whether a pool may be rendered or rolled out depends on
-// these objects.
+// Revisions has the sources and their objects on the cluster, on which it depends whether a pool may be rendered or
+// rolled out.
 type Revisions struct {
 	Objects
 	Sources []v1alpha1.GitSource
 	States  []State
 }
 
-// Settled reads Revisions for a pool, and why the pool must not be rendered or rolled out; empty if it may be. While
-// one of its sources is being applied, Settled reads no objects. A commit of thousands of objects sends as many events,
-// and each of them asks about every pool: reading all objects for each would cost more than writing them.
+// Settled reads Revisions for a pool, and why it must not be rendered or rolled out; empty if it may be. While one of
+// its sources is being applied, no objects are read: a commit of thousands sends as many events, each of which asks
+// about every pool, and reading all objects for each would cost more than writing them.
 func Settled(ctx context.Context, c client.Reader, pool *mcfgv1.MachineConfigPool,
 	seen *Digests,
 ) (Revisions, string, error) {
@@ -195,8 +193,8 @@ func Settled(ctx context.Context, c client.Reader, pool *mcfgv1.MachineConfigPoo
 	return all, why, err
 }
 
-// readRevisions reads Revisions from the manager's cache, whose parts may be of different ages. A pool waits until the
-// objects of each of its sources belong to one whole revision, which may be an old revision.
+// readRevisions reads the manager's cache, whose parts may be of different ages. A pool waits until the objects of each
+// of its sources belong to one whole revision, maybe an old one.
 func readRevisions(ctx context.Context, c client.Reader, seen *Digests) (Revisions, error) {
 	live, err := ReadState(ctx, c)
 	if err != nil {
@@ -216,7 +214,7 @@ func readRevisions(ctx context.Context, c client.Reader, seen *Digests) (Revisio
 	return out, nil
 }
 
-// readSources reads the GitSources, which callers must not change.
+// readSources: do not change them.
 func readSources(ctx context.Context, c client.Reader) ([]v1alpha1.GitSource, error) {
 	var sources v1alpha1.GitSourceList
 	if err := c.List(ctx, &sources, client.UnsafeDisableDeepCopy); err != nil {
@@ -225,31 +223,29 @@ func readSources(ctx context.Context, c client.Reader) ([]v1alpha1.GitSource, er
 	return sources.Items, nil
 }
 
-// reportUnsettledAfter is how long a pool waits for a whole revision before its status reports the wait. A normal
-// apply takes less time.
+// reportUnsettledAfter: until the status of a pool that waits for a whole revision reports that; a normal apply takes
+// less
 const reportUnsettledAfter = 10 * time.Second
 
-// PoolCheck decides whether a pool may be rolled out. For each source, the cluster must have the objects of one
-// whole revision, and the pool must be rendered from them. The zero value of PoolCheck is ready for use. If its
-// content is lost, a message is delayed.
+// PoolCheck decides whether a pool may be rolled out: for each source, the cluster must have the objects of one whole
+// revision, and the pool must be rendered from them. The zero value is ready for use. If it is lost, a message is
+// delayed.
 type PoolCheck struct {
 	seen Digests
-	// since is what each pool waits for, and since when: pool name → wait.
+	// what each pool waits for, and since when: pool name → wait
 	since sync.Map
-	// images are the PinnedImageSets of each pool at its last check: pool name → ImageSets.
+	// at the last check: pool name → ImageSets
 	images sync.Map
 }
 
 // ImageSets are the PinnedImageSets of a pool.
 type ImageSets struct {
-	// Digest is that of pinnedimage.Digest; empty for no sets.
+	// of pinnedimage.Digest; empty for no sets
 	Digest string
-	// Names are the names of the sets, and Missing those of sets that the pool names and that do not exist. Both are
-	// sorted.
+	// the sets, and those that the pool names and that do not exist; both sorted
 	Names, Missing []string
 }
 
-// imageSets returns the PinnedImageSets of a pool.
 func imageSets(pool *mcfgv1.MachineConfigPool, all []mcfgv1.PinnedImageSet) ImageSets {
 	sets, missing := pinnedimage.Of(pool, all)
 	out := ImageSets{Digest: pinnedimage.Digest(sets), Missing: missing}
@@ -272,8 +268,8 @@ func (s *PoolCheck) Forget(pool string) {
 	s.images.Delete(pool)
 }
 
-// Blocker returns why a pool waits; empty if the pool does not wait. If the pool has changed since it was read,
-// Fleet.decide returns poolChanged.
+// Blocker returns why a pool waits, or is empty. If the pool has changed since it was read, Fleet.decide returns
+// poolChanged.
 func (s *PoolCheck) Blocker(ctx context.Context, c client.Reader, pool *mcfgv1.MachineConfigPool) (string, error) {
 	var images mcfgv1.PinnedImageSetList
 	if err := c.List(ctx, &images, client.UnsafeDisableDeepCopy); err != nil {
@@ -302,14 +298,14 @@ func (s *PoolCheck) Blocker(ctx context.Context, c client.Reader, pool *mcfgv1.M
 	return "", nil
 }
 
-// wait is what a pool waits for, and since when.
+// wait is what for, and since when.
 type wait struct {
 	why   string
 	since time.Time
 }
 
-// IsOverdue reports whether a pool has waited for the same thing for so long that its status reports it. A large
-// revision is applied for many seconds, and only then rendered, so each of the two has its own time.
+// IsOverdue reports whether a pool has waited for the same thing for so long that its status says so. A large revision
+// is applied for many seconds, and only then rendered, so each of the two has its own time.
 func (s *PoolCheck) IsOverdue(pool, why string, now time.Time) bool {
 	before, known := s.since.Load(pool)
 	if known && before.(wait).why == why {

@@ -26,15 +26,15 @@ const (
 	KindPinnedImageSet       = "PinnedImageSet"
 )
 
-// Digests computes the digests of live objects and caches them, so that unchanged objects are not read again. The zero
-// value of Digests is ready for use. If the cache is lost, calls only take longer.
+// Digests computes the digests of live objects and caches them, so that unchanged ones are not read again. The zero
+// value is ready for use. Without the cache, calls only take longer.
 type Digests struct {
 	configs sync.Map // uid → configDigest
 	objects sync.Map // uid → objectDigest
 }
 
-// configDigest is the digest of a MachineConfig at a generation. A MachineConfig has no status, so its generation
-// changes with its spec. The role is a label, so Digests compares it separately.
+// configDigest is for a generation of a MachineConfig, which has no status, so that it changes with the spec. The role
+// is a label, and compared separately.
 type configDigest struct {
 	generation   int64
 	role, digest string
@@ -64,8 +64,8 @@ func (d *Digests) Entry(mc *mcfgv1.MachineConfig) (v1alpha1.InventoryEntry, erro
 	}, err
 }
 
-// Digest returns the digest of the fields on which a render depends: the role and the spec. Digest sorts keys, because
-// the API server returns the inline Ignition config in another order.
+// Digest covers what a render depends on: the role and the spec, with sorted keys, because the API server returns the
+// inline Ignition config in another order.
 func Digest(mc *mcfgv1.MachineConfig) (string, error) {
 	raw, err := json.Marshal(mc.Spec)
 	if err != nil {
@@ -87,7 +87,7 @@ func Digest(mc *mcfgv1.MachineConfig) (string, error) {
 	return digestOf(sorted), nil
 }
 
-// digestOf returns the SHA-256 of data in the form of an inventory.
+// digestOf is the SHA-256 as in an inventory.
 func digestOf(data []byte) string {
 	sum := sha256.Sum256(data)
 	return "sha256:" + hex.EncodeToString(sum[:])
@@ -95,15 +95,13 @@ func digestOf(data []byte) string {
 
 // State has the objects of one GitSource on the cluster.
 type State struct {
-	// Source is the GitSource of the last read.
+	// as last read
 	Source *v1alpha1.GitSource
-	// Live are the objects with the source's label. If an object was changed after the source applied it, its digest is
-	// empty.
+	// with the source's label; a digest is empty if the object was changed after the source applied it
 	Live []v1alpha1.InventoryEntry
 }
 
-// Difference returns the first object that differs from the inventory, as `Kind/name`; empty if the live objects are
-// exactly those of the inventory.
+// Difference returns the first object that differs from the inventory, as `Kind/name`, or is empty.
 func Difference(inventory, live []v1alpha1.InventoryEntry) string {
 	if all := Differences(inventory, live); len(all) > 0 {
 		return all[0]
@@ -138,8 +136,7 @@ func (s State) IsWhole() bool {
 }
 
 // Unsettled returns why a pool must not be rendered or rolled out: the objects of one of its sources are not one whole
-// revision. Unsettled returns "" if the objects of each source are one whole revision. Sources without an effect on the
-// pool do not count.
+// revision; otherwise "". Sources without an effect on the pool do not count.
 func Unsettled(pool *mcfgv1.MachineConfigPool, states []State) (string, error) {
 	selector, err := Selector(pool)
 	if err != nil {
@@ -171,9 +168,8 @@ func Applying(pool *mcfgv1.MachineConfigPool, sources []v1alpha1.GitSource) (str
 	return Unsettled(pool, states)
 }
 
-// Moving returns why no node may be assigned a config yet: a MachineConfigPool differs from the revision of its source.
-// A MachineConfigPool that differs from the revision may select other nodes soon, so nodes of any pool may change their
-// pool. Moving returns "" if there is no such pool.
+// Moving returns why no node may be assigned a config yet: a MachineConfigPool differs from the revision of its source,
+// and may select other nodes soon, so that nodes of any pool may move; otherwise "".
 func Moving(states []State) string {
 	for _, s := range states {
 		if s.IsWhole() {
@@ -195,7 +191,7 @@ func Moving(states []State) string {
 	return ""
 }
 
-// pools returns the entries of MachineConfigPools.
+// pools are MachineConfigPools.
 func pools(entries []v1alpha1.InventoryEntry) []v1alpha1.InventoryEntry {
 	var out []v1alpha1.InventoryEntry
 	for _, e := range entries {
@@ -213,8 +209,8 @@ func nameOf(revision string) string {
 	return revision
 }
 
-// feeds reports whether an object of the source affects the pool's config or its rollout. An object that affects the
-// pool is the pool itself, a MachineConfig that it selects, or a policy, which may select any pool.
+// feeds reports whether an object of the source affects the pool's config or its rollout: the pool itself, a
+// MachineConfig that it selects, or a policy, which may select any pool.
 func (s State) feeds(pool string, selector labels.Selector) bool {
 	matters := func(e v1alpha1.InventoryEntry) bool {
 		switch e.Kind {
@@ -244,8 +240,8 @@ func Selector(pool *mcfgv1.MachineConfigPool) (labels.Selector, error) {
 	return selector, nil
 }
 
-// Selects reports whether a selector selects a MachineConfig of a repository with this role. Only the role label
-// counts: labels that users add on the cluster do not put a MachineConfig into another pool.
+// Selects reports whether a selector selects a MachineConfig of a repository with this role. Labels that users add on
+// the cluster do not put one into another pool.
 func Selects(selector labels.Selector, role string) bool {
 	return selector.Matches(labels.Set{v1alpha1.RoleLabel: role})
 }
@@ -266,8 +262,8 @@ func Select(selector labels.Selector, all []mcfgv1.MachineConfig) []*mcfgv1.Mach
 	return out
 }
 
-// Selected returns a digest of the names and contents of MachineConfigs; empty for none. If two pools have the same
-// digest, they were rendered from the same MachineConfigs.
+// Selected returns a digest of the names and contents of MachineConfigs; empty for none. Pools with the same one were
+// rendered from the same MachineConfigs.
 func (d *Digests) Selected(configs []*mcfgv1.MachineConfig) (string, error) {
 	if len(configs) == 0 {
 		return "", nil

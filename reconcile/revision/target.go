@@ -12,11 +12,11 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 )
 
-// Left returns an error if MachineConfigs of a deleted GitSource may be a part of a revision, because the GitSource was
-// deleted during an apply. These MachineConfigs are a whole revision if the pool was last rendered from exactly these,
-// according to the pool's record was. If the record does not contain the GitSource, the parameter recorded decides: the
-// digests of the inputs of the config in force. Left ignores MachineConfigs without a GitSource, because users may
-// change them freely. Left also ignores MachineConfigs from which no pool was rendered since the deletion.
+// Left returns an error if MachineConfigs of a GitSource that was deleted during an apply may be a part of a revision.
+// They are a whole one if the pool was last rendered from exactly these, by its record was, or, if that does not
+// contain the GitSource, by recorded: the digests of the inputs of the config in force. MachineConfigs without a
+// GitSource do not count, because users may change them freely, nor do those from which no pool was rendered since the
+// deletion.
 func Left(was v1alpha1.PoolTarget, f TargetFacts, recorded map[string]string) error {
 	now := f.gone()
 	for _, name := range slices.Sorted(maps.Keys(now)) {
@@ -34,8 +34,7 @@ func Left(was v1alpha1.PoolTarget, f TargetFacts, recorded map[string]string) er
 	return nil
 }
 
-// hasOnly reports whether all inputs of deleted GitSources are among the recorded inputs, and no recorded input is
-// missing.
+// hasOnly reports whether the inputs of deleted GitSources are exactly the recorded ones.
 func (f TargetFacts) hasOnly(recorded map[string]string) bool {
 	there := map[string]bool{}
 	for _, in := range f.Inputs {
@@ -55,27 +54,25 @@ func (f TargetFacts) hasOnly(recorded map[string]string) bool {
 
 // TargetFacts has the rendered config of a pool and its inputs.
 type TargetFacts struct {
-	// Pool is the name of the pool. Config is its rendered config. Healthy is the last config with which the whole
-	// pool was healthy.
+	// the pool, its rendered config, and the last config with which it was healthy as a whole
 	Pool, Config, Healthy string
-	// Commit is the newest applied commit of the sources that own Inputs; the zero CommitInfo if there is none.
+	// the newest applied one of the sources that own Inputs; zero if there is none
 	Commit v1alpha1.CommitInfo
-	// ReleasedBy is who ended the hold of the pool; empty if that is not known.
+	// who ended the hold of the pool; empty if unknown
 	ReleasedBy string
-	// Rewritten is true if Commit did not descend from the commit before it. Earlier are the configs of the pool's
-	// recorded rollouts.
+	// Commit did not descend from the one before it. Earlier are the configs of the pool's recorded rollouts.
 	Rewritten bool
 	Earlier   []string
-	// Inputs are the MachineConfigs that the pool was rendered from.
+	// what the pool was rendered from
 	Inputs []v1alpha1.TargetInput
-	// Sources has the applied revision of each existing GitSource that owns inputs, or owned some before.
+	// the applied revision of each existing GitSource that owns inputs, or owned some before
 	Sources map[string]string
 }
 
-// NextTarget returns the record of a pool's target after a render. NextTarget determines the requester of a new config.
-// If an input of a source with a new revision differs, the source's commit is the cause. The cause of any other
-// difference is a change through the API. A change through the API counts until a user reverses it or the whole pool is
-// healthy with it. New changes have no manager and no time yet.
+// NextTarget returns the record of a pool's target after a render, with the requester of a new config: the commit of a
+// source with a new revision, if one of its inputs differs. The cause of any other difference is a change through the
+// API, which counts until a user reverses it or the whole pool is healthy with it. New changes have no manager and no
+// time yet.
 func NextTarget(was v1alpha1.PoolTarget, f TargetFacts) v1alpha1.PoolTarget {
 	t := was
 	t.Config, t.Held, t.Inputs, t.Sources, t.Gone = f.Config, false, f.outside(), f.sources(), f.gone()
@@ -89,7 +86,6 @@ func NextTarget(was v1alpha1.PoolTarget, f TargetFacts) v1alpha1.PoolTarget {
 	return t
 }
 
-// cause returns what gave the pool a new config.
 func (f TargetFacts) cause(was, t v1alpha1.PoolTarget) v1alpha1.RolloutCause {
 	switch {
 	case was.Held:
@@ -106,7 +102,6 @@ func (f TargetFacts) cause(was, t v1alpha1.PoolTarget) v1alpha1.RolloutCause {
 	return v1alpha1.RolloutCausePush
 }
 
-// requested returns a target with the requester of its new config.
 func (f TargetFacts) requested(was, t v1alpha1.PoolTarget) v1alpha1.PoolTarget {
 	newest := v1alpha1.Requester{Revision: f.Commit.Revision, Subject: f.Commit.Subject, Author: f.Commit.Author}
 	t.Requester, t.Before, t.Commit, t.InForce = newest, "", v1alpha1.Requester{}, nil
@@ -114,7 +109,7 @@ func (f TargetFacts) requested(was, t v1alpha1.PoolTarget) v1alpha1.PoolTarget {
 		return t // The target is the pool's first config, with all existing inputs.
 	}
 	if was.Config != "" && was.Inputs == nil && was.Sources == nil {
-		// The controller that rendered the last config recorded no inputs, so there is nothing to compare with.
+		// The controller that rendered the last config recorded no inputs to compare with.
 		return t
 	}
 	changes, commit := f.differences(was, t)
@@ -133,7 +128,7 @@ func (f TargetFacts) requested(was, t v1alpha1.PoolTarget) v1alpha1.PoolTarget {
 	return t
 }
 
-// requestedByAPI makes the changes through the API the requester of a target.
+// requestedByAPI makes the changes through the API the requester.
 func (f TargetFacts) requestedByAPI(was, t v1alpha1.PoolTarget) v1alpha1.PoolTarget {
 	if t.API = unproven(t.InForce); len(t.API) == 0 {
 		t.API = plain(t.InForce)
@@ -149,7 +144,7 @@ func (f TargetFacts) requestedByAPI(was, t v1alpha1.PoolTarget) v1alpha1.PoolTar
 	return t
 }
 
-// lastCommit returns the commit that last requested a config of the pool.
+// lastCommit last requested a config of the pool.
 func lastCommit(t v1alpha1.PoolTarget) v1alpha1.Requester {
 	if t.ByAPI() {
 		return t.Commit
@@ -157,8 +152,8 @@ func lastCommit(t v1alpha1.PoolTarget) v1alpha1.Requester {
 	return v1alpha1.Requester{Revision: t.Revision, Subject: t.Subject, Author: t.Author}
 }
 
-// inForce returns two lists. The list inForce has the changes through the API that are in the new config and in no
-// commit's config, the newest first. The list after has the changes that reversed earlier changes.
+// inForce returns the changes through the API that are in the new config and in no commit's, the newest first, and
+// those that reversed earlier ones.
 func (f TargetFacts) inForce(was v1alpha1.PoolTarget, changes []v1alpha1.ChangeInForce,
 	commit bool,
 ) (inForce []v1alpha1.ChangeInForce, after []v1alpha1.APIChange) {
@@ -187,7 +182,7 @@ func (f TargetFacts) inForce(was v1alpha1.PoolTarget, changes []v1alpha1.ChangeI
 	return inForce[:min(len(inForce), v1alpha1.MaxAPIChanges)], after[:min(len(after), v1alpha1.MaxAPIChanges)]
 }
 
-// isAsBefore reports whether the object of a change has the same state again as before the change.
+// isAsBefore reports whether the object has the same state again as before the change.
 func (f TargetFacts) isAsBefore(c v1alpha1.ChangeInForce) bool {
 	if c.Kind != KindMachineConfig {
 		return c.Was == f.Config
@@ -196,12 +191,12 @@ func (f TargetFacts) isAsBefore(c v1alpha1.ChangeInForce) bool {
 	return in.Digest == c.Was
 }
 
-// unproven returns the changes with which the whole pool has never been healthy.
+// unproven are those with which the whole pool has never been healthy.
 func unproven(changes []v1alpha1.ChangeInForce) []v1alpha1.APIChange {
 	return plain(slices.DeleteFunc(slices.Clone(changes), func(c v1alpha1.ChangeInForce) bool { return c.Healthy }))
 }
 
-// plain returns the changes without the earlier state of their objects.
+// plain drops the earlier state of the objects.
 func plain(changes []v1alpha1.ChangeInForce) []v1alpha1.APIChange {
 	var out []v1alpha1.APIChange
 	for _, c := range changes {
@@ -210,7 +205,7 @@ func plain(changes []v1alpha1.ChangeInForce) []v1alpha1.APIChange {
 	return out
 }
 
-// outside returns the inputs without an existing GitSource; nil if there are too many to record.
+// outside have no existing GitSource; nil if there are too many to record.
 func (f TargetFacts) outside() []v1alpha1.TargetInput {
 	var out []v1alpha1.TargetInput
 	for _, in := range f.Inputs {
@@ -224,8 +219,8 @@ func (f TargetFacts) outside() []v1alpha1.TargetInput {
 	return out
 }
 
-// sources returns a digest of the inputs from each existing GitSource. Only commits change the inputs of a GitSource
-// from which a pool is rendered, so one digest per source is enough.
+// sources has one digest for each existing GitSource, which is enough: only commits change the inputs of one from which
+// a pool is rendered.
 func (f TargetFacts) sources() map[string]v1alpha1.TargetSource {
 	digests := f.digests()
 	out := map[string]v1alpha1.TargetSource{}
@@ -235,7 +230,7 @@ func (f TargetFacts) sources() map[string]v1alpha1.TargetSource {
 	return out
 }
 
-// gone returns a digest of the inputs from each deleted GitSource; nil if there is none.
+// gone has a digest for each deleted GitSource; nil if there is none.
 func (f TargetFacts) gone() map[string]string {
 	var out map[string]string
 	for name, digest := range f.digests() {
@@ -250,7 +245,7 @@ func (f TargetFacts) gone() map[string]string {
 	return out
 }
 
-// digests returns for each GitSource a digest of its inputs, independent of their order.
+// digests do not depend on the order of the inputs.
 func (f TargetFacts) digests() map[string]string {
 	lines := map[string][]string{}
 	for _, in := range f.Inputs {
@@ -265,10 +260,9 @@ func (f TargetFacts) digests() map[string]string {
 	return out
 }
 
-// shortDigest is how many characters of an input's digest a pool's record has.
+// shortDigest: in a pool's record, in characters
 const shortDigest = 16
 
-// shorten returns a digest in the form of a pool's record.
 func shorten(digest string) string {
 	digest = strings.TrimPrefix(digest, "sha256:")
 	return digest[:min(len(digest), shortDigest)]
@@ -291,7 +285,7 @@ func (d *Digests) Inputs(configs []*mcfgv1.MachineConfig) ([]v1alpha1.TargetInpu
 	return out, nil
 }
 
-// differences returns the inputs that changed through the API, and whether a commit changed other inputs.
+// differences returns the inputs that changed through the API, and whether a commit changed others.
 func (f TargetFacts) differences(was, now v1alpha1.PoolTarget) (changes []v1alpha1.ChangeInForce, commit bool) {
 	anyMoved, reselected := false, false
 	for name, gave := range now.Sources {
@@ -316,8 +310,8 @@ func (f TargetFacts) differences(was, now v1alpha1.PoolTarget) (changes []v1alph
 	return changes, commit
 }
 
-// apiChanges returns the differences of the inputs without a GitSource. apiChanges cannot compare the inputs of a
-// deleted source, because the record has only one digest for all inputs.
+// apiChanges compares the inputs without a GitSource. Those of a deleted one have a single digest in the record, so
+// they cannot be compared.
 func (f TargetFacts) apiChanges(was, now v1alpha1.PoolTarget) []v1alpha1.ChangeInForce {
 	var out []v1alpha1.ChangeInForce
 	add := func(name, before string, action v1alpha1.APIAction) {
@@ -352,9 +346,8 @@ func inputNamed(list []v1alpha1.TargetInput, name string) (v1alpha1.TargetInput,
 	return list[at], true
 }
 
-// GivenBy returns the config that a revision produced for a pool, according to the pool's record; it is empty if the
-// record does not name the revision. A config that a change through the API produced does not count as the revision's
-// config.
+// GivenBy returns the config that a revision produced for a pool, by its record; empty if that does not name the
+// revision. One that a change through the API produced does not count.
 func GivenBy(t v1alpha1.PoolTarget, revision, config string) string {
 	if t.Config == config && t.ByAPI() && t.Revision == revision {
 		return t.Before

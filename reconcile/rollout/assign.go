@@ -8,11 +8,10 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// assignments are the nodes to which a decision assigns the target, in order.
+// assignments are in order.
 type assignments struct {
 	members []*poolstate.Member
-	// inService is how many of the nodes take a new place in the budget. zones has the number of these nodes in each
-	// zone.
+	// those that take a new place in the budget, and their number in each zone
 	inService int
 	zones     map[string]int
 	again     time.Time
@@ -20,7 +19,6 @@ type assignments struct {
 
 func (a assignments) has(m *poolstate.Member) bool { return slices.Contains(a.members, m) }
 
-// set returns the assigned nodes as a set.
 func (a assignments) set() map[*poolstate.Member]bool {
 	set := make(map[*poolstate.Member]bool, len(a.members))
 	for _, m := range a.members {
@@ -29,14 +27,14 @@ func (a assignments) set() map[*poolstate.Member]bool {
 	return set
 }
 
-// keepsQuorum reports whether a candidate has to stay in service for a quorum. A node that runs the target does not
-// wait, because its assignment disrupts nothing.
+// keepsQuorum reports whether a candidate has to stay in service for a quorum. One that runs the target need not wait:
+// its assignment disrupts nothing.
 func keepsQuorum(e evaluation, m *poolstate.Member) bool {
 	return e.Care.Around.Quorum != "" && m.CountsForQuorum() && m.Candidate > poolstate.CandidateCurrent
 }
 
-// assign picks candidates up to the free capacity. Candidates that take no new place in the budget come first. The
-// evaluation has only the candidates that need not wait; see admit.
+// assign picks candidates up to the free capacity, those that take no new place in the budget first. The evaluation has
+// only the ones that need not wait; see admit.
 func assign(e evaluation, c capacity, s step) assignments {
 	var a assignments
 	a.members = append(a.members, e.nodes.Candidates[poolstate.CandidateCurrent]...)
@@ -57,14 +55,14 @@ func assign(e evaluation, c capacity, s step) assignments {
 	return assignInService(e, c, s, a)
 }
 
-// assignNotReady picks nodes that have been not Ready for too long, if the step allows these nodes. It returns how many
-// more nodes may start an update.
+// assignNotReady picks nodes that have been not Ready for too long, if the step allows them, and returns how many more
+// nodes may start an update.
 func assignNotReady(e evaluation, s step, a assignments, starts int) (assignments, int) {
 	for _, m := range e.nodes.NotReady {
 		if starts == 0 || a.has(m) {
 			continue
 		}
-		// A node of the arbiter pool counts at once, because the masters wait for the arbiter.
+		// The arbiter counts at once, because the masters wait for it.
 		gone := e.Pool == poolstate.ArbiterPool && !m.Changing()
 		if !gone {
 			late, again := isGone(e, m)
@@ -78,8 +76,8 @@ func assignNotReady(e evaluation, s step, a assignments, starts int) (assignment
 	return a, starts
 }
 
-// assignFailed picks nodes that are out of service, independently of windows and steps. It returns how many more nodes
-// may start an update.
+// assignFailed picks nodes that are out of service, whatever the windows and steps, and returns how many more nodes may
+// start an update.
 func assignFailed(e evaluation, c capacity, a assignments) (_ assignments, starts int) {
 	failed := e.nodes.Candidates[poolstate.CandidateFailed]
 	failed = failed[:min(len(failed), c.starts)]
@@ -99,8 +97,8 @@ func assignFailed(e evaluation, c capacity, a assignments) (_ assignments, start
 	return a, starts
 }
 
-// isLost reports whether a node has been not Ready for too long, and its config may be the cause. The config with which
-// the whole pool was healthy is not the cause.
+// isLost reports whether a node has been not Ready for too long, and its config may be the cause, unless the whole pool
+// was healthy with it.
 func isLost(e evaluation, m *poolstate.Member) (lost bool, again time.Time) {
 	if m.Health.Trouble == "" || !m.Changing() && m.Config.Current == e.record.LastHealthy() {
 		return false, again
@@ -108,8 +106,8 @@ func isLost(e evaluation, m *poolstate.Member) (lost bool, again time.Time) {
 	return isGone(e, m)
 }
 
-// isGone reports whether a node has been not Ready for longer than a reboot takes. If not, again is when the node will
-// have been. In a reverted pool, a node that is not Ready is gone at once, because the cause is known.
+// isGone reports whether a node has been not Ready for longer than a reboot takes, and otherwise when it will have
+// been. In a reverted pool it is gone at once, because the cause is known.
 func isGone(e evaluation, m *poolstate.Member) (gone bool, again time.Time) {
 	since := m.Health.Since
 	if e.record.Verdict == v1alpha1.RolloutReverted || since.IsZero() || age(e.now, since) > slow {
@@ -118,7 +116,7 @@ func isGone(e evaluation, m *poolstate.Member) (gone bool, again time.Time) {
 	return false, since.Add(slow + time.Second)
 }
 
-// assignInService picks nodes that take a new place in the budget, up to the free capacity.
+// assignInService picks nodes that take a new place, up to the free capacity.
 func assignInService(e evaluation, c capacity, s step, a assignments) assignments {
 	a.zones = map[string]int{}
 	others := 0 // others counts candidates that could be assigned instead of the node on which the controller runs.
@@ -131,7 +129,8 @@ func assignInService(e evaluation, c capacity, s step, a assignments) assignment
 		}
 		if !s.lets(m, len(a.members)) {
 			if s.policy.Selector == nil {
-				// No later candidate can be assigned: failed nodes, which every step allows, come first in the order.
+				// Failed nodes, which every step allows, come first in the order, so no later candidate can be
+				// assigned.
 				return a
 			}
 			continue

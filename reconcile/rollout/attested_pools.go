@@ -4,7 +4,7 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// unattestedNodes returns the nodes of a decision whose attested pool is not recorded yet.
+// unattestedNodes have no record of their attested pool yet.
 func unattestedNodes(w poolstate.Decision) []string {
 	var names []string
 	for _, l := range w.Label {

@@ -8,15 +8,14 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// blockers are the reasons not to assign the target to nodes.
+// blockers keep nodes from the target.
 type blockers struct {
-	// stops are reasons that apply to every node. holds are reasons that apply only to nodes that the target would
-	// disrupt.
+	// for every node, and for those that the target would disrupt
 	stops, holds []poolstate.Block
 	again        time.Time
 }
 
-// verdictBlock returns the block of a halted or reverted rollout.
+// verdictBlock is for a halted or reverted rollout.
 func verdictBlock(pool string, r v1alpha1.RolloutRecord) poolstate.Block {
 	if r.Verdict == v1alpha1.RolloutReverted {
 		return poolstate.Block{

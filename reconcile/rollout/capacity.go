@@ -10,25 +10,23 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// capacity is how many more nodes may be assigned the target.
+// capacity is for further assignments of the target.
 type capacity struct {
-	// max is the number of places in the pool's budget. used is how many of these places are taken.
+	// the places in the pool's budget, and those that are taken
 	max, used int
-	// inService is how many nodes that need a new place may be assigned the target, by all budgets of the pool.
+	// nodes that need a new place, by all budgets of the pool
 	inService int
-	// starts is how many nodes that are out of service may start an update. degraded is how many nodes of
-	// CandidateDegraded may start an update.
+	// nodes out of service that may start an update, and of those the ones of CandidateDegraded
 	starts, degraded int
-	// perZone is the limit for each zone; nil for no limit. zones has the remaining number for each zone.
+	// nil for no limit; zones has what remains in each
 	perZone  *intstr.IntOrString
 	zones    map[string]int
 	settling settling
-	// invalid has the limits that cannot be parsed.
+	// limits that cannot be parsed
 	invalid []poolstate.Block
 	again   time.Time
 }
 
-// measure returns how many more nodes the budgets allow.
 func measure(e evaluation) capacity {
 	pace, nodes := e.Care.Pace, e.nodes.Total.Nodes
 	c := capacity{max: e.MaxUnavailable, perZone: pace.PerZone, settling: findSettling(e)}
@@ -51,7 +49,7 @@ func measure(e evaluation) capacity {
 		}
 	}
 	c.used = counts(e, c.settling).Places
-	// max comes first, because the difference of the least integer and a positive number overflows.
+	// max first: the difference of the least integer and a positive number overflows.
 	limit := max(0, c.max)
 	c.inService = max(0, limit-c.used)
 	c.starts = max(0, limit-e.nodes.AtWork)
@@ -60,8 +58,7 @@ func measure(e evaluation) capacity {
 	return limitZones(c, e)
 }
 
-// shareWithOthers subtracts the places that other pools use. No event of this pool reports that another pool has taken
-// or freed a place.
+// shareWithOthers subtracts the places of other pools. No event of this pool reports that they have changed.
 func shareWithOthers(c capacity, e evaluation) capacity {
 	full := false
 	for _, t := range e.Care.Around.Together {
@@ -74,7 +71,6 @@ func shareWithOthers(c capacity, e evaluation) capacity {
 	return c
 }
 
-// limitZones adds how many nodes of each zone may be assigned the target now.
 func limitZones(c capacity, e evaluation) capacity {
 	if c.perZone == nil {
 		return c
@@ -91,7 +87,7 @@ func limitZones(c capacity, e evaluation) capacity {
 	return c
 }
 
-// zone returns how many nodes of a zone may be assigned the target if they need a new place.
+// zone is for nodes that need a new place.
 func (c capacity) zone(name string) int {
 	if c.perZone == nil {
 		return math.MaxInt
@@ -99,8 +95,8 @@ func (c capacity) zone(name string) int {
 	return c.zones[name]
 }
 
-// counts returns the pool's numbers. A node whose failure is forgiven takes only one place in the budget. A node that
-// has not been Ready for long enough keeps its place.
+// counts returns the pool's numbers. A node whose failure is forgiven takes only one place in the budget. One that has
+// not been Ready for long enough keeps its place.
 func counts(e evaluation, s settling) poolstate.Counts {
 	c := e.nodes.Counts
 	c.Places += s.nodes
@@ -112,13 +108,13 @@ func counts(e evaluation, s settling) poolstate.Counts {
 	return c
 }
 
-// settling counts the updated nodes that have not been Ready for as long as a gate requires.
+// settling nodes have not been Ready for as long as a gate requires.
 type settling struct {
 	nodes, canaries int
-	// names has the first nodes.
+	// the first ones
 	names []string
 	zones map[string]int
-	// until is when the last of the nodes has been Ready for the required duration.
+	// the last of the nodes has been Ready long enough
 	until    time.Time
 	required time.Duration
 	again    time.Time

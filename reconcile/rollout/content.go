@@ -7,33 +7,32 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// fetchedAhead is how many nodes download the content of a config, or have it and wait for the assignment, in addition
-// to the nodes of the budget. Servers of files do not get the requests of all nodes of a pool at once.
+// fetchedAhead: the nodes that download the content of a config, or have it and wait for the assignment, in addition to
+// those of the budget: servers of files do not get the requests of all nodes at once
 const fetchedAhead = 20
 
 // NextContent is the content of the config that the nodes of a pool are assigned: remote files and the OS image.
 type NextContent struct {
-	// Needed is true if nodes download content of Target before they are assigned it.
+	// Nodes download content of Target before they are assigned it.
 	Needed bool
-	// Images is true if nodes pull the images of their pool's PinnedImageSets before they are assigned Target.
+	// Nodes pull the images of their pool's PinnedImageSets before.
 	Images bool
-	// Target is the config of the pool, and Configs are the configs of single nodes.
+	// the config of the pool, and those of single nodes
 	Target  string
 	Configs poolstate.NodeConfigs
-	// Now is the time of the decision.
-	Now time.Time
+	Now     time.Time
 }
 
-// own returns the rendered config that a node runs if the pool runs the target, without the revision of its secrets.
+// own is without the revision of the secrets.
 func (c NextContent) own(m *poolstate.Member) string {
 	return v1alpha1.ConfigName(c.Configs.Own(c.Target, m.Name))
 }
 
 func (c NextContent) state(m *poolstate.Member) poolstate.DownloadState { return m.Of(c.own(m), c.Now) }
 
-// On reports whether a node in service may be assigned the target: it has the content of the target and the images of
-// its pool, or its daemon gets them only after the assignment. Daemons download ahead only while a config is in force
-// without a problem.
+// On reports whether a node in service may be assigned the target: it has its content and the images of its pool, or
+// its daemon gets them only after the assignment. Daemons download ahead only while a config is in force without a
+// problem.
 func (c NextContent) On(m *poolstate.Member) bool { return c.downloaded(m) && c.pulled(m) }
 
 func (c NextContent) downloaded(m *poolstate.Member) bool {
@@ -49,7 +48,7 @@ func (c NextContent) FailsOn(m *poolstate.Member) bool {
 	return !c.downloaded(m) && c.state(m) == poolstate.DownloadFails || !c.pulled(m) && m.ImagesFail()
 }
 
-// keeps reports whether a node stays told to download the content of the target, although it is no candidate now.
+// keeps reports whether a node that is no candidate now stays told to download.
 func (c NextContent) keeps(m *poolstate.Member) bool {
 	return c.Needed && !m.Assigned && m.Next.Config == c.own(m)
 }
@@ -71,8 +70,7 @@ func (c NextContent) Late(candidates []*poolstate.Member) (at time.Time) {
 	return at
 }
 
-// Text returns why a node in service waits for content of the target or for images of its pool; empty if it does not
-// wait.
+// Text returns why a node in service waits for content or images, or is empty.
 func (c NextContent) Text(m *poolstate.Member) string {
 	if c.downloaded(m) {
 		return c.imagesText(m)
@@ -89,7 +87,7 @@ func (c NextContent) Text(m *poolstate.Member) string {
 	return "waits for its turn to download content of " + own
 }
 
-// imagesText returns why a node waits for images of its pool's PinnedImageSets; empty if it does not wait for any.
+// imagesText returns why a node waits for images, or is empty.
 func (c NextContent) imagesText(m *poolstate.Member) string {
 	switch {
 	case c.pulled(m):
@@ -104,8 +102,8 @@ func (c NextContent) imagesText(m *poolstate.Member) string {
 	return "waits for its turn to pull the images of its PinnedImageSets"
 }
 
-// Waiting returns a text that names the nodes that wait for content or images, those with a problem first. While a node
-// downloads, the rollout makes progress, and the text is empty.
+// Waiting names the nodes that wait for content or images, those with a problem first. While a node downloads, the
+// rollout makes progress, and it is empty.
 func (c NextContent) Waiting(candidates []*poolstate.Member) string {
 	var failing, others []*poolstate.Member
 	for _, m := range candidates {
@@ -127,7 +125,7 @@ func (c NextContent) Waiting(candidates []*poolstate.Member) string {
 	return poolstate.JoinFirst(texts, len(all))
 }
 
-// pullsLong reports whether a node was told to pull images a long time ago and has not reported since.
+// pullsLong reports whether a node has not reported since it was told to pull images a long time ago.
 func (c NextContent) pullsLong(m *poolstate.Member) bool {
 	until := m.PullsUntil()
 	return !until.IsZero() && !until.After(c.Now)

@@ -33,34 +33,31 @@ import (
 // Writes: MachineConfigPool rollout annotation and status, Node desiredConfig, nextConfig, desiredSecrets, requested-by
 // and postponed annotations, Node UpdateInProgress taint, Node labels of the pool that it booted for
 type Controller struct {
-	// Client reads from the manager's cache and writes.
+	// Client reads from the manager's cache.
 	Client client.Client
-	// Live reads from the API server, for writes that the cache has not shown for a long time.
+	// for writes that the cache has not shown for a long time
 	Live client.Reader
-	// Fleet has the pools and nodes. SetupWithManager connects it to the informers.
+	// the pools and nodes; SetupWithManager connects it to the informers
 	Fleet *Fleet
-	// Gates evaluates health gates. If Gates is nil, the gates of policies stay closed.
+	// nil: the gates of policies stay closed
 	Gates *gate.Evaluator
-	// Metrics receives each decision; optional.
+	// for each decision; optional
 	Metrics *health.Metrics
-	// Now is the clock.
-	Now func() time.Time
-	// Events sends events.
-	Events kube.Events
-	// Host is the node on which the controller runs; empty if it is unknown.
+	Now     func() time.Time
+	Events  kube.Events
+	// the controller's own node; empty if unknown
 	Host string
-	// Writers is how many nodes the controller writes to at a time; 0 means 1.
+	// the nodes that are written at a time; 0 means 1
 	Writers int
-	// Wake enqueues a pool that may continue although no event reports that; optional.
+	// for a pool that may continue although no event reports that; optional
 	Wake func(pool string)
 
-	// deciding is locked from a decision to the last of its writes, because pools may share a budget.
+	// locked from a decision to the last of its writes, because pools may share a budget
 	deciding sync.Mutex
 	reported reported
 }
 
-// retrySoon is the time until a pool is reconciled again after the controller has read stale objects. After this time,
-// the informers usually show the new objects.
+// retrySoon: after stale objects were read; then the informers usually show the new ones
 const retrySoon = 10 * time.Millisecond
 
 // Reconcile makes one decision about one pool, and carries it out.
@@ -104,8 +101,8 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: after}, nil
 }
 
-// endStops ends the pause and the hold of a pool whose time is over. endStops returns the time until the next of the
-// two ends; 0 for never.
+// endStops ends the pause and the hold of a pool whose time is over, and returns the time until the next of the two; 0
+// for never.
 func endStops(ctx context.Context, r *Controller, pool *mcfgv1.MachineConfigPool) (next time.Duration, err error) {
 	for _, end := range []func(context.Context, client.Client, *mcfgv1.MachineConfigPool, time.Time) (time.Duration,
 		*kube.Event, error){endPause, endHold} {
@@ -123,14 +120,13 @@ func endStops(ctx context.Context, r *Controller, pool *mcfgv1.MachineConfigPool
 	return next, nil
 }
 
-// endPause resumes a pool whose pause has ended, and returns the event to send. If the pause ends in the future,
-// endPause returns the time until its end, otherwise 0. A time that cannot be parsed counts as no end. If the pool is
-// not paused, endPause removes the time of the end.
+// endPause resumes a pool whose pause has ended, and returns the event to send, or the time until a later end,
+// otherwise 0. A time that cannot be parsed counts as no end. If the pool is not paused, it removes the time.
 func endPause(ctx context.Context, c client.Client, pool *mcfgv1.MachineConfigPool,
 	now time.Time,
 ) (left time.Duration, ended *kube.Event, err error) {
 	text := pool.Annotations[v1alpha1.PausedUntilAnnotation]
-	// A user has ended the pause, and the recorded time must not end the next pause.
+	// A user has ended the pause: its time must not end the next one.
 	if text != "" && !pool.Spec.Paused {
 		before := pool.DeepCopy()
 		delete(pool.Annotations, v1alpha1.PausedUntilAnnotation)
@@ -163,9 +159,8 @@ func endPause(ctx context.Context, c client.Client, pool *mcfgv1.MachineConfigPo
 	return 0, &kube.Event{Object: pool, Reason: "Resumed", Action: "Rollout", Note: note}, nil
 }
 
-// endHold releases a pool whose hold has ended, and returns the event to send. If the hold ends in the future, endHold
-// returns the time until its end, otherwise 0. A time that cannot be parsed counts as no end. After the release, the
-// render controller renders the pool again.
+// endHold releases a pool whose hold has ended, and returns the event to send, or the time until a later end, otherwise
+// 0. A time that cannot be parsed counts as no end. The render controller then renders the pool again.
 func endHold(ctx context.Context, c client.Client, pool *mcfgv1.MachineConfigPool,
 	now time.Time,
 ) (left time.Duration, ended *kube.Event, err error) {
@@ -202,8 +197,7 @@ func endHold(ctx context.Context, c client.Client, pool *mcfgv1.MachineConfigPoo
 	return 0, &kube.Event{Object: pool, Reason: "Released", Action: "Rollout", Note: note}, nil
 }
 
-// requeueAfter returns when a pool is reconciled again without an event. The parameter hasGates reports whether health
-// gates can be evaluated.
+// requeueAfter is for a pool without an event. hasGates: health gates can be evaluated.
 func (d decision) requeueAfter(hasGates bool) time.Duration {
 	after := d.next.RequeueAfter
 	if d.nodeGatesUnasked && hasGates {
@@ -215,7 +209,7 @@ func (d decision) requeueAfter(hasGates bool) time.Duration {
 	return after
 }
 
-// sooner returns the shorter of two durations; a duration of 0 stands for an endless duration.
+// sooner takes 0 as endless.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 {
 		return b
@@ -223,8 +217,8 @@ func sooner(a, b time.Duration) time.Duration {
 	return min(a, b)
 }
 
-// act makes a decision and carries it out. The facts that gather returned may be stale: gates take time to answer, and
-// other pools may hold the lock. So act decides only if pool and policies have not changed since gather.
+// act makes a decision and carries it out, only if pool and policies have not changed since gather: gates take time to
+// answer, and other pools may hold the lock.
 func (r *Controller) act(ctx context.Context, pool *mcfgv1.MachineConfigPool, q request) (decision, error) {
 	r.deciding.Lock()
 	defer r.deciding.Unlock()
@@ -256,8 +250,7 @@ func (r *Controller) act(ctx context.Context, pool *mcfgv1.MachineConfigPool, q 
 	pool.Status = status.Pool(before.Status, r.summary(ctx, pool, d), now)
 	t := transition{before: before, after: pool, was: d.facts.Care.Record, decision: d, events: r.Events}
 	t.target, _ = r.config(ctx, d.facts.Target) // The target is nil if it cannot be read; events then omit the commit.
-	// Events about writes are sent even if the status cannot be written, because no object records that they are
-	// missing.
+	// Also if the status cannot be written: no object records that they are missing.
 	r.reportWrites(ctx, t, done)
 	if err := r.report(ctx, pool, before); err != nil {
 		return d, errors.Join(failed, err)
@@ -266,9 +259,9 @@ func (r *Controller) act(ctx context.Context, pool *mcfgv1.MachineConfigPool, q 
 	return d, failed
 }
 
-// nodeWrites returns the writes of a decision, one for each node: first postponed drains, then assigned configs, then
-// labels and taints. The function request returns who requested a config, which
-// may be the config of one node and then belongs to the config "of" of the pool.
+// nodeWrites returns one write for each node of a decision: first postponed drains, then assigned configs, then labels
+// and taints. request returns who requested a config, which may be that of one node and then belongs to the config "of"
+// of the pool.
 func nodeWrites(w poolstate.Decision, nodes map[string]*corev1.Node,
 	request func(config, of string) string,
 ) []nodeWrite {
@@ -291,7 +284,7 @@ func nodeWrites(w poolstate.Decision, nodes map[string]*corev1.Node,
 		if a.Untaint {
 			o.taint(false)
 		}
-		// The node is assigned a config now, so its drain is not postponed any more.
+		// Its drain is not postponed any more.
 		if _, was := o.node.Annotations[v1alpha1.PostponedAnnotation]; was {
 			o.annotate(v1alpha1.PostponedAnnotation, "")
 		}
@@ -336,8 +329,7 @@ func nodeWrites(w poolstate.Decision, nodes map[string]*corev1.Node,
 	return out
 }
 
-// configRequests returns a function. The returned function returns the requester of a config in the form of
-// RequestAnnotation; empty if the requester is unknown.
+// configRequests returns a function for the requester of a config, as RequestAnnotation has it; empty if unknown.
 func configRequests(ask func(config string) v1alpha1.Requester) func(config, of string) string {
 	known := map[string]string{}
 	return func(config, of string) string {
@@ -352,9 +344,8 @@ func configRequests(ask func(config string) v1alpha1.Requester) func(config, of 
 	}
 }
 
-// attestedPoolWrites returns the writes that record the pool for which the server admitted each new node.
-// attestedPoolWrites reads certificate requests from the API server. The request of a Node always exists first, and
-// Kubernetes deletes it after an hour.
+// attestedPoolWrites records the pool for which the server admitted each new node, from the certificate requests of the
+// API server. That of a Node always exists first, and Kubernetes deletes it after an hour.
 func attestedPoolWrites(ctx context.Context, live client.Reader, d decision) ([]nodeWrite, error) {
 	names := unattestedNodes(d.next)
 	if len(names) == 0 {
@@ -406,7 +397,7 @@ func (r *Controller) store(ctx context.Context, pool *mcfgv1.MachineConfigPool, 
 	return nil
 }
 
-// closedGates returns the health gates for which a pool waits, in the form of ClosedGatesAnnotation.
+// closedGates is for ClosedGatesAnnotation.
 func closedGates(d poolstate.Decision) string {
 	var gates []v1alpha1.ClosedGate
 	for _, b := range d.Blocks {
@@ -419,7 +410,6 @@ func closedGates(d poolstate.Decision) string {
 	return v1alpha1.FormatClosedGates(gates)
 }
 
-// report writes the status of the pool.
 func (r *Controller) report(ctx context.Context, pool, before *mcfgv1.MachineConfigPool) error {
 	err := kube.WriteStatus(ctx, r.Client, pool, before)
 	r.Fleet.addWrite(poolKey(pool.Name), writeResult{
@@ -432,9 +422,9 @@ func (r *Controller) report(ctx context.Context, pool, before *mcfgv1.MachineCon
 	return nil
 }
 
-// checkOverdueWrites reads objects from the API server if no informer has shown the write to them for a long time. A
-// write without an answer may have failed, and an object may have been deleted. If the server has the write, the cache
-// is stale, and the pool continues to wait.
+// checkOverdueWrites reads objects from the API server whose write no informer has shown for a long time. A write
+// without an answer may have failed, and an object may have been deleted. If the server has the write, the cache is
+// stale, and the pool continues to wait.
 func (r *Controller) checkOverdueWrites(ctx context.Context, keys []objectKey, now time.Time) error {
 	for _, key := range keys {
 		var o client.Object = &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}}
@@ -450,15 +440,13 @@ func (r *Controller) checkOverdueWrites(ctx context.Context, keys []objectKey, n
 	return nil
 }
 
-// forget removes the stored data of a deleted pool.
 func (r *Controller) forget(pool string) {
 	r.reported.forget(pool)
 	r.Fleet.revisions.Forget(pool)
 	r.Metrics.Forget(pool)
 }
 
-// gather reads the facts that the fleet does not have: policies, whether the target exists, and the answers of health
-// gates.
+// gather reads what the fleet does not have: policies, whether the target exists, and the answers of health gates.
 func (r *Controller) gather(ctx context.Context, pool *mcfgv1.MachineConfigPool) (request, error) {
 	q := request{pool: pool, host: r.Host, missing: map[string]bool{}, heartbeats: r.Fleet.daemons.Read(ctx, r.Live,
 		r.Now())}
@@ -500,7 +488,7 @@ func (r *Controller) gather(ctx context.Context, pool *mcfgv1.MachineConfigPool)
 	return q, nil
 }
 
-// listPolicies returns all RolloutPolicies from the cache. Callers must not change the policies.
+// listPolicies reads the cache: do not change them.
 func listPolicies(ctx context.Context, c client.Reader) ([]v1alpha1.RolloutPolicy, error) {
 	var list v1alpha1.RolloutPolicyList
 	if err := c.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
@@ -509,8 +497,8 @@ func listPolicies(ctx context.Context, c client.Reader) ([]v1alpha1.RolloutPolic
 	return list.Items, nil
 }
 
-// config reads a rendered config without copying it; nil if it does not exist or has no name. at is a result of
-// v1alpha1.ConfigAt.
+// config reads a rendered config, a result of v1alpha1.ConfigAt, without copying it; nil if it does not exist or has no
+// name.
 func (r *Controller) config(ctx context.Context, at string) (*mcfgv1.MachineConfig, error) {
 	if at == "" {
 		return nil, nil
@@ -526,7 +514,7 @@ func (r *Controller) config(ctx context.Context, at string) (*mcfgv1.MachineConf
 	return mc, nil
 }
 
-// hasConfig reports whether a config and the configs of single nodes that belong to it exist; true for no config.
+// hasConfig also asks for the configs of single nodes; true for no config.
 func hasConfig(ctx context.Context, r *Controller, at string) (bool, error) {
 	mc, err := r.config(ctx, at)
 	if err != nil || mc == nil {
@@ -544,7 +532,6 @@ func hasConfig(ctx context.Context, r *Controller, at string) (bool, error) {
 	return true, nil
 }
 
-// summary returns the facts for the pool's status.
 func (r *Controller) summary(ctx context.Context, pool *mcfgv1.MachineConfigPool, d decision) status.PoolFacts {
 	facts := d.facts
 	facts.Nodes = nil // The status needs no list of nodes: the decision and the degraded nodes are enough.

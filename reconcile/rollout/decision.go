@@ -19,65 +19,58 @@ import (
 )
 
 const (
-	// overdueAfter is how long the controller waits for the informers to show a write, before it reads the object from
-	// the API server.
+	// for the informers to show a write, before the object is read from the API server
 	overdueAfter = 5 * time.Second
-	// maxOverdueReads is how many overdue objects one reconciliation reads, with one request each.
+	// per reconciliation, with one request each
 	maxOverdueReads = 16
 )
 
-// request has the input of a decision that the fleet does not have.
+// request is what the fleet does not have.
 type request struct {
 	pool     *mcfgv1.MachineConfigPool
 	policies []v1alpha1.RolloutPolicy
 	host     string
-	// gates are the answers of the pool's gates. asked are the gates that the Evaluator has evaluated.
+	// the answers of the pool's gates, and which ones were evaluated
 	gates []poolstate.Gate
 	asked gatesDue
-	// missing are rendered configs that do not exist, although nodes may need them.
+	// rendered configs that do not exist, although nodes may need them
 	missing map[string]bool
-	// unsettled is why no decision may be made: the objects of a source are not one whole revision. unsettled is empty
-	// if a decision may be made.
+	// why no decision may be made: the objects of a source are not one whole revision; or empty
 	unsettled string
-	// heartbeats are the last known heartbeats of the nodes' daemons.
+	// the last known ones
 	heartbeats map[string]time.Time
 }
 
-// outcome says whether a request led to a decision, or why it did not.
+// outcome says whether there is a decision, or why not.
 type outcome int
 
 const (
-	// decided means that there is a decision to execute.
+	// a decision to execute
 	decided outcome = iota
-	// cacheStale means that the informers do not show all of the controller's own writes yet, so a decision could
-	// exceed a budget.
+	// the informers do not show all of the controller's own writes yet, so a decision could exceed a budget
 	cacheStale
-	// poolChanged means that the pool or a policy has changed since the controller read it.
+	// the pool or a policy has changed since it was read
 	poolChanged
-	// gatesUnanswered means that the decision depends on gates that were not evaluated. The next reconciliation
-	// evaluates the gates.
+	// the decision depends on gates that were not evaluated; the next reconciliation evaluates them
 	gatesUnanswered
 )
 
-// decision is the result of a request, with its facts.
 type decision struct {
 	outcome outcome
 	facts   poolstate.Facts
 	next    poolstate.Decision
-	// nodes are the nodes on which the decision is based, by name. The Nodes are shared with the informer.
+	// by name; shared with the informer
 	nodes map[string]*corev1.Node
-	// degraded are the degraded nodes, sorted by name.
+	// sorted by name
 	degraded []poolstate.Node
-	// hasHeartbeats reports whether the daemon of any node of the pool has ever sent a heartbeat.
+	// The daemon of any node of the pool has ever sent one.
 	hasHeartbeats bool
-	// nodeGatesUnasked reports whether a node waits only because its health gates have not been evaluated since the
-	// node changed.
+	// A node waits only because its health gates have not been evaluated since it changed.
 	nodeGatesUnasked bool
-	// overdueWrites are old writes that no informer shows yet. The controller reads their objects from the API server.
+	// old ones that no informer shows yet; their objects are read from the API server
 	overdueWrites []objectKey
 }
 
-// decide makes the decision about one pool.
 func (f *Fleet) decide(q request, now time.Time) decision {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -112,8 +105,8 @@ func (f *Fleet) decide(q request, now time.Time) decision {
 	return d
 }
 
-// next decides which nodes of a pool are assigned a config, or why no node is. If the healthy config of facts does not
-// exist, next clears facts.Care.Healthy.
+// next decides which nodes of a pool are assigned a config, or why none is. A healthy config of facts that does not
+// exist is cleared.
 func (f *Fleet) next(q request, facts *poolstate.Facts, now time.Time) (poolstate.Decision, outcome) {
 	undecided := func(again time.Duration, blocks ...poolstate.Block) poolstate.Decision {
 		return poolstate.Decision{
@@ -145,7 +138,7 @@ func (f *Fleet) next(q request, facts *poolstate.Facts, now time.Time) (poolstat
 	return next, result
 }
 
-// newGatesDue returns the gates on which a decision depends.
+// newGatesDue are what a decision depends on.
 func newGatesDue(f poolstate.Facts, w poolstate.Decision) gatesDue {
 	var due gatesDue
 	if f.Paused || w.Counts.Converged() {
@@ -163,8 +156,7 @@ func newGatesDue(f poolstate.Facts, w poolstate.Decision) gatesDue {
 	return due
 }
 
-// missingConfig blocks a pool while the config that its nodes should run does not exist. The garbage controller creates
-// the config again.
+// missingConfig blocks a pool while its config does not exist. The garbage controller creates it again.
 func missingConfig(name string) poolstate.Block {
 	return poolstate.Block{
 		Cause: poolstate.CauseInvalid,
@@ -173,8 +165,8 @@ func missingConfig(name string) poolstate.Block {
 	}
 }
 
-// fillOtherPools adds to the facts how other pools limit this pool. fillOtherPools returns the pools whose nodes the
-// decision counts. The first of them is the pool itself.
+// fillOtherPools adds how other pools limit this one, and returns the pools whose nodes the decision counts, first the
+// pool itself.
 func (f *Fleet) fillOtherPools(facts *poolstate.Facts, q request, now time.Time) (sharing []string) {
 	others := poolstate.Others{
 		Pools: f.pools, Policies: q.policies,
@@ -189,7 +181,6 @@ func (f *Fleet) fillOtherPools(facts *poolstate.Facts, q request, now time.Time)
 	return append([]string{q.pool.Name}, counted...)
 }
 
-// nodesOf returns the nodes to which a decision writes.
 func nodesOf(w poolstate.Decision, all fleetNodes) map[string]*corev1.Node {
 	out := map[string]*corev1.Node{}
 	add := func(name string) { out[name] = all.named(name).object }
@@ -211,9 +202,8 @@ func nodesOf(w poolstate.Decision, all fleetNodes) map[string]*corev1.Node {
 	return out
 }
 
-// resolveWrite stores the version of an object that the API server has, if no informer has shown a write to the object.
-// If the server does not have the write either, there are three possible causes: the write failed, the object is
-// deleted, or the server was restored from a backup.
+// resolveWrite stores the API server's version of an object whose write no informer has shown. If the server does not
+// have the write either, it failed, the object is deleted, or the server was restored from a backup.
 func (f *Fleet) resolveWrite(key objectKey, version string, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -228,34 +218,31 @@ func (f *Fleet) resolveWrite(key objectKey, version string, now time.Time) {
 	}
 }
 
-// evaluateNodesEvery is the maximum interval between two evaluations of a pool's node gates while one of them is
-// closed.
+// evaluateNodesEvery: of a pool's node gates, while one of them is closed
 const evaluateNodesEvery = 10 * time.Second
 
-// gatesNotEvaluated is the reason for a node whose health gates have not been evaluated since the node changed.
+// gatesNotEvaluated: since the node changed
 const gatesNotEvaluated = "its health gates are not evaluated yet"
 
-// nodeGates are the gates of each node of a pool. The zero value has no gates.
+// nodeGates are zero for none.
 type nodeGates struct {
-	// config is the config that a node has to run before its gates are evaluated.
+	// what a node has to run before its gates are evaluated
 	config string
-	// key identifies the config and all gates.
+	// of the config and all gates
 	key string
-	// own has the configs of single nodes.
+	// of single nodes
 	own poolstate.NodeConfigs
 }
 
-// nodeGatesAnswer is the stored answer of a node's gates: why they are closed, or "" if they are open.
+// nodeGatesAnswer says why a node's gates are closed, or "".
 type nodeGatesAnswer struct {
 	key string
-	// changes is the node's number of changes before the evaluation. If the node has changed again since then, the
-	// answer is not used.
+	// of the node, before the evaluation; after another one, the answer is not used
 	changes int
 	why     string
 }
 
-// newNodeGates returns the gates of the nodes of a pool. newNodeGates returns the zero value if no gate is about nodes,
-// or if the rollout has ended.
+// newNodeGates is zero if no gate is about nodes, or if the rollout has ended.
 func newNodeGates(f poolstate.Facts) nodeGates {
 	g, r := nodeGates{config: f.Target, own: f.Care.NodeConfigs}, f.Care.Record
 	if r.Target() == f.Target && r.Verdict == v1alpha1.RolloutReverted {
@@ -277,7 +264,7 @@ func newNodeGates(f poolstate.Facts) nodeGates {
 	return g
 }
 
-// closed returns why the gates of a node are closed; empty if they are open.
+// closed is empty if the gates of a node are open.
 func (g nodeGates) closed(n *fleetNode) string {
 	switch {
 	case g.key == "" || !g.isUpdated(n):
@@ -293,8 +280,7 @@ func (g nodeGates) isUpdated(n *fleetNode) bool {
 	return n.read.UpdatedTo(g.own.Own(g.config, n.read.Name))
 }
 
-// evaluateNodeGates evaluates the gates of all nodes of a pool that run its target. The function evaluate returns for
-// each node why its gates are closed.
+// evaluateNodeGates is for all nodes of a pool that run its target. evaluate returns for each why its gates are closed.
 func (f *Fleet) evaluateNodeGates(facts poolstate.Facts, evaluate func([]*corev1.Node) []string) {
 	gates := newNodeGates(facts)
 	if gates.key == "" {
@@ -316,33 +302,30 @@ func (f *Fleet) evaluateNodeGates(facts poolstate.Facts, evaluate func([]*corev1
 	}
 }
 
-// pendingWrites has the writes of this process that its informers do not show yet. A decision on facts from before the
-// last write could exceed a budget. The lock of the Fleet guards pendingWrites.
+// pendingWrites are those of this process that its informers do not show yet: a decision on facts from before could
+// exceed a budget. The lock of the Fleet guards it.
 type pendingWrites struct {
 	byObject map[objectKey]pendingWrite
-	// byPool are the keys of the objects, by the pool whose decisions wait for them.
+	// the pools whose decisions wait for the objects
 	byPool map[string]map[objectKey]bool
 }
 
-// objectKey names a Node or, if pool is true, a MachineConfigPool.
+// objectKey is a Node or, with pool, a MachineConfigPool.
 type objectKey struct {
 	pool bool
 	name string
 }
 
-// pendingWrite is a write that no informer has shown yet.
 type pendingWrite struct {
-	// pool is the pool whose decisions wait for the write.
 	pool string
-	// version is the resource version after the write. If sure is false, the answer was lost, and version is the
-	// version before the write.
+	// the resource version after the write, or with sure false, because the answer was lost, before it
 	version string
 	sure    bool
-	// at is when the controller wrote the object, or last checked the write.
+	// when the object was written, or the write last checked
 	at time.Time
 }
 
-// shownBy reports whether an object with this version includes the write.
+// shownBy reports whether an object of this version includes the write.
 func (w pendingWrite) shownBy(version string) bool {
 	order, err := resourceversion.CompareResourceVersion(version, w.version)
 	if err != nil { // API servers have no versions that are not numbers; in tests, any other version counts as newer.
@@ -351,7 +334,7 @@ func (w pendingWrite) shownBy(version string) bool {
 	return order > 0 || order == 0 && w.sure
 }
 
-// add stores a write. add replaces an earlier write to the same object.
+// add replaces an earlier write to the same object.
 func (w *pendingWrites) add(key objectKey, what pendingWrite) {
 	w.remove(key)
 	w.byObject[key] = what
@@ -361,14 +344,14 @@ func (w *pendingWrites) add(key objectKey, what pendingWrite) {
 	w.byPool[what.pool][key] = true
 }
 
-// shown removes a write if an informer shows it.
+// shown is for an informer that shows the object.
 func (w *pendingWrites) shown(key objectKey, version string) {
 	if what, ok := w.byObject[key]; ok && what.shownBy(version) {
 		w.remove(key)
 	}
 }
 
-// remove removes the write to an object, because an informer shows it or the object is deleted.
+// remove is for an object that an informer shows or that is deleted.
 func (w *pendingWrites) remove(key objectKey) {
 	what, ok := w.byObject[key]
 	if !ok {
@@ -381,8 +364,8 @@ func (w *pendingWrites) remove(key objectKey) {
 	}
 }
 
-// overdue returns the objects for whose writes the pools have waited since before a given time: at most
-// maxOverdueReads, the oldest write first.
+// overdue returns the objects for whose writes the pools have waited since before a time: at most maxOverdueReads, the
+// oldest write first.
 func (w *pendingWrites) overdue(before time.Time, pools []string) []objectKey {
 	var out []objectKey
 	for _, p := range pools {

@@ -11,17 +11,16 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// evaluation is the part of a decision that depends on the nodes' reports.
+// evaluation depends on the nodes' reports.
 type evaluation struct {
 	poolstate.Facts
 	now time.Time
-	// record is the new record. The record determines the target of the nodes.
+	// the new one, which determines the target of the nodes
 	record v1alpha1.RolloutRecord
-	// begins is true if record is that of a rollout that begins with this decision.
+	// The rollout begins with this decision.
 	begins bool
 	nodes  poolstate.Members
-	// again is when the next decision may differ without an event; zero for never. The results of other steps also have
-	// a field again.
+	// when the next decision may differ without an event; zero for never. So in the results of other steps.
 	again time.Time
 }
 
@@ -46,8 +45,7 @@ func evaluate(f poolstate.Facts, now time.Time) evaluation {
 	return e
 }
 
-// continueRecord returns the record of the rollout of the pool's target. continueRecord replaces a record of another
-// config, and lifts a verdict if a user requested a retry after the verdict.
+// continueRecord replaces a record of another config, and lifts a verdict if a user requested a retry after it.
 func continueRecord(e evaluation) evaluation {
 	r := e.record
 	if r.Config == "" {
@@ -80,8 +78,8 @@ func continueRecord(e evaluation) evaluation {
 	return retryFailed(e)
 }
 
-// retryFailed forgives the nodes that failed the target, because a user requested a retry. Other nodes wait for the
-// nodes that report a failure. A node that drains for its own next try reports the earlier failure until that try ends.
+// retryFailed forgives the nodes that failed the target, because a user requested a retry. Others wait for those that
+// report a failure. A node that drains for its own next try reports the earlier failure until that try ends.
 func retryFailed(e evaluation) evaluation {
 	failed, wait := failedNodes(e)
 	var names []string
@@ -100,8 +98,7 @@ func retryFailed(e evaluation) evaluation {
 	return e
 }
 
-// newRecord returns the record of a new rollout of the pool's target. The parameter was is the record of the previous
-// rollout.
+// newRecord is for a new rollout of the pool's target, after was.
 func newRecord(e evaluation, was v1alpha1.RolloutRecord) v1alpha1.RolloutRecord {
 	r := v1alpha1.RolloutRecord{
 		Requester: e.Requester, Began: stamp(e.now), Before: was.Config, UpdatedBefore: updatedTo(e, e.Target),
@@ -119,8 +116,8 @@ func newRecord(e evaluation, was v1alpha1.RolloutRecord) v1alpha1.RolloutRecord 
 	return r
 }
 
-// reachedAllThatReport reports whether all nodes are healthy with the config of a record. reachedAllThatReport ignores
-// nodes whose kubelets do not report, unless the config may be the cause.
+// reachedAllThatReport reports whether all nodes are healthy with the config of a record. Those whose kubelets do not
+// report count only if the config may be the cause.
 func reachedAllThatReport(f poolstate.Facts, r v1alpha1.RolloutRecord) bool {
 	if r.Config == "" || r.Verdict != "" {
 		return false
@@ -138,7 +135,6 @@ func reachedAllThatReport(f poolstate.Facts, r v1alpha1.RolloutRecord) bool {
 	return nodes.Total.Healthy+silent == nodes.Total.Nodes
 }
 
-// classifyFor classifies the nodes of a pool for a decision that assigns the target.
 func classifyFor(f poolstate.Facts, target string) poolstate.Members {
 	p := poolstate.PoolSettings{Target: f.Target, Host: f.Host}
 	for _, s := range f.Care.Pace.Steps {
@@ -152,8 +148,8 @@ func classifyFor(f poolstate.Facts, target string) poolstate.Members {
 	return poolstate.Classify(f.Care.NodeConfigs.InTermsOf(f.Nodes, f.Preferred(target)...), target, p)
 }
 
-// assignedConfig returns the config that nodes are assigned, with the revision of its secrets: the pool's target or, in
-// a reverted pool, the earlier config.
+// assignedConfig returns what nodes are assigned, with the revision of its secrets: the pool's target or, in a reverted
+// pool, the earlier config.
 func assignedConfig(f poolstate.Facts, r v1alpha1.RolloutRecord) string {
 	if r.Verdict == v1alpha1.RolloutReverted {
 		return r.ReturnsTo()
@@ -161,9 +157,9 @@ func assignedConfig(f poolstate.Facts, r v1alpha1.RolloutRecord) string {
 	return f.Target
 }
 
-// judge ends the rollout if a job or too many nodes failed. judge also records that all nodes are healthy with the
-// target. After all nodes were healthy with the target, no verdict ends the rollout, because a later failure of a node
-// is not caused by the config. A node that fails later keeps its place in the budget.
+// judge ends the rollout if a job or too many nodes failed, and records that all nodes are healthy with the target.
+// After that, no verdict ends the rollout, because the config does not cause a later failure. A node that fails later
+// keeps its place in the budget.
 func judge(e evaluation) evaluation {
 	r := e.record
 	if r.Ended == nil && r.Verdict != v1alpha1.RolloutReverted && e.nodes.Total.Nodes > 0 &&
@@ -202,7 +198,7 @@ func judge(e evaluation) evaluation {
 	}
 	end.Updated = e.nodes.Counts.Updated
 	at := stamp(e.now)
-	// RetryAt can be later than now if a clock was changed or a user's clock is ahead. The retry counts as done.
+	// RetryAt can be later than now if a clock was changed or a user's is ahead.
 	if e.Care.RetryAt.After(at.Time) {
 		at = *stampUp(e.Care.RetryAt)
 	}
@@ -217,8 +213,7 @@ func judge(e evaluation) evaluation {
 	return e
 }
 
-// countAgain removes the forgiven nodes that have changed their state or do not exist any more. After that, failures of
-// these nodes count.
+// countAgain removes the forgiven nodes that have changed their state or are gone, so that their failures count again.
 func countAgain(e evaluation) evaluation {
 	changed := func(entry string) bool { return hasChanged(e, entry) }
 	if forgiven := e.record.Forgiven; slices.ContainsFunc(forgiven, changed) {
@@ -252,14 +247,14 @@ func hasChanged(e evaluation, entry string) bool {
 	return !m.Failing() && !notReadySinceStart(e.record, m) || retryEnded && slices.Contains(forgiven, name+again)
 }
 
-// failedAgain reports whether a node failed the target once more after a user requested a retry, as its daemon reports.
+// failedAgain reports whether a node failed once more after a user requested a retry, by its daemon.
 func failedAgain(e evaluation, m *poolstate.Member) bool {
 	requested := e.Care.RetryAt
 	return m.Failed && m.Failure.Config == e.nodes.Target && m.Failure.Retry != nil && !requested.IsZero() &&
 		!m.Failure.Retry.Time.Before(requested)
 }
 
-// findFailure returns the end of the rollout if a job or too many nodes failed; otherwise the zero value.
+// findFailure is zero if no job and not too many nodes failed.
 func findFailure(e evaluation) (end v1alpha1.RolloutEnd, again time.Time) {
 	for _, g := range e.Care.Gates {
 		if g.Verdict == poolstate.GateFailed {
@@ -292,7 +287,7 @@ func findFailure(e evaluation) (end v1alpha1.RolloutEnd, again time.Time) {
 	return end, again
 }
 
-// failedNodes returns the nodes that failed the target, by name.
+// failedNodes are sorted by name.
 func failedNodes(e evaluation) (failed []*poolstate.Member, again time.Time) {
 	deadline := e.Care.Pace.Failures.NodeDeadline
 	for _, m := range e.nodes.Occupying {
@@ -312,20 +307,20 @@ func failedNodes(e evaluation) (failed []*poolstate.Member, again time.Time) {
 	return failed, again
 }
 
-// notReadySinceStart reports whether a node became unhealthy after the rollout began. The config is not the cause of a
-// problem that began before the rollout.
+// notReadySinceStart reports whether a node became unhealthy after the rollout began. The config is not the cause of an
+// earlier problem.
 func notReadySinceStart(r v1alpha1.RolloutRecord, m *poolstate.Member) bool {
 	h := m.Health
 	return h.Trouble != "" && !h.Since.IsZero() && !h.Since.Before(r.Began.Time)
 }
 
-// settled reports whether the whole pool was healthy with the target before, or is now. For such a target, only the
-// budget and the windows limit the rollout.
+// settled reports whether the whole pool was healthy with the target before, or is now. Then only the budget and the
+// windows limit the rollout.
 func settled(e evaluation) bool {
 	return e.Target == e.record.LastHealthy() || e.record.Ended != nil
 }
 
-// earliest returns the earliest of the times, ignoring zero times.
+// earliest does not count zero times.
 func earliest(times ...time.Time) time.Time {
 	var first time.Time
 	for _, t := range times {
@@ -336,26 +331,23 @@ func earliest(times ...time.Time) time.Time {
 	return first
 }
 
-// age returns the duration from a time until now; zero for a time in the future.
+// age is zero for a time in the future.
 func age(now, t time.Time) time.Duration { return max(0, now.Sub(t)) }
 
-// The suffixes of entries in RolloutRecord.Forgiven, which names nodes whose failure does not count. A suffix restricts
-// an entry.
+// They restrict an entry of RolloutRecord.Forgiven, which names nodes whose failure does not count.
 const (
-	// away: the node was not Ready when it was assigned the target. That such a node is not Ready does not count as a
-	// failure, but other failures of the node count.
+	// The node was not Ready when it was assigned the target, which does not count, but its other failures do.
 	away = "/away"
-	// again: a user requested a retry after the node had failed. Until the node is healthy, and for at most the time
-	// patience, no other node is assigned the target. Whether the node's failure counts depends on the entry without a
-	// suffix.
+	// A user requested a retry after the node had failed. Until it is healthy, for at most the time patience, no other
+	// node is assigned the target. Whether its failure counts depends on the entry without a suffix.
 	again = "/again"
 )
 
-// patience is how long after a retry a reported failure counts as the failure before the retry. patience applies only
-// if the daemon does not report to which retry the failure belongs.
+// patience: so long after a retry, a reported failure counts as the one before, if the daemon does not report to which
+// retry it belongs.
 const patience = 5 * time.Minute
 
-// withForgiven returns a record that also forgives the given nodes.
+// withForgiven adds to the forgiven nodes.
 func withForgiven(r v1alpha1.RolloutRecord, names []string) v1alpha1.RolloutRecord {
 	names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(r.Forgiven, name) })
 	if len(names) > 0 {
@@ -364,7 +356,7 @@ func withForgiven(r v1alpha1.RolloutRecord, names []string) v1alpha1.RolloutReco
 	return r
 }
 
-// patientUntil returns until when other nodes wait for retried nodes.
+// patientUntil is until when others wait for retried nodes.
 func patientUntil(e evaluation) time.Time {
 	if e.Care.RetryAt.IsZero() {
 		return e.record.Began.Add(patience)
@@ -372,7 +364,7 @@ func patientUntil(e evaluation) time.Time {
 	return e.Care.RetryAt.Add(patience)
 }
 
-// retriedNodes returns the names of the nodes that failed the target, are retried, and are not healthy yet.
+// retriedNodes failed the target, and are not healthy yet.
 func retriedNodes(r v1alpha1.RolloutRecord) (names []string) {
 	for _, entry := range r.Forgiven {
 		if name, is := strings.CutSuffix(entry, again); is {
@@ -387,7 +379,7 @@ func isForgiven(r v1alpha1.RolloutRecord, m *poolstate.Member) bool {
 	return slices.Contains(r.Forgiven, m.Name) || !m.Failed && wasNotReady(r, m)
 }
 
-// wasNotReady reports whether a node was not Ready when it was assigned the target, and has not been Ready since.
+// wasNotReady reports whether a node was not Ready when it was assigned the target, and has not been since.
 func wasNotReady(r v1alpha1.RolloutRecord, m *poolstate.Member) bool {
 	return slices.Contains(r.Forgiven, m.Name+away)
 }

@@ -21,29 +21,28 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/status"
 )
 
-// transition is the change of a pool by one reconciliation. Events report each change once. The pool itself shows the
-// state before the change, so a restart repeats no event.
+// transition is the change of a pool by one reconciliation. Events report each change once: the pool shows the state
+// before it, so a restart repeats none.
 type transition struct {
 	before, after *mcfgv1.MachineConfigPool
 	was           v1alpha1.RolloutRecord
 	decision      decision
-	// target is the rendered config that the pool should run; nil if it does not exist.
+	// what the pool should run; nil if it does not exist
 	target *mcfgv1.MachineConfig
 	events kube.Events
 }
 
-// reported records which events the controller has sent about facts that no pool shows. If this record is lost, the
-// controller repeats an event.
+// reported are events about facts that no pool shows. If it is lost, one is repeated.
 type reported struct {
 	invalid sync.Map // pool name → why the pool cannot be rolled out, as last reported
 	failed  sync.Map // pool name → the config that each failed node failed, by node, as last reported
 	waiting sync.Map // pool name → true while the pool waits for a maintenance window
 }
 
-// reportWrites sends events about the writes to nodes and the changes of the record. reportWrites runs before the
-// status is written: if the status write fails, the next reconciliation cannot detect these changes. The reconciliation
-// that writes the end of a rollout into the status also reports it. So a crash after the write of the record does not
-// hide the end of the rollout. If the status write fails, the controller sends the event twice.
+// reportWrites sends events about the writes to nodes and the changes of the record, before the status is written:
+// otherwise a failed write of the status would hide them from the next reconciliation. The reconciliation that writes
+// the end of a rollout into the status also reports it, so that a crash after the write of the record does not hide it,
+// and a failed write of the status sends it twice.
 func (r *Controller) reportWrites(ctx context.Context, t transition, done map[string]bool) {
 	d := t.decision
 	for _, x := range d.next.Release {
@@ -99,11 +98,11 @@ func (r *Controller) reportStatus(ctx context.Context, t transition) {
 	r.Metrics.Pool(t.after.Name, d.next.Counts, d.next.Blocks, d.facts.Care.Pace.Windows.At(now))
 }
 
-// maxNodeEvents is the maximum number of nodes with an event for each; for more nodes, there is one event.
+// maxNodeEvents: of more nodes, one event is for all.
 const maxNodeEvents = 10
 
-// reportAssigned reports which nodes were assigned a config. The action of the event is the name of the config, because
-// Kubernetes merges events that differ only in their text.
+// reportAssigned has the name of the config as the action, because Kubernetes merges events that differ only in their
+// text.
 func (t transition) reportAssigned(done map[string]bool, commit string) {
 	var names []string
 	for _, a := range t.decision.next.Assign {
@@ -128,14 +127,14 @@ func (t transition) reportAssigned(done map[string]bool, commit string) {
 	}
 }
 
-// send sends an event about the pool. Kubernetes merges events of a few minutes that have the same pool, related
-// object, reason and action, and keeps the first text.
+// send: Kubernetes merges events of a few minutes with the same pool, related object, reason and action, and keeps the
+// first text.
 func (t transition) send(e kube.Event) {
 	e.Object = t.after
 	t.events.Send(e)
 }
 
-// config returns the target as the related object of an event; untyped nil if there is none.
+// config is untyped nil if there is none.
 func (t transition) config() runtime.Object {
 	if t.target == nil {
 		return nil
@@ -143,10 +142,10 @@ func (t transition) config() runtime.Object {
 	return t.target
 }
 
-// isCompleted reports whether every node runs the target now and did not before; an empty pool is never completed. New
-// secrets, and a pool that returns to its healthy config after a halted or replaced rollout, also count as completed.
-// If a pool was created again, its status may name an earlier config although no rollout completed, and its nodes may
-// run the target although nothing was rolled out.
+// isCompleted reports whether every node runs the target now and did not before, never for an empty pool. New secrets
+// count too, and a pool that returns to its healthy config after a halted or replaced rollout. If a pool was created
+// again, its status may name an earlier config although no rollout completed, and its nodes may run the target although
+// nothing was rolled out.
 func (t transition) isCompleted() bool {
 	is, now := t.after.Status.Configuration.Name, t.decision.next.Record
 	undone := t.was.Target() == now.Target() && t.was.Healthy == now.Config && t.was.Ended == nil && now.Ended != nil
@@ -155,7 +154,6 @@ func (t transition) isCompleted() bool {
 		(moved || undone)
 }
 
-// reportCompleted reports that every node runs the target.
 func (t transition) reportCompleted(commit string) {
 	if t.isCompleted() {
 		t.send(kube.Event{
@@ -165,7 +163,7 @@ func (t transition) reportCompleted(commit string) {
 	}
 }
 
-// reportSuperseded reports that the target changed before all nodes ran the previous target.
+// reportSuperseded: the target changed before all nodes ran the previous one.
 func (t transition) reportSuperseded(commit string) {
 	for _, past := range t.decision.next.Ended {
 		if past.Result != v1alpha1.RolloutSuperseded || past.Updated == past.Nodes {
@@ -180,7 +178,7 @@ func (t transition) reportSuperseded(commit string) {
 	}
 }
 
-// measure adds the time from the commit to the update of all nodes to the metrics.
+// measure adds the time from the commit to the update of all nodes.
 func (t transition) measure(m *health.Metrics, now time.Time) {
 	if !t.isCompleted() || t.target == nil || t.decision.next.Record.ByAPI() ||
 		t.target.Annotations[v1alpha1.RevisionAnnotation] != t.after.Annotations[v1alpha1.RevisionAnnotation] {
@@ -191,8 +189,8 @@ func (t transition) measure(m *health.Metrics, now time.Time) {
 	}
 }
 
-// newFailures returns the nodes whose failure no event has reported yet. newFailures omits nodes that still report the
-// failure of an older config, because they have not tried their new config.
+// newFailures are reported by no event yet, without nodes that still report the failure of an older config: they have
+// not tried their new one.
 func (s *reported) newFailures(t transition) []poolstate.Node {
 	pool, now := t.after.Name, map[string]string{}
 	last, known := s.failed.Load(pool)
@@ -214,7 +212,7 @@ func (s *reported) newFailures(t transition) []poolstate.Node {
 	return out
 }
 
-// reportDegraded reports nodes that failed. The message names the configs that they failed, with their commits.
+// reportDegraded names the configs that the nodes failed, with their commits.
 func (t transition) reportDegraded(failed []poolstate.Node, message string) {
 	const maxAction = 100 // The API allows 128 characters.
 	action := fmt.Sprintf("%d-%s", len(failed), failed[0].Name)
@@ -224,7 +222,7 @@ func (t transition) reportDegraded(failed []poolstate.Node, message string) {
 	})
 }
 
-// reportVerdict reports that a rollout was halted or reverted, or that a halted or reverted rollout continues.
+// reportVerdict: a rollout was halted or reverted, or continues after that.
 func (t transition) reportVerdict(commit string) {
 	now, target := t.decision.next.Record, t.decision.facts.Target
 	was := t.was
@@ -260,7 +258,6 @@ func (t transition) reportVerdict(commit string) {
 	}
 }
 
-// reportStep reports that a step of the pool's policy ended.
 func (t transition) reportStep(commit string) {
 	now := t.decision.next.Record
 	if now.Target() != t.was.Target() || now.Steps <= t.was.Steps {
@@ -277,7 +274,7 @@ func (t transition) reportStep(commit string) {
 	})
 }
 
-// reportInvalid reports once that the settings of a pool prevent its rollout.
+// reportInvalid reports settings that prevent the rollout, once.
 func (s *reported) reportInvalid(t transition) {
 	c := t.decision.facts.Care
 	text := strings.TrimSpace(c.Invalid + "\n" + c.Lost)
@@ -294,7 +291,7 @@ func (s *reported) reportInvalid(t transition) {
 	}
 }
 
-// reportWindow reports once that a rollout waits for its maintenance window, and once that the rollout continues.
+// reportWindow reports once that a rollout waits for its maintenance window, and once that it continues.
 func (s *reported) reportWindow(t transition, now time.Time) {
 	was := blockedBy(t.before, poolstate.CauseWindow)
 	var block *poolstate.Block
@@ -327,7 +324,6 @@ func (s *reported) reportWindow(t transition, now time.Time) {
 	}
 }
 
-// forget removes the records about a deleted pool.
 func (s *reported) forget(pool string) {
 	s.invalid.Delete(pool)
 	s.waiting.Delete(pool)
@@ -337,7 +333,7 @@ func isWindowOpen(s schedule.WindowState, c poolstate.Care, now time.Time) bool 
 	return s.Open || now.Before(c.OpenUntil)
 }
 
-// untilText describes when an open window ends, for an event; empty if it does not end.
+// untilText is empty if the window does not end.
 func untilText(s schedule.WindowState) string {
 	if !s.Open || s.Until.IsZero() {
 		return ""
@@ -352,7 +348,7 @@ func inParentheses(commit string) string {
 	return " (" + commit + ")"
 }
 
-// blockedBy reports whether a cause is the first one that blocks a pool, according to its status.
+// blockedBy reports whether a cause is the first in a pool's status.
 func blockedBy(p *mcfgv1.MachineConfigPool, cause poolstate.Cause) bool {
 	for _, c := range p.Status.Conditions {
 		if c.Type == status.RolloutBlocked && c.Status == corev1.ConditionTrue {

@@ -6,8 +6,8 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// Explain returns, for each node that does not run the target, why it is not assigned the target now, by name. The
-// parameter w is the result of Next for the same facts at the same time.
+// Explain returns, for each node that does not run the target, why it is not assigned it now, by name. w is the result
+// of Next for the same facts at the same time.
 func Explain(f poolstate.Facts, w poolstate.Decision, now time.Time) []poolstate.Waiting {
 	if f.Target == "" {
 		return nil
@@ -44,7 +44,7 @@ func Explain(f poolstate.Facts, w poolstate.Decision, now time.Time) []poolstate
 	return out
 }
 
-// explainUnresolved returns that each node waits for the secrets of the target.
+// explainUnresolved: each node waits for the secrets of the target.
 func explainUnresolved(f poolstate.Facts) []poolstate.Waiting {
 	var out []poolstate.Waiting
 	for _, m := range classifyFor(f, f.Target).All {
@@ -58,18 +58,18 @@ func explainUnresolved(f poolstate.Facts) []poolstate.Waiting {
 	return out
 }
 
-// explanation is a plan with the data for texts about nodes.
+// explanation is a plan with data for texts about nodes.
 type explanation struct {
 	plan     plan
 	wording  poolstate.Wording
 	released map[string]bool
-	// step is why the current step has no room for more nodes.
+	// why the current step has no room for more nodes
 	step poolstate.Block
-	// budget is budgetText, which is the same for thousands of nodes.
+	// budgetText, the same for thousands of nodes
 	budget string
 }
 
-// why returns why a node without an assignment does not run the target.
+// why is for a node without an assignment.
 func (x explanation) why(m *poolstate.Member) (poolstate.Cause, string) {
 	stops := x.plan.blockers.stops
 	switch {
@@ -99,7 +99,7 @@ func (x explanation) why(m *poolstate.Member) (poolstate.Cause, string) {
 	return x.whyInService(m)
 }
 
-// whyInService returns why a node that could be assigned the target is not assigned it.
+// whyInService is for a node that could be assigned the target.
 func (x explanation) whyInService(m *poolstate.Member) (poolstate.Cause, string) {
 	p := x.plan
 	used := p.capacity.used + p.assigned.inService

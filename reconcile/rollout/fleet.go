@@ -23,13 +23,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// coalesce is how long a pool waits for more events before its reconciliation. Thousands of nodes may report at the
-// same time, and each reconciliation may write the pool's status.
+// coalesce: for more events before a pool is reconciled: thousands of nodes may report at the same time, and each
+// reconciliation may write the pool's status
 const coalesce = 100 * time.Millisecond
 
-// Fleet has all pools and nodes in their last state from the informers. Fleet shares the pools and nodes with the
-// informers and does not change them. Fleet is complete before the first decision, because a controller starts its
-// workers after all its sources have delivered all objects.
+// Fleet has all pools and nodes in their last state from the informers, with which it shares them: it does not change
+// them. It is complete before the first decision, because a controller starts its workers after all its sources have
+// delivered all objects.
 type Fleet struct {
 	mu          sync.Mutex
 	nodes       fleetNodes
@@ -39,35 +39,35 @@ type Fleet struct {
 	unavailable map[string]int      // pool → nodes that counted against its budget at its last decision
 	gatesDue    map[string]gatesDue // pool → gates that its last decision depended on
 	written     pendingWrites
-	// secrets are the published revisions of secrets; they need no lock.
+	// need no lock
 	secrets *SecretRevisions
-	// rendered is what the fleet knows of rendered configs; it needs no lock.
+	// of rendered configs; needs no lock
 	rendered
-	// daemons has the heartbeats of the nodes' daemons from the last read.
+	// heartbeats from the last read
 	daemons *health.Heartbeats
-	// revisions checks the objects of the sources on the cluster. The field needs no lock.
+	// checks the objects of the sources; needs no lock
 	revisions revision.PoolCheck
 }
 
-// rendered has the configs of single nodes, and the content of rendered configs.
+// rendered is about rendered configs: those of single nodes, and the content.
 type rendered struct {
 	configs NodeConfigStore
 	files   RemoteFiles
 }
 
-// fleetNode is a node as the informer last showed it.
+// fleetNode is as the informer last showed it.
 type fleetNode struct {
 	object *corev1.Node
-	// read is the part of the node that decisions read. changes counts the changes of that part.
+	// what decisions read, and the number of its changes
 	read    poolstate.Node
 	changes int
-	// pool is the node's primary pool; empty for none.
+	// the primary one; empty for none
 	pool string
-	// gates is the last answer of the node's health gates.
+	// of the health gates
 	gates nodeGatesAnswer
 }
 
-// poolKey returns the key of a pool in pendingWrites.
+// poolKey is for pendingWrites.
 func poolKey(name string) objectKey { return objectKey{pool: true, name: name} }
 
 // NewFleet returns a Fleet without pools and nodes. heartbeats has the heartbeats of the daemons.
@@ -88,17 +88,17 @@ func (f *Fleet) SecretRevisions() map[string]v1alpha1.SecretsRevision {
 	return f.secrets.Published().Revisions
 }
 
-// fleetNodes are nodes sorted by name.
+// fleetNodes are sorted by name.
 type fleetNodes []*fleetNode
 
-// find returns the index of the node with a name, or the index at which to insert it.
+// find returns the index, or where to insert the node.
 func (list fleetNodes) find(name string) (int, bool) {
 	return slices.BinarySearchFunc(list, name, func(n *fleetNode, name string) int {
 		return strings.Compare(n.read.Name, name)
 	})
 }
 
-// named returns the node with a name; nil if there is none.
+// named is nil if there is none.
 func (list fleetNodes) named(name string) *fleetNode {
 	if i, found := list.find(name); found {
 		return list[i]
@@ -106,7 +106,6 @@ func (list fleetNodes) named(name string) *fleetNode {
 	return nil
 }
 
-// in returns the nodes of a pool.
 func (list fleetNodes) in(pool string) fleetNodes {
 	var out fleetNodes
 	for _, n := range list {
@@ -117,8 +116,7 @@ func (list fleetNodes) in(pool string) fleetNodes {
 	return out
 }
 
-// primaryPool returns the primary pool of a node. primaryPool returns "" if the node has no primary pool, for example
-// because it is in two custom pools.
+// primaryPool is "" for a node without one, for example in two custom pools.
 func primaryPool(pools membership.Pools, n *corev1.Node) string {
 	primary, _, _ := pools.For(n.Name, n.Labels) // The error only explains why there is no primary pool.
 	return primary
@@ -141,7 +139,7 @@ func (f *Fleet) PutNode(n *corev1.Node) []string {
 	}
 	known, read := f.nodes[i], poolstate.ReadNode(n)
 	known.object = n
-	// Most events of a node are heartbeats, which change nothing that decisions read.
+	// Most events are heartbeats, which change nothing that decisions read.
 	if reflect.DeepEqual(read, known.read) {
 		return f.affectedPools(waited)
 	}
@@ -165,7 +163,7 @@ func (f *Fleet) DropNode(n *corev1.Node) []string {
 	return f.affectedPools(waited, was)
 }
 
-// PutPool stores a pool. PutPool parses selectors only if one changed.
+// PutPool stores a pool. It parses selectors only if one changed.
 func (f *Fleet) PutPool(p *mcfgv1.MachineConfigPool) []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -190,8 +188,8 @@ func (f *Fleet) DropPool(p *mcfgv1.MachineConfigPool) []string {
 	return f.regroup(p.Name)
 }
 
-// regroup determines the pool of each node again after a pool has changed. If any node has another pool now, regroup
-// returns all pools, so that they are reconciled.
+// regroup determines the pool of each node again after a pool has changed. If any has another one now, all pools are
+// returned to be reconciled.
 func (f *Fleet) regroup(changed string) []string {
 	f.membership = membership.New(sortedPools(f.pools))
 	moved := false
@@ -206,14 +204,13 @@ func (f *Fleet) regroup(changed string) []string {
 	return f.affectedPools(changed)
 }
 
-// sortedPools returns the pools by name.
 func sortedPools(pools map[string]*mcfgv1.MachineConfigPool) []*mcfgv1.MachineConfigPool {
 	return slices.SortedFunc(maps.Values(pools), func(a, b *mcfgv1.MachineConfigPool) int {
 		return strings.Compare(a.Name, b.Name)
 	})
 }
 
-// facts returns the facts on which the decision about a pool depends.
+// facts are for the decision about a pool.
 func (f *Fleet) facts(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy) poolstate.Facts {
 	members := f.nodes.in(pool.Name)
 	facts := poolstate.Read(pool, policies, f.secrets.Published(), len(members))
@@ -231,7 +228,7 @@ func (f *Fleet) facts(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.Rollou
 	return facts
 }
 
-// affectedPools returns the given pools and all pools whose decisions depend on them, without duplicates.
+// affectedPools adds all pools whose decisions depend on the given ones, each once.
 func (f *Fleet) affectedPools(pools ...string) []string {
 	var out []string
 	add := func(p string) {
@@ -250,9 +247,8 @@ func (f *Fleet) affectedPools(pools ...string) []string {
 	return out
 }
 
-// freedPools stores how many places of a budget a pool takes. If the number has dropped, freedPools returns the other
-// pools that depend on the pool. The comparison is necessary because no event reports that a gate opened, or that a
-// node was Ready for long enough.
+// freedPools stores how many places of a budget a pool takes, and returns the other pools that depend on it if these
+// are fewer now: no event reports that a gate opened, or that a node was Ready for long enough.
 func (f *Fleet) freedPools(pool string, places int) []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -263,9 +259,8 @@ func (f *Fleet) freedPools(pool string, places int) []string {
 	return slices.DeleteFunc(f.affectedPools(pool), func(p string) bool { return p == pool })
 }
 
-// addWrite stores a write until the informer shows it. The informer may already have shown the write, or the deletion
-// of the object. If the Fleet does not have the object, the object was deleted, because the controller writes only to
-// objects that an informer has shown.
+// addWrite stores a write until the informer shows it, unless it already has, or the object was deleted: the Fleet does
+// not have it then, because the controller writes only to objects that an informer has shown.
 func (f *Fleet) addWrite(key objectKey, what *pendingWrite) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -282,22 +277,21 @@ func (f *Fleet) addWrite(key objectKey, what *pendingWrite) {
 	f.written.add(key, *what)
 }
 
-// gatesDue are the gates of a pool on which a decision depends. The zero value has no gates.
+// gatesDue are what a decision depends on; zero for none.
 type gatesDue struct {
-	// queries is true if the queries of the pool are due. jobs is true if the jobs at the end of the step are due. The
-	// fields other than queries and jobs identify the step and the rollout.
+	// the queries of the pool, and the jobs at the end of the step; the other fields identify step and rollout
 	queries, jobs bool
 	config        string
 	began         int64
 	step          int
 }
 
-// answeredBy reports whether the evaluated gates include all gates that are due.
+// answeredBy reports whether all gates that are due were evaluated.
 func (d gatesDue) answeredBy(asked gatesDue) bool {
 	return (!d.queries || asked.queries) && (!d.jobs || d == asked)
 }
 
-// gateQuestion returns what to evaluate: the gates that the last decision about a pool depended on.
+// gateQuestion is about the gates that the last decision about a pool depended on.
 func (f *Fleet) gateQuestion(facts poolstate.Facts, now time.Time) (q gate.Question, due gatesDue) {
 	f.mu.Lock()
 	due = f.gatesDue[facts.Pool]
@@ -323,8 +317,8 @@ type entry struct {
 	configs v1alpha1.NodeConfigs
 }
 
-// Put stores the configs of the nodes that a rendered config of a pool names. An invalid annotation counts as absent.
-// Put returns nil, because no decision about a pool depends on it before the pool names the config.
+// Put stores the configs of the nodes that a rendered config of a pool names; none for an invalid annotation. It
+// returns nil: no decision depends on it before the pool names the config.
 func (s *NodeConfigStore) Put(mc *mcfgv1.MachineConfig) []string {
 	text := mc.Annotations[v1alpha1.NodeConfigsAnnotation]
 	s.mu.Lock()
@@ -359,8 +353,8 @@ func (s *NodeConfigStore) Of(config string) v1alpha1.NodeConfigs {
 	return s.known[config].configs
 }
 
-// All returns a rendered config of a pool and the configs of single nodes that belong to it; none for no config. The
-// parameter at is a result of v1alpha1.ConfigAt.
+// All returns a rendered config of a pool, a result of v1alpha1.ConfigAt, and the configs of single nodes that belong
+// to it; none for no config.
 func (s *NodeConfigStore) All(at string) []string {
 	name := v1alpha1.ConfigName(at)
 	if all := s.Of(name).All(); len(all) > 0 || name == "" {
@@ -369,11 +363,11 @@ func (s *NodeConfigStore) All(at string) []string {
 	return []string{name}
 }
 
-// maxConfigs is for how many rendered configs Files stores the hashes. A pool has at most about 3,000 configs.
+// maxConfigs: of rendered configs; a pool has at most about 3,000
 const maxConfigs = 10000
 
-// RemoteFiles has the hashes of the remote files, and the OS images, of rendered configs. The zero value is empty and
-// ready for use by several goroutines.
+// RemoteFiles has the hashes of the remote files, and the OS images, of rendered configs. The zero value is ready for
+// use by several goroutines.
 type RemoteFiles struct {
 	mu sync.Mutex
 	of map[string][]string
@@ -396,13 +390,12 @@ func (f *RemoteFiles) Examine(mc *mcfgv1.MachineConfig) {
 	f.of[mc.Name] = hashes
 }
 
-// hashesOf returns the hashes of the remote files, and the OS image. A config that cannot be parsed has none, and
-// daemons refuse it.
+// hashesOf includes the OS image. A config that cannot be parsed has none, and daemons refuse it.
 func hashesOf(mc *mcfgv1.MachineConfig) (hashes []string) {
 	if image := machineconfig.PulledImage(mc.Spec.OSImageURL); image != "" {
 		hashes = append(hashes, "image:"+image)
 	}
-	// Most configs have no remote files, and parsing takes long.
+	// Most configs have none, and parsing takes long.
 	if !bytes.Contains(mc.Spec.Config.Raw, []byte(`"hash"`)) {
 		return hashes
 	}
@@ -417,8 +410,8 @@ func hashesOf(mc *mcfgv1.MachineConfig) (hashes []string) {
 }
 
 // New reports whether a config of a pool has remote files that nodes with another one may lack. Both are given with
-// their configs of single nodes: target has new files if one of its configs has a file that not all configs of before
-// have. A config that was not examined has no files.
+// their configs of single nodes: one of target has a file that not all of before have. A config that was not examined
+// has none.
 func (f *RemoteFiles) New(target, before []string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

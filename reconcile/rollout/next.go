@@ -12,15 +12,13 @@ import (
 )
 
 const (
-	// minRequeue is the minimum time between two decisions. There is a minimum because the precision of a clock is
-	// limited.
+	// between two decisions, because the precision of a clock is limited
 	minRequeue = time.Second
-	// recheckGates is the time until the next decision while the rollout waits for a job or a query.
+	// while the rollout waits for a job or a query
 	recheckGates = 15 * time.Second
-	// recheckNodes is the time until the next decision while a node is at work, because an event can be lost.
+	// while a node is at work, because an event can be lost
 	recheckNodes = time.Minute
-	// maxRequeue is the maximum time until the next decision while the rollout waits. There is a maximum because a user
-	// can set the clock.
+	// while the rollout waits: a user can set the clock
 	maxRequeue = 10 * time.Minute
 )
 
@@ -34,7 +32,6 @@ type plan struct {
 	released []poolstate.Release
 }
 
-// newPlan computes all steps of a decision and returns their results.
 func newPlan(f poolstate.Facts, now time.Time) plan {
 	e := evaluate(f, now)
 	c := measure(e)
@@ -54,7 +51,7 @@ func newPlan(f poolstate.Facts, now time.Time) plan {
 }
 
 // forgiveAssigned forgives the assigned nodes that already report a failure or are not Ready, if this could look like a
-// failure of the target. A recorded failure of another config does not look like a failure of the target.
+// failure of the target. A recorded one of another config does not.
 func forgiveAssigned(e evaluation, assigned []*poolstate.Member) v1alpha1.RolloutRecord {
 	if e.Care.Pace.Failures.After < 1 || e.nodes.Target != e.Target {
 		return e.record
@@ -71,7 +68,7 @@ func forgiveAssigned(e evaluation, assigned []*poolstate.Member) v1alpha1.Rollou
 	return withForgiven(e.record, names)
 }
 
-// findBlockers finds the reasons that block the pool as a whole.
+// findBlockers is about the pool as a whole.
 func findBlockers(e evaluation, c capacity) blockers {
 	b := blockers{stops: findStops(e, c)}
 	if e.nodes.Total.Behind == 0 {
@@ -95,7 +92,7 @@ func findBlockers(e evaluation, c capacity) blockers {
 	return b
 }
 
-// poolsBefore returns a block for each pool that is updated before this pool and has not finished.
+// poolsBefore has a block for each pool that comes first and has not finished.
 func poolsBefore(e evaluation, reverting bool) []poolstate.Block {
 	var blocks []poolstate.Block
 	for _, a := range e.Care.Around.Ahead {
@@ -118,14 +115,14 @@ func poolsBefore(e evaluation, reverting bool) []poolstate.Block {
 	return blocks
 }
 
-// arbiterIsOut reports whether the arbiter is out of service with its current config. In this case, the masters wait
-// for the arbiter, because they need it for their quorum, and the arbiter does not wait for the masters.
+// arbiterIsOut reports whether the arbiter is out of service with its current config. The masters then wait for it,
+// because they need it for their quorum, and it does not wait for them.
 func arbiterIsOut(e evaluation) bool {
 	return e.Pool == poolstate.ArbiterPool && (len(e.nodes.Candidates[poolstate.CandidateDegraded]) > 0 ||
 		slices.ContainsFunc(e.nodes.NotReady, func(m *poolstate.Member) bool { return !m.Changing() }))
 }
 
-// findStops finds the reasons that apply to every node.
+// findStops is for every node.
 func findStops(e evaluation, c capacity) []poolstate.Block {
 	stops := slices.Clone(c.invalid)
 	if e.Care.Invalid != "" {
@@ -146,7 +143,7 @@ func findStops(e evaluation, c capacity) []poolstate.Block {
 	return stops
 }
 
-// cycleBlocks returns the block that names pools that wait for each other in a cycle.
+// cycleBlocks names pools that wait for each other.
 func cycleBlocks(c poolstate.Care) []poolstate.Block {
 	if len(c.Around.Cycle) == 0 {
 		return nil
@@ -182,9 +179,9 @@ func checkWindow(e evaluation) (b blockers) {
 	return b
 }
 
-// currentStep finds the current step, and starts the next step if the current one has ended. A step ends if its nodes
-// run the target and have been healthy for the soak, and its jobs and queries succeed. At most one step ends at a time,
-// because the answer of a job is about one step only.
+// currentStep finds the current step, and starts the next one if it has ended: its nodes run the target and have been
+// healthy for the soak, and its jobs and queries succeed. At most one ends at a time, because the answer of a job is
+// about one step only.
 func currentStep(e evaluation, c capacity) step {
 	r := e.record
 	s := stepNumber(min(r.Steps, len(e.Care.Pace.Steps)), e, c)
@@ -193,7 +190,7 @@ func currentStep(e evaluation, c capacity) step {
 		s.record.WellSince = nil
 		return s
 	}
-	// A time in the future means that the clock was set back.
+	// Otherwise the clock was set back.
 	if r.WellSince == nil || r.WellSince.After(e.now.Add(time.Second)) {
 		s.record.WellSince = stampUp(e.now)
 	}
@@ -238,8 +235,7 @@ func stepNumber(number int, e evaluation, c capacity) step {
 	return s
 }
 
-// admit removes the candidates that must wait, before any rule of assign picks a node: no rule can reach a node that is
-// not a candidate.
+// admit removes the candidates that must wait before assign picks a node, so that no rule can reach them.
 func admit(e evaluation, b blockers) evaluation {
 	if len(b.stops)+len(b.holds) == 0 && e.Care.Around.Quorum == "" {
 		return e
@@ -264,12 +260,12 @@ func admit(e evaluation, b blockers) evaluation {
 	return e
 }
 
-// Next decides which configs a pool's nodes are assigned now. Next assigns nothing while the pool is paused, has no
-// target, or has a target with secrets that the server has not resolved.
+// Next decides which configs a pool's nodes are assigned now: none while the pool is paused, has no target, or has a
+// target with secrets that the server has not resolved.
 //
-// An assigned node takes a place in the budget until it is done. A node that is already out of service, because it
-// failed another config or changes to another config, takes no new place. So a node that takes no new place can be
-// assigned the target at once. At most MaxUnavailable nodes are at work at a time.
+// An assigned node takes a place in the budget until it is done. One that is already out of service, because it failed
+// another config or changes to another, takes no new place, and so can be assigned the target at once. At most
+// MaxUnavailable nodes are at work at a time.
 func Next(f poolstate.Facts, now time.Time) poolstate.Decision {
 	if f.Target == "" {
 		e := evaluate(f, now)
@@ -301,7 +297,7 @@ func Next(f poolstate.Facts, now time.Time) poolstate.Decision {
 	return w
 }
 
-// poolBlocks returns why the pool as a whole makes no progress, most important first.
+// poolBlocks are about the pool as a whole, most important first.
 func poolBlocks(p plan) (out []poolstate.Block, again time.Time) {
 	if p.Care.Lost != "" {
 		out = append(out, poolstate.Block{Cause: poolstate.CauseInvalid, Reason: p.Care.Lost})
@@ -329,8 +325,8 @@ func poolBlocks(p plan) (out []poolstate.Block, again time.Time) {
 	return append(out, drains...), earliest(again, drainsAgain)
 }
 
-// placeBlocks returns blocks that say why no node is assigned, although nothing else blocks the pool and no node makes
-// progress. The parameter otherwise is true if another reason was found.
+// placeBlocks say why no node is assigned, although nothing else blocks the pool and no node makes progress. otherwise:
+// another reason was found.
 func placeBlocks(p plan, otherwise bool) (blocks []poolstate.Block, again time.Time) {
 	if len(p.assigned.members) > 0 || len(p.released) > 0 {
 		return nil, again
@@ -347,8 +343,7 @@ func placeBlocks(p plan, otherwise bool) (blocks []poolstate.Block, again time.T
 	return blocks, again
 }
 
-// placesTaken returns a text that names the nodes that take the places of the budgets, or that says why no node is a
-// candidate.
+// placesTaken names the nodes that take the places of the budgets, or says why no node is a candidate.
 func placesTaken(p plan, otherwise bool) []poolstate.Block {
 	candidates, held := 0, slices.ContainsFunc(p.nodes.All, func(m *poolstate.Member) bool {
 		return keepsQuorum(p.evaluation, m)
@@ -403,8 +398,8 @@ func placesTaken(p plan, otherwise bool) []poolstate.Block {
 	return out
 }
 
-// notReadyBlocks returns the block that names nodes that run the target and have been not Ready for longer than
-// Flapping. The pool does not count as updated before these nodes are Ready.
+// notReadyBlocks names nodes that run the target and have been not Ready for longer than Flapping. The pool does not
+// count as updated before they are.
 func notReadyBlocks(p plan) (blocks []poolstate.Block, again time.Time) {
 	var dead []*poolstate.Member
 	for _, m := range p.nodes.Occupying {
@@ -425,8 +420,8 @@ func notReadyBlocks(p plan) (blocks []poolstate.Block, again time.Time) {
 	}}, again
 }
 
-// drainBlocks returns the block that names drains that take long, or that a PodDisruptionBudget has delayed for longer
-// than the time forbidden.
+// drainBlocks names drains that take long, or that a PodDisruptionBudget has delayed for longer than the time
+// forbidden.
 func drainBlocks(p plan) (blocks []poolstate.Block, again time.Time) {
 	var delayed []*poolstate.Member
 	for _, m := range p.nodes.Occupying {
@@ -449,7 +444,7 @@ func drainBlocks(p plan) (blocks []poolstate.Block, again time.Time) {
 		again
 }
 
-// invalidBlocks returns the blocks that name invalid settings, which a user has to correct.
+// invalidBlocks need a user.
 func invalidBlocks(c poolstate.Care) []poolstate.Block {
 	var blocks []poolstate.Block
 	if c.Invalid != "" {
@@ -464,9 +459,8 @@ func invalidBlocks(c poolstate.Care) []poolstate.Block {
 	return blocks
 }
 
-// endedRollouts returns the rollouts that end with this decision, the newest first. A record that has ended already is
-// in the pool's history, and nothing is added about it: not when another record replaces it, and not when a retry lifts
-// its verdict.
+// endedRollouts end with this decision, the newest first. A record that has ended already is in the pool's history, and
+// nothing is added about it: not when another replaces it, and not when a retry lifts its verdict.
 func endedRollouts(e evaluation) (ended []v1alpha1.RolloutOutcome) {
 	was, now := e.Care.Record, e.record
 	over := func(r v1alpha1.RolloutRecord) bool { return r.Ended != nil || r.Verdict != "" }
@@ -489,7 +483,7 @@ func endedRollouts(e evaluation) (ended []v1alpha1.RolloutOutcome) {
 	return ended
 }
 
-// outcomeOf returns how the rollout of a record ended, with the numbers of nodes of this moment.
+// outcomeOf has the numbers of nodes of this moment.
 func outcomeOf(e evaluation, r v1alpha1.RolloutRecord) v1alpha1.RolloutOutcome {
 	total := classifyFor(e.Facts, r.Target()).Total
 	o := v1alpha1.RolloutOutcome{
@@ -533,8 +527,8 @@ func assignmentsOf(p plan) []poolstate.Assignment {
 	return out
 }
 
-// marksOf returns the writes for nodes without an assignment. Nodes of a paused pool get no new taints and labels, and
-// are told nothing to download.
+// marksOf is for nodes without an assignment. Those of a paused pool get no new taints and labels, and are told nothing
+// to download.
 func marksOf(p plan) poolstate.Marks {
 	written := p.assigned.set()
 	for _, r := range p.released {
@@ -548,8 +542,7 @@ func marksOf(p plan) poolstate.Marks {
 	})
 }
 
-// content returns the content that nodes download before they are assigned the target. Nodes of a reverted pool have
-// that of the config to which they return.
+// content is downloaded before the assignment; in a reverted pool, that of the config to which it returns.
 func content(e evaluation) NextContent {
 	return NextContent{
 		Needed: e.record.Fetches && e.nodes.Target == e.Target, Images: e.nodes.Target == e.Target,

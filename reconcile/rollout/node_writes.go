@@ -23,21 +23,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// maxFailedWrites is after how many failures the controller skips the remaining writes of a decision. After so many
-// failures, the cause is probably not a node, so the other writes would fail too.
+// maxFailedWrites: of a decision, after which the rest is skipped: the cause is probably not a node, so the others
+// would fail too
 const maxFailedWrites = 8
 
-// nodeWrite is one write to one node.
+// nodeWrite is to one node.
 type nodeWrite struct {
-	// node is the node on which the decision is based; it is shared with the informer.
+	// as decided about; shared with the informer
 	node *corev1.Node
-	// what describes the write for an error: "assigning v1 to node n1".
+	// for an error: "assigning v1 to node n1"
 	what  string
 	patch nodePatch
 }
 
-// nodePatch is a JSON merge patch for a node. The API server accepts the patch only if the node still has the version
-// of the decision, because a decision on stale facts could exceed the budget.
+// nodePatch is a JSON merge patch, for the version of the decision alone: one on stale facts could exceed the budget.
 type nodePatch struct {
 	Metadata struct {
 		ResourceVersion string             `json:"resourceVersion"`
@@ -47,7 +46,7 @@ type nodePatch struct {
 	Spec *taintsPatch `json:"spec,omitempty"`
 }
 
-// taintsPatch replaces all taints; nil removes them.
+// taintsPatch replaces all; nil removes them.
 type taintsPatch struct {
 	Taints []corev1.Taint `json:"taints"`
 }
@@ -58,7 +57,7 @@ func newNodeWrite(n *corev1.Node, what string) nodeWrite {
 	return o
 }
 
-// annotate sets an annotation; an empty value removes it.
+// annotate removes an annotation with an empty value.
 func (o *nodeWrite) annotate(key, value string) {
 	if o.patch.Metadata.Annotations == nil {
 		o.patch.Metadata.Annotations = map[string]*string{}
@@ -70,8 +69,7 @@ func (o *nodeWrite) annotate(key, value string) {
 	o.patch.Metadata.Annotations[key] = &value
 }
 
-// assign sets the desired config of a node and the revision of its secrets, and who requested the config. at is a
-// result of v1alpha1.ConfigAt.
+// assign sets the desired config, a result of v1alpha1.ConfigAt, and who requested it.
 func (o *nodeWrite) assign(at string, request func(config string) string) {
 	config, secrets := v1alpha1.SplitConfigAt(at)
 	o.annotate(v1alpha1.DesiredConfigAnnotation, config)
@@ -84,7 +82,6 @@ func (o *nodeWrite) assign(at string, request func(config string) string) {
 	}
 }
 
-// taint adds the UpdateInProgress taint to the node's taints, or removes it.
 func (o *nodeWrite) taint(on bool) {
 	var out []corev1.Taint
 	for _, t := range o.node.Spec.Taints {
@@ -98,7 +95,7 @@ func (o *nodeWrite) taint(on bool) {
 	o.patch.Spec = &taintsPatch{Taints: out}
 }
 
-// dropImage removes the image that the node has besides its config.
+// dropImage: the image that the node has besides its config.
 func (o *nodeWrite) dropImage() {
 	for _, key := range []string{v1alpha1.DesiredImageAnnotation, v1alpha1.CurrentImageAnnotation} {
 		if _, was := o.node.Annotations[key]; was {
@@ -119,8 +116,8 @@ func announcements(w poolstate.Decision, nodes map[string]*corev1.Node) (out []n
 	return out
 }
 
-// carryOut executes the writes, a few at a time, and returns the nodes that were written. carryOut continues after a
-// node that has changed or is deleted. carryOut returns a conflict error only if there is no other error.
+// carryOut executes the writes, a few at a time, and returns the nodes that were written. It continues after a node
+// that has changed or is deleted. A conflict is returned only if there is no other error.
 func (r *Controller) carryOut(ctx context.Context, pool string, all []nodeWrite) (done map[string]bool, err error) {
 	var (
 		group             errgroup.Group
@@ -158,13 +155,12 @@ func (r *Controller) carryOut(ctx context.Context, pool string, all []nodeWrite)
 	return done, conflict
 }
 
-// write patches one node, and stores the write until the informer shows it.
+// write stores the write until the informer shows it.
 func (r *Controller) write(ctx context.Context, pool string, o nodeWrite) error {
 	data, err := json.Marshal(o.patch)
 	if err != nil {
 		return fmt.Errorf("%s: %w", o.what, err)
 	}
-	// Only the metadata of the answer is read.
 	n := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: o.node.Name}}
 	n.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
 	err = r.Client.Patch(ctx, n, client.RawPatch(types.MergePatchType, data))
@@ -178,11 +174,11 @@ func (r *Controller) write(ctx context.Context, pool string, o nodeWrite) error 
 	return nil
 }
 
-// writeResult is the result of a write to a node or a pool.
+// writeResult is for a node or a pool.
 type writeResult struct {
-	// pool is the pool whose decisions depend on the object.
+	// whose decisions depend on the object
 	pool string
-	// before and after are the resource versions of the object before and after the write.
+	// resource versions
 	before, after string
 	err           error
 }

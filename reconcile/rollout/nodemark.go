@@ -10,17 +10,16 @@ import (
 
 // MarkedPool is a pool for which a decision about its configs is made.
 type MarkedPool struct {
-	// Nodes are the nodes of the pool, and Customs the custom pools for which they may have been admitted.
+	// of the pool, and the custom pools for which they may have been admitted
 	Nodes   poolstate.Members
 	Customs []poolstate.Custom
-	// Content says how far the nodes are with the content of the config that they are assigned.
+	// of the config that the nodes are assigned, and how far they are with it
 	Content NextContent
-	// Written reports whether the decision writes the config of a node, so that it writes no marks to it.
+	// The decision writes the config of a node, and so no marks.
 	Written func(*poolstate.Member) bool
-	// Frozen is true if nodes get no new taints and labels. If Stopped is true, nodes are also told nothing to
-	// download.
+	// no new taints and labels; with Stopped, nothing to download either
 	Frozen, Stopped bool
-	// Canaries is true if the step only allows nodes that the canary's selector matches. Max is the budget of the pool.
+	// The step only allows nodes of the canary's selector. Max is the budget of the pool.
 	Canaries bool
 	Max      int
 }
@@ -44,7 +43,7 @@ func MarksFor(p MarkedPool) (out poolstate.Marks) {
 			out.Announce[at].Untaint = true
 		case m.Assigned && m.Tainted:
 			out.Untaint = append(out.Untaint, m.Name)
-		// The decision already writes to this node, and it writes to each node only once.
+		// The decision writes to each node only once.
 		case m.Assigned, m.Tainted, p.Frozen, p.Written(m), m.NeedsPoolCheck(p.Customs):
 		case told:
 			out.Announce[at].Taint = true
@@ -65,8 +64,8 @@ func MarksFor(p MarkedPool) (out poolstate.Marks) {
 	return out
 }
 
-// announce returns the nodes that are told which config they get next, in the order of their names, and the nodes for
-// which that is no longer true. A node that cannot download does not delay other nodes.
+// announce returns the nodes that are told which config they get next, in the order of their names, and those for which
+// that is no longer true. A node that cannot download does not delay others.
 func announce(p MarkedPool) (out []poolstate.Announcement) {
 	want := map[string]string{}
 	if p.Content.Needed {
@@ -76,7 +75,7 @@ func announce(p MarkedPool) (out []poolstate.Announcement) {
 		next, told := want[m.Name]
 		switch {
 		case p.Written(m) || m.Candidate == poolstate.CandidateLabel:
-			// The decision writes to each node only once. The write of an assignment also removes the announcement.
+			// The decision writes to each node only once, and the write of an assignment also removes the announcement.
 		case told && m.Next.Config != next:
 			at := v1alpha1.NextConfig{Config: next, Since: p.Content.Now.Truncate(time.Second)}
 			out = append(out, poolstate.Announcement{Node: m.Name, Next: at.String()})
@@ -87,7 +86,7 @@ func announce(p MarkedPool) (out []poolstate.Announcement) {
 	return out
 }
 
-// tellToDownload returns the configs of the nodes that download now, by node, in the order of assignment. Nodes that
+// tellToDownload returns the configs of the nodes that download now, by node, in the order of assignment. Those that
 // already download keep their place.
 func tellToDownload(p MarkedPool) map[string]string {
 	want, left := map[string]string{}, max(0, p.Max)+fetchedAhead

@@ -11,16 +11,15 @@ import (
 )
 
 const (
-	// slow is how long a drain, or a node that is not Ready, counts as progress.
+	// for a drain, or a node that is not Ready, to count as progress
 	slow = 10 * time.Minute
-	// forbidden is how long a PodDisruptionBudget may delay a drain before a block reports the delay.
+	// for a PodDisruptionBudget to delay a drain, before a block reports that
 	forbidden = 5 * time.Second
-	// Flapping is how long a node may be not Ready before a block reports the node, unless a reboot or an update
-	// explains this state.
+	// for a node to be not Ready before a block reports it, unless a reboot or an update explains that
 	Flapping = 30 * time.Second
 )
 
-// stepBlocks returns the blocks that say why the current step does not end.
+// stepBlocks say why the current step does not end.
 func stepBlocks(p plan) (blocks []poolstate.Block, again time.Time) {
 	s := p.step
 	if !s.limited {
@@ -69,7 +68,7 @@ func stepBlocks(p plan) (blocks []poolstate.Block, again time.Time) {
 	return nil, again
 }
 
-// stepText returns a text with the current step and its progress.
+// stepText has the progress.
 func stepText(s step) string {
 	kind := ""
 	if s.Canary {
@@ -78,8 +77,7 @@ func stepText(s step) string {
 	return fmt.Sprintf("step %d of %d%s: %d of %d nodes healthy", s.Step+1, s.Of, kind, max(0, s.Healthy), s.Want)
 }
 
-// nodeGatesBlock returns the block that names updated nodes whose own gates are closed, or that have not been Ready for
-// long enough.
+// nodeGatesBlock names updated nodes whose own gates are closed, or that have not been Ready for long enough.
 func nodeGatesBlock(p plan) (b poolstate.Block, closed bool) {
 	b.Cause, b.Closed = poolstate.CauseGate, closedNodeGates(p)
 	var texts []string
@@ -108,7 +106,7 @@ func nodeGatesBlock(p plan) (b poolstate.Block, closed bool) {
 	return b, len(texts) > 0
 }
 
-// closedNodeGates returns the first updated nodes whose own gates are closed.
+// closedNodeGates are the first of updated nodes.
 func closedNodeGates(p plan) (closed []v1alpha1.ClosedGate) {
 	for _, m := range p.nodes.Occupying {
 		if m.Gated && len(closed) < poolstate.MaxNamed {
@@ -118,7 +116,7 @@ func closedNodeGates(p plan) (closed []v1alpha1.ClosedGate) {
 	return closed
 }
 
-// unavailableCause returns the cause for a pool whose last nodes cannot be assigned the target.
+// unavailableCause is for a pool whose last nodes cannot be assigned the target.
 func unavailableCause(p plan) poolstate.Cause {
 	waits := func(is func(*poolstate.Member) bool) bool {
 		return slices.ContainsFunc(p.nodes.Occupying, func(m *poolstate.Member) bool { return !m.Updated && is(m) })
@@ -150,8 +148,8 @@ func makesProgress(p plan) (moving bool, again time.Time) {
 }
 
 // madeNoProgress reports whether a node that changes its config takes too long: no daemon has ever reported from it,
-// its kubelet does not report, it is not Ready, its drain does not end, or it cannot get its secrets or files. If the
-// daemon has never reported or the kubelet does not report, again is when the node will have taken too long.
+// its kubelet does not report, it is not Ready, its drain does not end, or it cannot get its secrets or files. In the
+// first two cases, again is when it will have taken too long.
 func madeNoProgress(p plan, m *poolstate.Member) (ended bool, again time.Time) {
 	if m.State == "" && !m.Created.IsZero() {
 		if age(p.now, m.Created) > slow {

@@ -10,7 +10,7 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// updatedTo counts the nodes that run a config. A node that failed another config still runs its current config.
+// updatedTo counts the nodes that run a config, also those that failed another one.
 func updatedTo(e evaluation, config string) int {
 	count := 0
 	for _, n := range e.Care.NodeConfigs.InTermsOf(e.Nodes, config) {
@@ -21,8 +21,7 @@ func updatedTo(e evaluation, config string) int {
 	return count
 }
 
-// lastHealthy returns the last healthy config in a record. If the record has none, lastHealthy returns the config in
-// use.
+// lastHealthy returns that of a record, or without one the config in use.
 func lastHealthy(f poolstate.Facts, recorded string) string {
 	if recorded != "" {
 		return recorded
@@ -30,10 +29,9 @@ func lastHealthy(f poolstate.Facts, recorded string) string {
 	return configInUse(f)
 }
 
-// configInUse returns the config of a pool, other than its target, that most nodes run. If two configs have the same
-// number of nodes, configInUse returns the first by name. The result is empty if no node runs another config. The
-// result replaces the last healthy config if no record names one, for example because the pool was deleted with its
-// record.
+// configInUse returns the config of a pool, other than its target, that most nodes run, or the first of them by name;
+// empty if no node runs another. It replaces the last healthy config if no record names one, for example because the
+// pool was deleted with its record.
 func configInUse(f poolstate.Facts) string {
 	runs := map[string]int{}
 	for i := range f.Nodes {
@@ -42,8 +40,8 @@ func configInUse(f poolstate.Facts) string {
 		if current == f.Target || !isConfigOf(current, f.Pool) || !f.Care.NodeConfigs.IsPools(current) {
 			continue
 		}
-		// A node that has another desired config counts, because it got this config while it ran its current config. A
-		// node that has no other desired config must be healthy.
+		// A node with another desired config counts: it got that while it ran its current one. Any other must be
+		// healthy.
 		if current != n.Config.Desired || n.State == v1alpha1.StateDone && n.Health.Trouble == "" {
 			runs[current]++
 		}
@@ -57,20 +55,20 @@ func configInUse(f poolstate.Facts) string {
 	return most
 }
 
-// isConfigOf reports whether a rendered config was rendered for the pool, according to its name. A node that has joined
-// the pool may still run a config of its earlier pool.
+// isConfigOf reports whether a rendered config is the pool's, by its name. A node that has joined the pool may still
+// run one of its earlier pool.
 func isConfigOf(config, pool string) bool {
 	hash, ok := strings.CutPrefix(v1alpha1.ConfigName(config), "rendered-"+pool+"-")
 	return ok && hash != "" && !strings.Contains(hash, "-")
 }
 
-// mostOfOutcome is the maximum length of a verdict's reason in the pool's history, in runes.
+// mostOfOutcome: of a verdict's reason in the pool's history, in runes
 const mostOfOutcome = 200
 
-// stamp returns a time in the precision of a record, which is whole seconds.
+// stamp has the precision of a record: whole seconds.
 func stamp(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }
 
-// stampUp returns a time rounded up to a whole second, so that no duration is too short.
+// stampUp rounds up to a whole second, so that no duration is too short.
 func stampUp(t time.Time) *metav1.Time {
 	up := stamp(t.Add(time.Second - 1))
 	return &up

@@ -10,9 +10,9 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/kube"
 )
 
-// requester returns who last requested a rendered config of a pool. requester reads the pool's own records, else the
-// history of the pool's GitSource, else the commit from which the config was first rendered. If all these objects are
-// missing, requester returns the zero Requester. The parameter at is a result of v1alpha1.ConfigAt.
+// requester returns who last requested a rendered config, a result of v1alpha1.ConfigAt, of a pool: from the pool's own
+// records, else the history of its GitSource, else the commit from which the config was first rendered; zero if all
+// these are missing.
 func requester(ctx context.Context, r *Controller, pool *mcfgv1.MachineConfigPool, at string) v1alpha1.Requester {
 	name := v1alpha1.ConfigName(at)
 	asked := v1alpha1.RequesterOf(pool.Annotations, name)
@@ -37,7 +37,6 @@ func requester(ctx context.Context, r *Controller, pool *mcfgv1.MachineConfigPoo
 	}
 }
 
-// commit describes who last requested a rendered config of a pool.
 func (r *Controller) commit(ctx context.Context, pool *mcfgv1.MachineConfigPool, name string) string {
 	return kube.RequesterText(requester(ctx, r, pool, name))
 }

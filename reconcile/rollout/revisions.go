@@ -29,8 +29,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// NewSecretRevisionsCache returns a cache with only the ConfigMap of published revisions, and adds it to the manager.
-// The controller may read only this ConfigMap of its namespace, so the manager's cache cannot read it.
+// NewSecretRevisionsCache adds a cache with only the ConfigMap of published revisions to the manager. The controller
+// may read only this one of its namespace, so the manager's own cache cannot read it.
 func NewSecretRevisionsCache(mgr ctrl.Manager) (cache.Cache, error) {
 	c, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
@@ -52,9 +52,9 @@ func NewSecretRevisionsCache(mgr ctrl.Manager) (cache.Cache, error) {
 // SecretRevisions are the published revisions of secrets. It is safe for use by several goroutines.
 type SecretRevisions struct {
 	mu sync.Mutex
-	// published is replaced and never changed, because decisions may still read it.
+	// replaced and never changed, because decisions may still read it
 	published map[string]v1alpha1.SecretsRevision
-	// refers has which rendered configs refer to secrets.
+	// by rendered config
 	refers map[string]bool
 }
 
@@ -109,12 +109,12 @@ func (r *SecretRevisions) set(data map[string]string) {
 	r.published = published
 }
 
-// maxKnownConfigs is for how many rendered configs Revisions stores whether they refer to secrets.
+// maxKnownConfigs: for which it is stored whether they refer to secrets
 const maxKnownConfigs = 1000
 
-// Examine finds out whether a rendered config refers to secrets; read returns the config, or nil if it does not exist.
-// A config without a published revision may refer to secrets too: a server publishes the revision after the controller
-// has rendered the config.
+// Examine finds out whether a rendered config refers to secrets; read returns it, or nil if it does not exist. One
+// without a published revision may refer to secrets too: a server publishes it after the controller has rendered the
+// config.
 func (r *SecretRevisions) Examine(config string, read func() (*mcfgv1.MachineConfig, error)) error {
 	r.mu.Lock()
 	_, known := r.refers[config]
@@ -137,8 +137,7 @@ func (r *SecretRevisions) Examine(config string, read func() (*mcfgv1.MachineCon
 }
 
 // refersToSecrets reports whether a rendered config, or that of a single node, has files whose contents the server
-// resolves. A config with an invalid reference has some. A config that cannot be parsed has none, and daemons refuse
-// it.
+// resolves. One with an invalid reference has some. One that cannot be parsed has none, and daemons refuse it.
 func refersToSecrets(mc *mcfgv1.MachineConfig) bool {
 	c, err := machineconfig.Parse(mc.Spec)
 	if err != nil {
@@ -150,7 +149,7 @@ func refersToSecrets(mc *mcfgv1.MachineConfig) bool {
 	return err != nil || len(files) > 0 || of.Secrets
 }
 
-// feed adds an informer's events to a fleet, and enqueues the affected pools after a short delay.
+// feed enqueues the affected pools after a short delay.
 func feed[T client.Object](put, drop func(T) []string) handler.TypedFuncs[T, reconcile.Request] {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	enqueue := func(q queue, pools []string) {
@@ -166,7 +165,7 @@ func feed[T client.Object](put, drop func(T) []string) handler.TypedFuncs[T, rec
 }
 
 // SetupWithManager reconciles a pool after each change that its rollout depends on. Events of pools and nodes update
-// the fleet. The workers start once the fleet has all pools and nodes.
+// the fleet. The workers start once it has all of them.
 func (r *Controller) SetupWithManager(mgr ctrl.Manager, rollout reconcile.Reconciler) error {
 	secrets, err := NewSecretRevisionsCache(mgr)
 	if err != nil {

@@ -11,22 +11,21 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// step is the current step of a rollout.
 type step struct {
 	poolstate.Stage
-	// policy has the step's settings in the policy.
+	// in the policy
 	policy schedule.Step
-	// limited is true if the step limits which nodes are assigned; otherwise only the budget limits them.
+	// The step limits which nodes are assigned; otherwise only the budget does.
 	limited bool
-	// soaked is when the nodes of the step will have been healthy for long enough; zero while they are not healthy.
+	// when the nodes of the step will have been healthy for long enough; zero while they are not healthy
 	soaked time.Time
-	// record is the record with the number of completed steps.
+	// with the number of completed steps
 	record v1alpha1.RolloutRecord
 	again  time.Time
 }
 
-// countAbsent counts the nodes that were assigned the target and cannot try it, for reasons other than the target.
-// Other nodes are assigned the target instead of the absent nodes.
+// countAbsent counts the nodes that were assigned the target and cannot try it, for other reasons. Others are assigned
+// it in their place.
 func countAbsent(e evaluation) (n int, again time.Time) {
 	for _, m := range e.nodes.Occupying {
 		if !m.Assigned || !m.Unavailable() || m.Failed {
@@ -44,8 +43,8 @@ func countAbsent(e evaluation) (n int, again time.Time) {
 	return n, again
 }
 
-// lets reports whether the step allows the assignment of a node. The parameter is the number of nodes that the decision
-// has assigned before this node. Nodes that failed another config do not wait for a step.
+// lets reports whether the step allows the assignment of a node, after others of this decision. Nodes that failed
+// another config do not wait for a step.
 func (s step) lets(m *poolstate.Member, others int) bool {
 	switch {
 	case !s.limited || m.Failing():
@@ -56,17 +55,17 @@ func (s step) lets(m *poolstate.Member, others int) bool {
 	return s.Assigned+others < s.Want
 }
 
-// gateKinds selects kinds of a pool's gates.
+// gateKinds selects gates.
 type gateKinds bool
 
 const (
-	// queries selects only queries, which delay every node.
+	// They delay every node.
 	queries gateKinds = false
-	// anyGate selects all gates: the queries, and the jobs at the end of a step.
+	// the queries, and the jobs at the end of a step
 	anyGate gateKinds = true
 )
 
-// closedGate finds the first gate of the pool that is not open. A gate without an answer is not open.
+// closedGate finds the first gate that is not open, or has no answer.
 func closedGate(e evaluation, kinds gateKinds) (poolstate.Block, bool) {
 	for _, g := range e.Care.Pace.Gates {
 		if g.Prometheus == nil && (g.Job == nil || kinds == queries) {
@@ -87,7 +86,7 @@ func closedGate(e evaluation, kinds gateKinds) (poolstate.Block, bool) {
 	return poolstate.Block{}, false
 }
 
-// answerOf returns the worst answer of the gates with a name, because policies may use a name twice.
+// answerOf returns the worst answer, because policies may use a name twice.
 func answerOf(gates []poolstate.Gate, name string) poolstate.Gate {
 	var worst poolstate.Gate
 	for _, g := range gates {
@@ -137,7 +136,7 @@ func postponeDrains(e evaluation, c capacity, s step, a assignments) (released [
 	return released, again
 }
 
-// spare counts the candidates that remain after a decision, and the free places for them, by zone.
+// spare are the candidates that remain after a decision, and the free places for them, by zone.
 type spare struct {
 	zones       []string
 	nodes, room map[string]int
@@ -158,8 +157,7 @@ func findSpare(e evaluation, c capacity, s step, a assignments) spare {
 	return p
 }
 
-// replace uses one candidate for the place of a node in a zone. replace prefers a candidate of the same zone, because
-// the node's place in this zone becomes free.
+// replace uses one candidate for the place of a node in a zone, preferably one of it, because that place becomes free.
 func (p spare) replace(zone string) bool {
 	if p.nodes[zone] > 0 {
 		p.nodes[zone]--

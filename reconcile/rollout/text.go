@@ -9,12 +9,10 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// stableWording returns the wording for a pool's status.
 func stableWording(e evaluation) poolstate.Wording {
 	return poolstate.Wording{Now: e.now, Target: e.nodes.Target, Stable: true, Most: poolstate.MaxReason}
 }
 
-// pausedText returns a text that says who paused the pool, and why.
 func pausedText(f poolstate.Facts) string {
 	text := "pool " + f.Pool + " is paused"
 	if who := strings.Join(strings.Fields(f.PausedBy), " "); who != "" {
@@ -23,7 +21,7 @@ func pausedText(f poolstate.Facts) string {
 	return text
 }
 
-// retryText returns a text that names the retried nodes for which all other nodes wait.
+// retryText names the retried nodes for which all others wait.
 func retryText(target string, names []string, until time.Time) string {
 	texts := slices.Clone(names[:min(len(names), poolstate.MaxNamed)])
 	if more := len(names) - len(texts); more > 0 {
@@ -37,8 +35,7 @@ func noBudgetText(pool string, limit int) string {
 	return fmt.Sprintf("maxUnavailable of pool %s is %d, so no node may go out of service", pool, limit)
 }
 
-// budgetText returns a text that names the nodes that take the places of the budget, including the nodes that the
-// decision assigns.
+// budgetText names the nodes that take the places of the budget, including those that the decision assigns.
 func budgetText(p plan, w poolstate.Wording) string {
 	if p.capacity.max < 1 {
 		return noBudgetText(p.Pool, p.capacity.max)
@@ -78,7 +75,7 @@ func budgetText(p plan, w poolstate.Wording) string {
 	return "waiting for " + strings.Join(texts, ", ") + "; " + text
 }
 
-// sharedText returns a text that names the pools that take the places of a shared budget.
+// sharedText names the pools that take the places of a shared budget.
 func sharedText(p plan, t poolstate.Shared) string {
 	own := p.capacity.used + p.assigned.inService
 	text := fmt.Sprintf("RolloutPolicy %s allows %s in all its pools; in use: %d (%s %d", t.Policy,
@@ -89,8 +86,7 @@ func sharedText(p plan, t poolstate.Shared) string {
 	return text + ")"
 }
 
-// unavailableNodes returns a text that says how many nodes may be unavailable at a time. A failed node takes a place,
-// too.
+// unavailableNodes says how many nodes may be unavailable at a time. A failed node takes a place, too.
 func unavailableNodes(n int) string {
 	if n == 1 {
 		return "1 unavailable or failed node"
@@ -98,7 +94,7 @@ func unavailableNodes(n int) string {
 	return fmt.Sprintf("%d unavailable or failed nodes", n)
 }
 
-// zoneText returns a text that says that a zone's limit is reached.
+// zoneText says that a zone's limit is reached.
 func zoneText(p plan, zone string) string {
 	name, z := zone, p.nodes.Zones[zone]
 	if name == "" {

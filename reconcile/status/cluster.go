@@ -20,22 +20,21 @@ import (
 
 // ClusterFacts are the input for the status of the whole cluster, besides the old status.
 type ClusterFacts struct {
-	// Generation is the generation of the BunsenStatus that was read.
+	// of the BunsenStatus that was read
 	Generation int64
-	// Version is the version of the controller that leads.
+	// of the controller that leads
 	Version string
-	// Versions counts the running programs.
+	// of the running programs
 	Versions []v1alpha1.ComponentVersion
-	// Pools and Sources are all pools and all GitSources of the cluster.
+	// all of the cluster
 	Pools   []*mcfgv1.MachineConfigPool
 	Sources []*v1alpha1.GitSource
-	// Nodes is the number of nodes. Silent has the nodes whose daemons have stopped reporting, with their last
-	// heartbeats.
+	// the number of nodes, and those whose daemons have stopped reporting, with their last heartbeats
 	Nodes  int
 	Silent map[string]time.Time
-	// ServersGone is true if servers have reported before, and no server reports now.
+	// Servers have reported before, and none reports now.
 	ServersGone bool
-	// Verdicts are the verdicts on all pools and GitSources; nil if nothing judges them.
+	// on all pools and GitSources; nil if nothing judges them
 	Verdicts []v1alpha1.Verdict
 }
 
@@ -43,7 +42,7 @@ type ClusterFacts struct {
 type finding struct{ reason, message string }
 
 // Cluster returns the status of the whole cluster: the versions of the programs, and the conditions Available,
-// Progressing, Degraded and Upgradeable. The conditions repeat the messages of pools and sources.
+// Progressing, Degraded and Upgradeable, which repeat the messages of pools and sources.
 func Cluster(old v1alpha1.ClusterStatus, f ClusterFacts, now time.Time) v1alpha1.ClusterStatus {
 	s := *old.DeepCopy()
 	s.ObservedGeneration, s.Version = f.Generation, f.Version
@@ -76,7 +75,7 @@ func Cluster(old v1alpha1.ClusterStatus, f ClusterFacts, now time.Time) v1alpha1
 	return s
 }
 
-// mostVerdicts is the most verdicts in one status, and mostVerdict the limit for the message of one, in bytes.
+// In one status, and for the message of one in bytes.
 const (
 	mostVerdicts = 100
 	mostVerdict  = 1024
@@ -100,8 +99,7 @@ func (f ClusterFacts) verdicts() (worst v1alpha1.Outcome, out []v1alpha1.Verdict
 	return worst, out[:min(len(out), mostVerdicts)]
 }
 
-// clusterCondition returns a condition with the status abnormal and the reason of the first finding. If there are no
-// findings, the condition has the opposite status.
+// clusterCondition has the status abnormal and the reason of the first finding, or without any the opposite status.
 func clusterCondition(kind string, abnormal metav1.ConditionStatus, findings []finding,
 	normal string,
 ) metav1.Condition {
@@ -122,7 +120,7 @@ func clusterCondition(kind string, abnormal metav1.ConditionStatus, findings []f
 	}
 }
 
-// unavailable returns why Bunsen cannot update nodes or start new machines.
+// unavailable says why Bunsen cannot update nodes or start new machines.
 func (f ClusterFacts) unavailable() (out []finding) {
 	reporting := int32(0)
 	for _, v := range f.Versions {
@@ -141,7 +139,7 @@ func (f ClusterFacts) unavailable() (out []finding) {
 	return out
 }
 
-// progressing returns the pools that are updating and the sources that are being applied.
+// progressing are pools that are updating and sources that are being applied.
 func (f ClusterFacts) progressing() (out []finding) {
 	for _, src := range f.Sources {
 		if c := meta.FindStatusCondition(src.Status.Conditions, v1alpha1.ReadyCondition); c != nil &&
@@ -160,7 +158,7 @@ func (f ClusterFacts) progressing() (out []finding) {
 	return out
 }
 
-// degraded returns the problems that need a user's attention.
+// degraded are problems that need a user.
 func (f ClusterFacts) degraded() (out []finding) {
 	for _, p := range f.Pools {
 		if message, is := poolMessage(p, mcfgv1.MachineConfigPoolDegraded); is {
@@ -182,15 +180,15 @@ func (f ClusterFacts) degraded() (out []finding) {
 	return out
 }
 
-// sourceFailure returns the failure of a GitSource on one line, because a column of kubectl shows only the first line
-// of a text. The GitSource itself has the whole text.
+// sourceFailure is on one line: a column of kubectl shows only the first line of a text. The GitSource has the whole
+// text.
 func sourceFailure(name, message string) string {
 	lines := strings.Split(strings.TrimSpace(message), "\n")
 	return "GitSource " + name + ": " + list(lines, "; ", mostVerdict) +
 		"; for what to do: bunsen why gitsource/" + name
 }
 
-// differing returns the programs that run another version than the controller that leads.
+// differing run another version than the controller that leads.
 func (f ClusterFacts) differing() (out []finding) {
 	for _, v := range f.Versions {
 		if v.Version != f.Version {
@@ -204,7 +202,7 @@ func (f ClusterFacts) differing() (out []finding) {
 	return out
 }
 
-// poolMessage returns the message of a pool's condition with the pool's name, and whether the condition is True.
+// poolMessage has the pool's name, and whether the condition is True.
 func poolMessage(p *mcfgv1.MachineConfigPool, kind mcfgv1.MachineConfigPoolConditionType) (string, bool) {
 	for _, c := range p.Status.Conditions {
 		if c.Type == kind && c.Status == corev1.ConditionTrue {

@@ -19,33 +19,32 @@ import (
 )
 
 // RolloutBlocked is a condition that Bunsen adds to a MachineConfigPool; the other one is
-// v1alpha1.ImageWithoutDigestCondition. RolloutBlocked is True while the pool
-// as a whole should make progress but does not. The reason of the condition RolloutBlocked is a poolstate.Cause.
+// v1alpha1.ImageWithoutDigestCondition. It is True while the pool as a whole should make progress but does not. Its
+// reason is a poolstate.Cause.
 const RolloutBlocked mcfgv1.MachineConfigPoolConditionType = "RolloutBlocked"
 
 // PoolFacts are the input for a MachineConfigPool's status, besides the old status.
 type PoolFacts struct {
-	// Generation is the generation of the pool that was read.
+	// of the pool that was read
 	Generation int64
-	// Configuration is the pool's spec.configuration; it becomes status.configuration when every node runs the config.
+	// spec.configuration, which becomes status.configuration when every node runs it
 	Configuration mcfgv1.MachineConfigPoolStatusConfiguration
-	// Rollout has the pool's name, target and pause. If Rollout has Nodes, Pool counts them; otherwise Decision and
-	// Degraded have all facts about the nodes.
+	// the pool's name, target and pause. With Nodes, these are counted; otherwise Decision and Degraded have all about
+	// the nodes.
 	Rollout poolstate.Facts
-	// Decision is the last decision.
+	// the last one
 	Decision poolstate.Decision
-	// Degraded are the nodes that report a failure.
+	// nodes that report a failure
 	Degraded []poolstate.Node
-	// Commits maps each rendered config that nodes failed to the text of its commit: `main@sha1:4f1c2ab1 "chrony: use
-	// site NTP"`.
+	// the text of the commit of each rendered config that nodes failed: `main@sha1:4f1c2ab1 "chrony: use site NTP"`
 	Commits map[string]string
-	// Images says how far the nodes are with the images of PinnedImageSets.
+	// how far the nodes are with the images of PinnedImageSets
 	Images ImageFacts
 }
 
 // Pool returns the status of a pool from its nodes: counts, configuration, and the conditions Updated, Updating,
-// NodeDegraded, PinnedImageSetsDegraded, Degraded and RolloutBlocked. Pool does not change RenderDegraded and
-// conditions of other programs.
+// NodeDegraded, PinnedImageSetsDegraded, Degraded and RolloutBlocked. RenderDegraded and conditions of other programs
+// stay.
 func Pool(old mcfgv1.MachineConfigPoolStatus, f PoolFacts, now time.Time) mcfgv1.MachineConfigPoolStatus {
 	s := *old.DeepCopy()
 	f.count()
@@ -74,8 +73,8 @@ func Pool(old mcfgv1.MachineConfigPoolStatus, f PoolFacts, now time.Time) mcfgv1
 	return s
 }
 
-// setImages sets the condition PinnedImageSetsDegraded and the counts of nodes. A pool that never had a set has
-// neither, and setImages does not change the condition of another program.
+// setImages sets PinnedImageSetsDegraded and the counts of nodes. A pool that never had a set has neither, and the
+// condition of another program stays.
 func setImages(s *mcfgv1.MachineConfigPoolStatus, f ImageFacts, set func(mcfgv1.MachineConfigPoolCondition)) {
 	before := len(s.PoolSynchronizersStatus)
 	s.PoolSynchronizersStatus = slices.DeleteFunc(s.PoolSynchronizersStatus,
@@ -114,13 +113,13 @@ func imagesDegraded(f ImageFacts) mcfgv1.MachineConfigPoolCondition {
 		list(texts, "; ", mostMessage))
 }
 
-// isSilent reports whether the daemon of a node has stopped reporting, so that the config of the node is unknown.
+// isSilent reports whether the daemon of a node has stopped reporting, so that its config is unknown.
 func (f *PoolFacts) isSilent() bool {
 	return slices.ContainsFunc(f.Decision.Blocks,
 		func(b poolstate.Block) bool { return b.Cause == poolstate.CauseSilent })
 }
 
-// count counts the nodes if the facts have the nodes.
+// count does nothing if the facts have no nodes.
 func (f *PoolFacts) count() {
 	if len(f.Rollout.Nodes) == 0 {
 		return
@@ -134,7 +133,7 @@ func (f *PoolFacts) count() {
 }
 
 // Rendered returns the status of a pool after an attempt to render it: the conditions RenderDegraded, Degraded and
-// ImageWithoutDigest. A nil error is success; then images says which images of the config have no digest.
+// ImageWithoutDigest. After success, images says which images of the config have no digest.
 func Rendered(old mcfgv1.MachineConfigPoolStatus, pool string, images []string, err error,
 	now time.Time,
 ) mcfgv1.MachineConfigPoolStatus {
@@ -161,7 +160,7 @@ func Rendered(old mcfgv1.MachineConfigPoolStatus, pool string, images []string, 
 	return s
 }
 
-// progress returns the conditions Updated and Updating. `oc`, alerts and users compare these texts.
+// progress returns Updated and Updating. `oc`, alerts and users compare these texts.
 func progress(f PoolFacts, converged bool) (updated, updating mcfgv1.MachineConfigPoolCondition) {
 	target := f.Rollout.Target
 	updated = poolCondition(mcfgv1.MachineConfigPoolUpdated, false, "", "")
@@ -188,14 +187,13 @@ func progress(f PoolFacts, converged bool) (updated, updating mcfgv1.MachineConf
 	return updated, updating
 }
 
-// updatingText returns the text of the machine-config-operator about a pool under update. Programs compare it, so each
-// message of a pool under update begins with it.
+// updatingText begins each message of a pool under update, as the machine-config-operator has it, because programs
+// compare it.
 func updatingText(f PoolFacts) string {
 	return "All nodes are updating to MachineConfig " + f.Rollout.Target
 }
 
-// howFar returns an addition to the message of Updating: how many nodes are done, and how many failed. The addition is
-// empty if both numbers are 0.
+// howFar adds to Updating how many nodes are done, and how many failed; empty if none.
 func howFar(c poolstate.Counts) string {
 	if c.Updated+c.Degraded == 0 {
 		return ""
@@ -210,13 +208,13 @@ func howFar(c poolstate.Counts) string {
 	return text
 }
 
-// unavailableText returns the message for a pool in which all nodes are updated, and some of them do not serve pods.
+// unavailableText is for a pool whose nodes are all updated, but do not all serve pods.
 func unavailableText(f PoolFacts) string {
 	c := f.Decision.Counts
 	return fmt.Sprintf("%s: all run it, %d of %d are unavailable", updatingText(f), c.Unavailable, c.Machines)
 }
 
-// waitsText returns the message of Updating while the rollout makes no progress.
+// waitsText is for Updating while the rollout makes no progress.
 func waitsText(f PoolFacts) string {
 	c, cause := f.Decision.Counts, string(f.Decision.Blocks[0].Cause)
 	if c.Converged() {
@@ -229,8 +227,8 @@ func waitsText(f PoolFacts) string {
 		c.Machines, cause)
 }
 
-// nodeDegraded returns a message that names every node that reports a failure, with its daemon's text, and the config
-// and commit that the node failed. The end of the message says what to do.
+// nodeDegraded names every node that reports a failure, with its daemon's text, and the config and commit that it
+// failed, and then what to do.
 func nodeDegraded(f PoolFacts) mcfgv1.MachineConfigPoolCondition {
 	if len(f.Degraded) == 0 {
 		return poolCondition(mcfgv1.MachineConfigPoolNodeDegraded, false, "", "")
@@ -270,8 +268,8 @@ func from(commit string) string {
 	return " from " + commit
 }
 
-// blocked returns why a pool as a whole makes no progress. During a rollout, the budget is normally used up, so a used
-// budget does not block the pool while nodes are at work.
+// blocked returns why a pool as a whole makes no progress. A used budget is normal during a rollout, and does not block
+// it while nodes are at work.
 func blocked(f PoolFacts, converged bool) mcfgv1.MachineConfigPoolCondition {
 	var texts []string
 	var reason poolstate.Cause
@@ -279,14 +277,14 @@ func blocked(f PoolFacts, converged bool) mcfgv1.MachineConfigPoolCondition {
 	for _, b := range f.Decision.Blocks {
 		texts = append(texts, b.Reason)
 		verdict = verdict || isVerdict(string(b.Cause))
-		// The reason must stay exact, because the condition Degraded depends on it.
+		// The condition Degraded depends on the exact reason.
 		if reason == "" || isVerdict(string(b.Cause)) && reason != poolstate.CauseInvalid {
 			reason = b.Cause
 		}
 	}
 	if converged && reason != poolstate.CauseApplying ||
 		len(texts) == 0 { // A failed render blocks an updated pool, too.
-		// The pool is held: newer commits do not reach the pool, even if every node runs the pool's config.
+		// Newer commits do not reach a held pool, even if every node runs its config.
 		if f.Rollout.Held != "" {
 			return poolCondition(RolloutBlocked, true, string(poolstate.CauseHeld),
 				message("pool "+f.Rollout.Pool+" is "+f.Rollout.Held))
@@ -303,7 +301,7 @@ func blocked(f PoolFacts, converged bool) mcfgv1.MachineConfigPoolCondition {
 	return poolCondition(RolloutBlocked, true, string(reason), list(texts, "; ", mostMessage-len(advice))+advice)
 }
 
-// causes are the conditions that make a pool Degraded, in the order in which their messages are shown.
+// causes: they make a pool Degraded, and their messages are shown in this order.
 var causes = []mcfgv1.MachineConfigPoolConditionType{
 	mcfgv1.MachineConfigPoolNodeDegraded,
 	mcfgv1.MachineConfigPoolRenderDegraded,
@@ -312,7 +310,7 @@ var causes = []mcfgv1.MachineConfigPoolConditionType{
 	RolloutBlocked,
 }
 
-// degraded summarizes the conditions in causes in one condition, and repeats their messages.
+// degraded summarizes causes, and repeats their messages.
 func degraded(conditions []mcfgv1.MachineConfigPoolCondition) mcfgv1.MachineConfigPoolCondition {
 	is := false
 	var texts []string
@@ -330,7 +328,7 @@ func degraded(conditions []mcfgv1.MachineConfigPoolCondition) mcfgv1.MachineConf
 	return poolCondition(mcfgv1.MachineConfigPoolDegraded, is, "", list(texts, "; ", mostMessage))
 }
 
-// isVerdict reports whether a block is a failure; other blocks are normal waits.
+// isVerdict reports whether a block is a failure; others are normal waits.
 func isVerdict(reason string) bool {
 	return reason == string(poolstate.CauseHalted) || reason == string(poolstate.CauseReverted)
 }
@@ -345,8 +343,8 @@ func poolCondition(kind mcfgv1.MachineConfigPoolConditionType, is bool, reason,
 	return mcfgv1.MachineConfigPoolCondition{Type: kind, Status: status, Reason: reason, Message: text}
 }
 
-// setter returns a function that replaces the condition with the same type. The returned function does nothing if
-// status, reason and message are equal. The setter changes the transition time only if the status changes.
+// setter returns a function that replaces the condition of the same type, unless status, reason and message are equal.
+// The transition time changes only with the status.
 func setter(s *mcfgv1.MachineConfigPoolStatus, now time.Time) func(mcfgv1.MachineConfigPoolCondition) {
 	return func(c mcfgv1.MachineConfigPoolCondition) {
 		c.LastTransitionTime = metav1.NewTime(now)
@@ -366,13 +364,13 @@ func setter(s *mcfgv1.MachineConfigPoolStatus, now time.Time) func(mcfgv1.Machin
 
 // ImageFacts say how far the nodes of a pool are with the images of its PinnedImageSets.
 type ImageFacts struct {
-	// HasSets is true if the pool has sets.
+	// the pool has sets
 	HasSets bool
-	// Updated is how many nodes have and pin all images.
+	// nodes that have and pin all images
 	Updated int
-	// Failing are the nodes that cannot pull or pin an image now.
+	// nodes that cannot pull or pin an image now
 	Failing []poolstate.Node
-	// Missing are the names of sets that the pool names and that do not exist.
+	// sets that the pool names and that do not exist
 	Missing []string
 }
 

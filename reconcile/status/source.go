@@ -14,63 +14,62 @@ import (
 )
 
 const (
-	// mostRefused is how many refused revisions the status of a GitSource contains.
+	// of refused revisions
 	mostRefused = 10
-	// mostWarnings is how many warnings the status contains. mostWarning is the maximum length of each warning, in
-	// runes.
+	// in the status, and of one in runes
 	mostWarnings = 20
 	mostWarning  = 500
-	// mostOutcome is the maximum length of a reason in the history, in runes.
+	// of a reason in the history, in runes
 	mostOutcome = 200
 )
 
 // SourceFacts are the input for a GitSource's status, besides the old status.
 type SourceFacts struct {
-	// Generation is the generation of the GitSource that was read.
+	// of the GitSource that was read
 	Generation int64
-	// Handled is the value of the annotation bunsen.dev/reconcile that this attempt answers.
+	// the value of the annotation bunsen.dev/reconcile that this attempt answers
 	Handled string
-	// Verify is true if the spec requires signatures.
+	// The spec requires signatures.
 	Verify bool
-	// Suspended is true if the spec suspends the source, so that the controller made no attempt.
+	// The spec suspends the source, so that no attempt was made.
 	Suspended bool
-	// SuspendUntil is when the suspension ends; nil if it has no end.
+	// nil if it has no end
 	SuspendUntil *metav1.Time
-	// Observed is the newest revision at the remote; empty if it is unknown.
+	// the newest revision at the remote; empty if unknown
 	Observed string
-	// Tried is the commit that this attempt read; nil if it read none.
+	// the commit that this attempt read; nil for none
 	Tried *v1alpha1.CommitInfo
-	// Applied is the revision that this attempt applied completely; nil if it applied none.
+	// what this attempt applied completely; nil for none
 	Applied *Applied
-	// Restored is true if the applied revision was restored completely, so that no apply is under way any more.
+	// The applied revision was restored completely, so that no apply is under way any more.
 	Restored bool
-	// Doing describes the current action; empty at the end of an attempt.
+	// the current action; empty at the end of an attempt
 	Doing string
-	// Warnings are texts for users that did not stop the attempt.
+	// for users; they did not stop the attempt
 	Warnings []string
-	// Err is the error that stopped the attempt, with a mark of api/fault; nil for success.
+	// what stopped the attempt, with a mark of api/fault; nil for success
 	Err error
 }
 
 // Applied is a revision that was applied completely.
 type Applied struct {
-	// Commit is the applied commit.
+	// the applied one
 	Commit v1alpha1.CommitInfo
-	// Inventory lists every object of the revision.
+	// every object of the revision
 	Inventory []v1alpha1.InventoryEntry
-	// Content is the digest of the content that the RevisionContent objects store.
+	// the digest of what the RevisionContent objects store
 	Content string
-	// From is the repository and the ref that the spec named.
+	// the repository and the ref of the spec
 	From string
-	// Rewritten is a text that says that the commit does not descend from the commit that was applied before, or that
-	// its tag moved; otherwise empty.
+	// says that the commit does not descend from the one that was applied before, or that its tag moved; otherwise
+	// empty
 	Rewritten string
 }
 
-// Source returns the status of a GitSource after an attempt or, if Doing is set, during an attempt.
+// Source returns the status of a GitSource after an attempt or, if Doing is set, during one.
 //
-// If the attempt did not apply a revision, the status keeps the revision that was applied before. If the attempt did
-// not observe a revision, the status keeps the newest observed revision.
+// If it did not apply a revision, the one that was applied before stays, and if it did not observe one, the newest
+// observed one.
 func Source(old v1alpha1.GitSourceStatus, f SourceFacts, now time.Time) v1alpha1.GitSourceStatus {
 	s := *old.DeepCopy()
 	s.ObservedGeneration, s.Progress = f.Generation, nil
@@ -123,7 +122,7 @@ func refuse(history []v1alpha1.HistoryEntry, c v1alpha1.CommitInfo, why v1alpha1
 	return forget(history)
 }
 
-// forget removes the oldest entries of the history if there are too many entries of a kind.
+// forget removes the oldest entries of a kind if there are too many.
 func forget(history []v1alpha1.HistoryEntry) []v1alpha1.HistoryEntry {
 	applied, refused := 0, 0
 	return slices.DeleteFunc(history, func(e v1alpha1.HistoryEntry) bool {
@@ -141,14 +140,14 @@ func firstLine(text string) string {
 	return line
 }
 
-// Given has what came of a revision in each pool: its rendered config, why it could not be rendered, or that a user
+// Given is what came of a revision in each pool: its rendered config, why it could not be rendered, or that a user
 // holds the pool at another revision.
 type Given struct {
 	Rendered, Failed map[string]string
 	Held             []string
 }
 
-// Gave records what came of a revision in each pool. If the revision is not in the history any more, Gave does nothing.
+// Gave records what came of a revision in each pool. If the revision is not in the history any more, it does nothing.
 func Gave(old v1alpha1.GitSourceStatus, revision string, given Given) v1alpha1.GitSourceStatus {
 	s := *old.DeepCopy()
 	for i := range s.History {
@@ -174,7 +173,7 @@ func Gave(old v1alpha1.GitSourceStatus, revision string, given Given) v1alpha1.G
 	return s
 }
 
-// remember adds a commit to the history, unless the history already has it.
+// remember does not add a commit again.
 func remember(history []v1alpha1.HistoryEntry, e v1alpha1.HistoryEntry) []v1alpha1.HistoryEntry {
 	if len(history) > 0 && history[0].Revision == e.Revision {
 		if history[0].CommitInfo = e.CommitInfo; history[0].Refused != nil {
@@ -185,8 +184,7 @@ func remember(history []v1alpha1.HistoryEntry, e v1alpha1.HistoryEntry) []v1alph
 	return forget(append([]v1alpha1.HistoryEntry{e}, history...))
 }
 
-// sourceConditions returns the conditions in the form of kstatus: Ready always; Reconciling and Stalled only if they
-// are True.
+// sourceConditions are those of kstatus: Ready always; Reconciling and Stalled only if they are True.
 func sourceConditions(s v1alpha1.GitSourceStatus, f SourceFacts) []metav1.Condition {
 	ready := func(status metav1.ConditionStatus, reason, text string) metav1.Condition {
 		return metav1.Condition{Type: v1alpha1.ReadyCondition, Status: status, Reason: reason, Message: text}
@@ -227,9 +225,8 @@ func sourceConditions(s v1alpha1.GitSourceStatus, f SourceFacts) []metav1.Condit
 	return []metav1.Condition{ready(metav1.ConditionTrue, v1alpha1.ReasonSucceeded, list(texts, "; ", mostMessage))}
 }
 
-// verifiedCondition returns the condition SourceVerified about the last commit that the controller read; no condition
-// if the spec requires no signature, or if the controller has not read a commit yet. If an attempt read no commit, the
-// condition stays.
+// verifiedCondition is SourceVerified about the last commit that was read; none if the spec requires no signature, or
+// if no commit was read yet. After an attempt that read none, it stays.
 func verifiedCondition(s v1alpha1.GitSourceStatus, f SourceFacts) []metav1.Condition {
 	c := metav1.Condition{
 		Type: v1alpha1.SourceVerifiedCondition, Status: metav1.ConditionTrue,
@@ -260,7 +257,7 @@ func signedBy(c *v1alpha1.CommitInfo) string {
 	return message("revision " + c.Revision + " is signed by " + c.VerifiedBy)
 }
 
-// suspended returns a Ready condition that is True if a revision is applied, because the revision stays applied.
+// suspended is True if a revision is applied, because it stays applied.
 func suspended(s v1alpha1.GitSourceStatus, until *metav1.Time, ready func(metav1.ConditionStatus, string,
 	string) metav1.Condition,
 ) metav1.Condition {
@@ -274,14 +271,13 @@ func suspended(s v1alpha1.GitSourceStatus, until *metav1.Time, ready func(metav1
 	return ready(metav1.ConditionTrue, v1alpha1.ReasonSuspended, text+"; revision "+s.AppliedRevision+" stays applied")
 }
 
-// ours are the conditions of a GitSource that this package sets.
+// ours: those that this package sets
 var ours = []string{
 	v1alpha1.ReadyCondition, v1alpha1.ReconcilingCondition, v1alpha1.StalledCondition,
 	v1alpha1.SourceVerifiedCondition,
 }
 
-// replace replaces the conditions of this package, and keeps those of other programs. replace changes the transition
-// time of a condition only if its status changes.
+// replace keeps the conditions of other programs. A transition time changes only with the status.
 func replace(old, want []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
 	out := make([]metav1.Condition, 0, len(old)+len(want))
 	for _, c := range want {
@@ -304,18 +300,17 @@ func replace(old, want []metav1.Condition, generation int64, now time.Time) []me
 
 // NotificationFacts are the input for a Notification's status, besides the old status.
 type NotificationFacts struct {
-	// Generation is the generation of the Notification that was read.
+	// of the Notification that was read
 	Generation int64
-	// Sent is the record of the states that the receiver got.
+	// the states that the receiver got
 	Sent []v1alpha1.SentState
-	// Suspended is true if the spec suspends the Notification.
+	// The spec suspends the Notification.
 	Suspended bool
-	// Until is the end of the present quiet hours; it is zero outside of quiet hours.
+	// of the present quiet hours; zero outside of them
 	Until time.Time
-	// Reason and Problem say why the receiver does not have the present state; empty if it has. Reason and Problem
-	// contain no secret.
+	// why the receiver does not have the present state, without secrets; empty if it has
 	Reason, Problem string
-	// Warning says what the token may not do, such as writing comments; empty for no warning.
+	// what the token may not do, such as writing comments; empty for no warning
 	Warning string
 }
 

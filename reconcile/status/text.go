@@ -6,15 +6,14 @@ import (
 	"unicode/utf8"
 )
 
-// The limits of texts, in bytes. The API server refuses a condition message that is longer than 32768 bytes.
+// In bytes. The API server refuses a condition message that is longer than 32768.
 const (
 	mostMessage = 32 << 10
 	mostReason  = 2000 // the limit for the reason of one node
 	mostSubject = 256
 )
 
-// list joins texts up to a limit, and says how many texts it omitted. list never omits the first text, but may shorten
-// it.
+// list joins texts up to a limit, and says how many it omitted; never the first one, which it may shorten.
 func list(texts []string, separator string, most int) string {
 	whole := strings.Join(texts, separator)
 	if len(whole) <= most {
@@ -38,7 +37,7 @@ func list(texts []string, separator string, most int) string {
 	return b.String()
 }
 
-// cut shortens a text to a number of bytes, between two runes, and marks the cut.
+// cut shortens a text to so many bytes, between two runes, and marks that.
 func cut(text string, most int) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if len(text) <= most {
@@ -52,7 +51,7 @@ func cut(text string, most int) string {
 	return text[:end] + mark
 }
 
-// message limits an error's text. If the text has many lines, message omits whole lines and says how many.
+// message limits an error's text; of many lines it omits whole ones and says how many.
 func message(text string) string {
 	return list(strings.Split(strings.ToValidUTF8(strings.TrimSpace(text), "\uFFFD"), "\n"), "\n", mostMessage)
 }

@@ -31,7 +31,7 @@ const (
 	ConsoleCertificate = "bunsen-console-tls"
 )
 
-// This registry does not exist.
+// placeholderRegistry: this registry does not exist.
 const placeholderRegistry = "image.invalid/"
 
 // Parts are the programs that run on a cluster, except for the console.

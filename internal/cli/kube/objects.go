@@ -25,7 +25,7 @@ const (
 	maxWhy = 100
 )
 
-// An empty namespace means all.
+// kind: an empty namespace means all.
 type kind struct{ group, version, kind, namespace string }
 
 func (c collector) objects(ctx context.Context, k kind) {

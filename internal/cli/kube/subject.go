@@ -78,7 +78,7 @@ const (
 // String returns the form that commands and users write.
 func (t Subject) String() string { return t.Kind + "/" + t.Name }
 
-// Bunsen's name of each kind, then kubectl's
+// spellings: Bunsen's name of each kind, then kubectl's
 var spellings = map[string][]string{
 	KindNode:   {"node", "nodes", "no"},
 	KindSource: {"gitsource", "gitsources", "source", "sources"},

@@ -199,7 +199,7 @@ func (p *Pointer) write(out join.Pointer) ([]byte, error) {
 	return out.Ignition()
 }
 
-// AWS has the smallest limit of all clouds.
+// userDataLimit: AWS has the smallest limit of all clouds.
 const userDataLimit = 16 << 10
 
 func (p *Pointer) printNotes(w io.Writer, out join.Pointer, size int) {

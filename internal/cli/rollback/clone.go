@@ -169,7 +169,7 @@ func (c clone) defaultBranch(ctx context.Context) (string, error) {
 	return "", fmt.Errorf("%s has no default branch: name one with --base", source.Redact(c.address))
 }
 
-// Any other text from a cluster could be an option of git, or a branch.
+// someHash: any other text from a cluster could be an option of git, or a branch.
 var someHash = regexp.MustCompile(`^[0-9a-f]{7,40}$`)
 
 // commit returns the full hash of a commit, and fetches it if the clone does not have it.
@@ -215,7 +215,7 @@ func (c clone) isAncestor(ctx context.Context, old, young string) bool {
 	return err == nil
 }
 
-// the mode of a file that does not exist, in git's lists
+// absent: the mode of a file that does not exist, in git's lists
 const absent = "000000"
 
 // changes lists the files that differ between two commits, with their state at the end of the branch.
@@ -265,7 +265,7 @@ func (c clone) files(ctx context.Context, commit string) (map[string]Blob, error
 	return files, nil
 }
 
-// in the arguments of one command
+// mostPaths: in the arguments of one command
 const mostPaths = 500
 
 // commits lists the commits after old up to young that changed one of the files, newest first, and a merge if its files

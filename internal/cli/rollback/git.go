@@ -28,14 +28,14 @@ type program struct {
 	stdin io.Reader
 }
 
-// These select another repository than that of a directory, for example in a hook.
+// repositoryVariables: these select another repository than that of a directory, for example in a hook.
 var repositoryVariables = []string{
 	"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES",
 	"GIT_COMMON_DIR",
 	"GIT_NAMESPACE", "GIT_PREFIX", "GIT_CONFIG", "GIT_LITERAL_PATHSPECS",
 }
 
-// User and password may contain an @.
+// credentials: user and password may contain an @.
 var credentials = regexp.MustCompile(`://[^/\s]*@`)
 
 // run returns the standard output of git. The error has the last lines of its standard error, without credentials.

@@ -151,7 +151,7 @@ func (c Choice) Title(commits []Commit) string {
 // quoted writes a subject as git revert does, without control characters.
 func quoted(subject string) string { return `"` + safetext.Line(subject) + `"` }
 
-// Words that a shell does not change.
+// plain: words that a shell does not change.
 var plain = regexp.MustCompile(`^[A-Za-z0-9@%+=:,./_-]+$`)
 
 // Word quotes a text for a command that a user pastes into a shell. The names of branches come from a repository, and

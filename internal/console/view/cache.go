@@ -51,7 +51,7 @@ type entry struct {
 	ends, used time.Time
 }
 
-// The size is an estimate, in bytes.
+// result: the size is an estimate, in bytes.
 type result[T any] struct {
 	value T
 	size  int
@@ -135,7 +135,7 @@ type compared struct {
 	unread int
 }
 
-// whose own configs are read for a comparison, two for each
+// maxChangedNodes: whose own configs are read for a comparison, two for each
 const maxChangedNodes = 100
 
 // pools reads two rendered configs as the sides of a comparison, with the configs of single nodes that differ. If both
@@ -181,7 +181,7 @@ func (s DetailSession) pools(ctx context.Context, x pair, now time.Time) (compar
 	})
 }
 
-// of one rendered config
+// maxInputs: of one rendered config
 const maxInputs = 500
 
 func (s DetailSession) contents(ctx context.Context, cluster *fleet.Cluster, name string,

@@ -206,7 +206,7 @@ func aboutRow(r history.Row, pool, before string) []Fact {
 	return out
 }
 
-// other pools of a commit that a page lists
+// mostPools: other pools of a commit that a page lists
 const mostPools = 20
 
 // otherPools returns the other pools to which the commit of a row gave a config, with the number of nodes that run it.

@@ -191,7 +191,7 @@ const (
 	mostUpdates = 10
 )
 
-// The namespace with the events of objects that have no namespace.
+// eventsNamespace: the namespace with the events of objects that have no namespace.
 const eventsNamespace = "default"
 
 // addEvents adds the last events, the newest first.

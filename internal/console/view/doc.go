@@ -1,6 +1,6 @@
 // Package view draws the pages of the console as HTML: the overview, a pool, a node, a commit, a comparison, a search.
-// A page is a tree of regions; Since finds those that differ from what a browser has, so that only these are sent
-// again.
+// A page is a tree of regions; RegionsSince finds those that differ from what a browser has, so that only these are
+// sent again.
 //
 // Pages about one node, commit or comparison need objects that no watch keeps; their viewer reads them with the user's
 // own rights, and a cache holds what it made of them.

@@ -40,7 +40,7 @@ func (p PoolPage) Regions(now time.Time) []Region {
 	return append(out, p.history(now))
 }
 
-// Each failed node has a command.
+// mostCommands: each failed node has a command.
 const mostCommands = 12
 
 func (p PoolPage) state(now time.Time) Region {
@@ -115,7 +115,7 @@ func countsText(c fleet.PoolCounts) string {
 	return text + ", " + c.OthersText()
 }
 
-// in the units of barPart
+// barWidth: in the units of barPart
 const barWidth = 1000
 
 type barPart struct {
@@ -188,7 +188,7 @@ func (p PoolPage) waiting() Region {
 	return draw("pool-waiting", "pool-waiting", data)
 }
 
-// of a history
+// mostRows: of a history
 const mostRows = 100
 
 type historyRow struct {

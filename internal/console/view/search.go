@@ -104,7 +104,7 @@ func (p SearchPage) Regions() []Region {
 	}
 }
 
-// that a match names
+// mostNamed: that a match names
 const mostNamed = 5
 
 func (c FoundConfig) text() string {

@@ -22,7 +22,7 @@ type TimelinePage struct {
 
 const mostTimes = 100
 
-// Bar has the steps on the time axis of the rollout.
+// timedRow: bar has the steps on the time axis of the rollout.
 type timedRow struct {
 	Name, Href, Began, Drain, Reboot, End, Took string
 	Failed                                      bool
@@ -152,7 +152,7 @@ func clock(at *time.Time) string {
 	return at.UTC().Format(time.RFC3339)
 }
 
-// the part of a curve's width that shows the end, so that the last step of a finished rollout is visible
+// afterEnd: the part of a curve's width that shows the end, so that the last step of a finished rollout is visible
 const afterEnd = barWidth / 50
 
 // curve draws how many nodes were done at each time, as a path in a box of 1000 by 100 units; "" if none is.

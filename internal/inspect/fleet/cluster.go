@@ -91,7 +91,7 @@ type BootRow struct {
 	Servers []string `json:"servers,omitempty"`
 }
 
-// before a certificate expires; servers renew theirs earlier
+// endsSoon: before a certificate expires; servers renew theirs earlier
 const endsSoon = 14 * 24 * time.Hour
 
 const (
@@ -102,7 +102,7 @@ const (
 	reportsAgain = 45 * time.Second
 )
 
-// ReadServers reads the Leases of servers. ReadServers returns nil if there was never a server.
+// ReadServers reads the Leases of servers. It returns nil if there was never a server.
 func (f *Fleet) ReadServers() *Servers {
 	s := &Servers{Note: f.LeasesNote}
 	for i := range f.Leases {

@@ -112,7 +112,7 @@ func componentOf(l *coordinationv1.Lease) string {
 	return cmp.Or(l.Labels[v1alpha1.ServerLabel], v1alpha1.ServerComponent)
 }
 
-// ReadControllers reads the Leases of controllers. ReadControllers returns nil if the Leases were not read.
+// ReadControllers reads the Leases of controllers. It returns nil if the Leases were not read.
 func (f *Fleet) ReadControllers() *Controllers {
 	if f.Leases == nil && f.LeasesNote == "" {
 		return nil

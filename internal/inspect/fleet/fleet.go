@@ -220,7 +220,7 @@ func (f *Fleet) sortNodes(pools membership.Pools) map[string][]poolstate.Node {
 	return out
 }
 
-// the controller's reason why a pool's rollout does not continue
+// rolloutBlocked: the controller's reason why a pool's rollout does not continue
 const rolloutBlocked mcfgv1.MachineConfigPoolConditionType = "RolloutBlocked"
 
 // Condition returns the pool's condition of a type, or the zero value.

@@ -17,7 +17,7 @@ const (
 	updateTimeout = 10 * time.Minute
 )
 
-// The daemon has never reported.
+// noDaemon: the daemon has never reported.
 const noDaemon = "no machine-config-daemon has reported from it"
 
 // DaemonReports returns the heartbeats of daemons by node, without those that cannot be read.
@@ -122,7 +122,7 @@ func (v *Pool) UnhealthyGroups() (groups []UnhealthyGroup) {
 	return groups
 }
 
-// in a text about a group
+// mostNamed: in a text about a group
 const mostNamed = 3
 
 // HealthOf returns the health of a node as its kubelet reports it.

@@ -112,7 +112,7 @@ func stepOf(n *poolstate.Node, w poolstate.Waiting) (string, *time.Time) {
 	return "", nil
 }
 
-// The conditions of a MachineConfigNode with the time at which each step began.
+// began: the conditions of a MachineConfigNode with the time at which each step began.
 var began = map[string]struct {
 	kind   mcfgv1.StateProgress
 	status metav1.ConditionStatus

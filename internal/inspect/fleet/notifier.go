@@ -64,7 +64,7 @@ func (f *Fleet) ReadNotifier() *Notifier {
 	}}
 }
 
-// in a problem
+// maxNames: in a problem
 const maxNames = 3
 
 // Text prints the problem and what to do; "" if there is none.

@@ -89,7 +89,7 @@ func (s *ConfigSecrets) About(objects map[string]bool) *ConfigSecrets {
 	return &out
 }
 
-// in a text
+// mostSecretChanges: in a text
 const mostSecretChanges = 5
 
 // Texts returns the changes of secrets as lines, newest first, or the reason why there are none.

@@ -63,7 +63,7 @@ func OneLine(text string) string {
 	return line
 }
 
-// ShortRevision shortens the hash of a revision. ShortRevision returns any other text unchanged.
+// ShortRevision shortens the hash of a revision. It returns any other text unchanged.
 func ShortRevision(s string) string {
 	r, err := source.ParseRevision(s)
 	if err != nil {

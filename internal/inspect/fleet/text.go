@@ -124,7 +124,7 @@ func Since(t, now time.Time) string {
 	return " for " + terminal.Age(t, now)
 }
 
-// SinceIn returns the duration since a time as text. If the cluster has Timestamps, SinceIn returns the time itself.
+// SinceIn returns the duration since a time as text. If the cluster has Timestamps, it returns the time itself.
 func SinceIn(c Cluster, t, now time.Time) string {
 	if c.Timestamps && !t.IsZero() {
 		return " since " + t.UTC().Format(time.RFC3339)
@@ -132,7 +132,7 @@ func SinceIn(c Cluster, t, now time.Time) string {
 	return Since(t, now)
 }
 
-// AgoIn returns how long ago a time was, as text. If the cluster has Timestamps, AgoIn returns the time itself.
+// AgoIn returns how long ago a time was, as text. If the cluster has Timestamps, it returns the time itself.
 func AgoIn(c Cluster, t, now time.Time) string {
 	if c.Timestamps && !t.IsZero() {
 		return "at " + t.UTC().Format(time.RFC3339)

@@ -156,7 +156,7 @@ func nextText(next *v1alpha1.NextRollout) string {
 	return "another config"
 }
 
-// if the changes are not known
+// newSecrets: if the changes are not known
 const newSecrets = "new values of secrets"
 
 // secretsSubject names the newest change of secrets, and how many more there are.

@@ -117,7 +117,7 @@ func defaults(i Item) (out []Default) {
 	return out
 }
 
-// Others follow in the order of Ignition's fields.
+// first: others follow in the order of Ignition's fields.
 var first = []string{"contents", "append", "enabled", "mask", "dropins", "target", "mode", "user", "group"}
 
 func rank(name string) int {

@@ -28,10 +28,10 @@ type list struct {
 	item func(ign.Config) (reflect.Value, bool)
 }
 
-// the family of paths
+// nodes: the family of paths
 const nodes = "node"
 
-// those with keys
+// lists: those with keys
 var lists = []list{
 	listOf("storage.files:path", nodes, disruption.KindFile,
 		func(c *ign.Config) *[]ign.File { return &c.Storage.Files }),

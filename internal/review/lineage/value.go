@@ -14,10 +14,10 @@ import (
 	"github.com/bunsen-os/bunsen/internal/secretmask"
 )
 
-// in characters
+// maxShort: in characters
 const maxShort = 72
 
-// Their type says that they are secret.
+// hidden: Their type says that they are secret.
 var hidden = []string{"passwordHash", "keyFile"}
 
 // shown returns a short form of a leaf, and also the whole text if people may read it.

@@ -58,7 +58,7 @@ func countPools(changes []review.PoolChange) int {
 	return len(names)
 }
 
-// The others are counted only.
+// maxFetches: the others are counted only.
 const maxFetches = 5
 
 // fetchTexts names what nodes of a pool download before they are drained, and how much that is.

@@ -140,7 +140,7 @@ func warnings(c review.Comparison) (out []string) {
 	return out
 }
 
-// The others are counted only.
+// maxCauses: the others are counted only.
 const maxCauses = 3
 
 // because returns the reasons for a disruption of one level in a pool.
@@ -223,7 +223,7 @@ func poolCost(p review.PoolChange) Cost {
 	return Cost{line, p.Level() >= disruption.Drain}
 }
 
-// in a text about missing nodes
+// maxAbsent: in a text about missing nodes
 const maxAbsent = 5
 
 // absentText names the nodes with configs of their own that the pool does not have: `node-9 is not in the pool`.

@@ -46,10 +46,10 @@ func Trouble(failing Failing, problem string, o MarkdownOptions) string {
 // Texts of a repository must appear unchanged by the Markdown rules of all git hosts: they must not end a table's cell
 // or a code span, or become HTML or a link, or mention a person or an issue, whom the host would notify.
 
-// in bytes, in a line: a path may have 4,095
+// maxInline: in bytes, in a line: a path may have 4,095
 const maxInline = 240
 
-// It is invisible and breaks a word, so that it becomes no mention or link.
+// zeroWidth: it is invisible and breaks a word, so that it becomes no mention or link.
 const zeroWidth = "&#8203;"
 
 // code writes text in backticks if its characters allow that, else with a reference for each odd one.

@@ -30,7 +30,7 @@ func movesPods(it review.Item) bool {
 	})
 }
 
-// Any other kind is its own name.
+// nouns: any other kind is its own name.
 var nouns = map[string]string{
 	string(disruption.KindKargs):          "kernel arguments",
 	string(disruption.KindKernelType):     "kernel type",

@@ -94,7 +94,7 @@ func (w walker) without(name, text string) {
 	}
 }
 
-// The others have quotes, so that "a.b" is not b below a.
+// plainKey: the others have quotes, so that "a.b" is not b below a.
 var plainKey = regexp.MustCompile(`^[A-Za-z0-9_/-]+$`)
 
 func nameBelow(name, key string) string {

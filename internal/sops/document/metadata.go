@@ -79,7 +79,7 @@ func (m Metadata) RuleTexts() []string {
 	return out
 }
 
-// the fields that make up the name, by kind
+// recipientNames: the fields that make up the name, by kind
 var recipientNames = map[string][]string{
 	"age": {"recipient"}, "pgp": {"fp"}, "kms": {"arn"}, "gcp_kms": {"resource_id"},
 	"azure_kv": {"vault_url", "name", "version"}, "hc_vault": {"vault_address", "engine_path", "key_name"},

@@ -66,7 +66,7 @@ func (d Document) embed() []Branch {
 	return out
 }
 
-// as in age__list_0__map_enc
+// mapSeparator: as in age__list_0__map_enc
 const mapSeparator, listSeparator = "__map_", "__list_"
 
 func flatten(prefix string, b Branch) Branch {
@@ -90,7 +90,7 @@ func appendFlat(out Branch, key string, v any) Branch {
 	return append(out, Item{key, v})
 }
 
-// The names of a list's children begin with NUL.
+// flatNode: the names of a list's children begin with NUL.
 type flatNode struct {
 	value    any
 	names    []string

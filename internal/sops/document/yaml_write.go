@@ -6,7 +6,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// what SOPS writes without a configuration
+// yamlIndent: what SOPS writes without a configuration
 const yamlIndent = 4
 
 // pending are the comments before the next value.

@@ -12,11 +12,11 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// nodeUser is the prefix of a kubelet's user name.
+// nodeUser: of a kubelet's user name
 const nodeUser = "system:node:"
 
 // AttestedPool returns the pool for which the server admitted a node's machine; empty if the records do not name
-// exactly one pool. AttestedPool does not use the node's own annotations. A record is one of the following:
+// exactly one pool. It does not use the node's own annotations. A record is one of the following:
 //
 //   - an approved certificate request for the node's name, made with a bootstrap token of the server and not newer than the Node: the
 //     API server copied the token's groups into the request, and one of the groups names the pool;
@@ -59,8 +59,8 @@ func approved(r *certificatesv1.CertificateSigningRequest) bool {
 		})
 }
 
-// RequestedNode returns the node name of a kubelet's certificate request; empty for other requests. A client chooses
-// the name, which may contain any character.
+// RequestedNode returns the node name of a kubelet's certificate request; empty for others. A client chooses the name,
+// which may contain any character.
 func RequestedNode(r *certificatesv1.CertificateSigningRequest) string {
 	block, _ := pem.Decode(r.Spec.Request)
 	if block == nil {

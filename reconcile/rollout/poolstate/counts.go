@@ -14,19 +14,19 @@ import (
 
 // Counts are the numbers of a pool's status.
 type Counts struct {
-	// Machines is the size of the pool.
+	// the size of the pool
 	Machines int
-	// Updated is how many nodes run the target. Ready is how many of the updated nodes also accept pods.
+	// nodes that run the target, and of those the ones that accept pods
 	Updated, Ready int
-	// Unavailable is how many nodes are out of service or at work.
+	// out of service or at work
 	Unavailable int
-	// Out is how many nodes are at work, not Ready or cordoned: the unavailable nodes except those that only report
-	// drift. Down is how many of these are at work or not Ready, so that a cordon alone does not count.
+	// nodes at work, not Ready or cordoned: the unavailable ones except those that only report drift; and those at work
+	// or not Ready, so that a cordon alone does not count
 	Out, Down int
-	// Places is how many places of the budget are taken. Each unavailable node takes one place. A node that failed the
-	// target takes one more place, and so does an updated node with a closed health gate.
+	// places of the budget that are taken: one by each unavailable node, one more if it failed the target, and one by
+	// an updated node with a closed health gate
 	Places int
-	// Degraded is how many nodes report a failure.
+	// nodes that report a failure
 	Degraded int
 }
 
@@ -61,8 +61,8 @@ func (c Counts) Converged() bool {
 	return c.Updated == c.Machines && c.Ready == c.Machines && c.Unavailable == 0
 }
 
-// Count counts the nodes of a pool for its target, independently of time. Count treats a gate that requires a node to
-// be Ready for a duration as open.
+// Count counts the nodes of a pool for its target, whatever the time: a gate that requires a node to be Ready for a
+// duration counts as open.
 func Count(f Facts) Counts {
 	var c Counts
 	for _, n := range f.Care.NodeConfigs.InTermsOf(f.Nodes, f.Target) {
@@ -74,19 +74,18 @@ func Count(f Facts) Counts {
 
 // Others has the pools of a cluster, for a decision about one of these pools.
 type Others struct {
-	// Pools has the pools by name, including the pool of the decision.
+	// by name, including that of the decision
 	Pools map[string]*mcfgv1.MachineConfigPool
-	// Policies are the RolloutPolicies of the cluster.
+	// those of the cluster
 	Policies []v1alpha1.RolloutPolicy
-	// Customs are the custom pools among Pools.
+	// among Pools
 	Customs []Custom
-	// Count counts the nodes of a pool.
+	// the nodes of a pool
 	Count func(*mcfgv1.MachineConfigPool) Counts
 }
 
-// Surround sets Care.Around of a pool's facts, and adds invalid shared budgets to Care.Invalid. The result ahead has
-// the pools whose objects Surround read. The result counted has the other pools whose nodes Surround counted. A change
-// of these pools may change the decision.
+// Surround sets Care.Around of a pool's facts, and adds invalid shared budgets to Care.Invalid. It returns the pools
+// whose objects it read, and the others whose nodes it counted. A change of these may change the decision.
 func (o Others) Surround(own *mcfgv1.MachineConfigPool, f *Facts) (ahead, counted []string) {
 	p := f.Care.Pace
 	a := Around{Customs: o.Customs}
@@ -127,7 +126,7 @@ func (o Others) Surround(own *mcfgv1.MachineConfigPool, f *Facts) (ahead, counte
 	return ahead, counted
 }
 
-// cycle returns pools that wait for each other in a cycle with this pool.
+// cycle returns pools that wait for each other with this one.
 func (o Others) cycle(own string) []string {
 	after, next := map[string][]string{}, []string{own}
 	for len(next) > 0 {
@@ -147,9 +146,9 @@ func (o Others) cycle(own string) []string {
 	return schedule.Cycle(after)
 }
 
-// NewAhead returns the state of a pool other that is updated before the pool own. The pool other is Done if it runs the
-// config from own's commit and was healthy with this config. A pool of another source, or without a source, only has to
-// run its own target. The parameter other is nil if the pool does not exist.
+// NewAhead returns the state of a pool that is updated before own. It is Done if it runs the config from own's commit
+// and was healthy with it. One of another source, or without a source, only has to run its own target. other is nil if
+// it does not exist.
 func NewAhead(own *mcfgv1.MachineConfigPool, name string, other *mcfgv1.MachineConfigPool) Ahead {
 	a := Ahead{Pool: name}
 	if other == nil {
@@ -177,15 +176,15 @@ func NewAhead(own *mcfgv1.MachineConfigPool, name string, other *mcfgv1.MachineC
 	return a
 }
 
-// ended reports whether a pool's record says that the rollout of its target ended. An invalid record counts as absent.
+// ended: the record says that the rollout of the target ended; not for an invalid one.
 func ended(p *mcfgv1.MachineConfigPool) bool {
 	r, err := v1alpha1.ParseRolloutRecord(p.Annotations[v1alpha1.RolloutAnnotation])
 	// while new secrets are rolled out, Ended is nil
 	return err == nil && r.Config == p.Spec.Configuration.Name && r.Ended != nil
 }
 
-// AheadOf returns the names of the pools that are updated before a pool: the pools that its policy names, and for the
-// arbiter pool the masters, even if the cluster has no masters.
+// AheadOf returns the pools that are updated before a pool: those that its policy names, and for the arbiter pool the
+// masters, even if the cluster has none.
 func AheadOf(pool string, p schedule.Pace) []string {
 	if pool == ArbiterPool && !slices.Contains(p.After, membership.Master) {
 		return append(slices.Clone(p.After), membership.Master)
@@ -193,8 +192,8 @@ func AheadOf(pool string, p schedule.Pace) []string {
 	return p.After
 }
 
-// NewShared computes the use of a budget that the pool own shares with other pools. The parameter pools has the counts
-// of all pools that t selects, including own.
+// NewShared computes the use of a budget that own shares with other pools. pools has the counts of all that t selects,
+// including own.
 func NewShared(t schedule.Together, own string, pools map[string]Counts) (Shared, error) {
 	s, nodes := Shared{Policy: t.Policy}, 0
 	var who []string

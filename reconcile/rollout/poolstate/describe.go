@@ -17,14 +17,13 @@ const (
 // Wording has the settings for texts that describe nodes.
 type Wording struct {
 	Now time.Time
-	// Target is the config that nodes are assigned.
+	// what nodes are assigned
 	Target string
-	// If Stable is true, texts contain points in time instead of durations, so that a text stays the same while nothing
-	// changes.
+	// Texts contain points in time instead of durations, so that they stay the same while nothing changes.
 	Stable bool
-	// Most is the maximum number of quoted runes of a daemon's reason.
+	// quoted runes of a daemon's reason
 	Most int
-	// Bare leaves out why a node failed, because another message has it.
+	// without why a node failed, because another message has it
 	Bare bool
 }
 
@@ -49,11 +48,11 @@ func (w Wording) State(n *Node) string {
 	return w.progress(n)
 }
 
-// maxReboot is how long a reboot may take before a text says that the node has not returned from it.
+// maxReboot: before a text says that the node has not returned
 const maxReboot = 10 * time.Minute
 
-// rebooting describes a node that reboots. The text names the desired config only if it can be the reason for the
-// reboot. A config that was assigned during the reboot, for example by a revert, has not reached the node yet.
+// rebooting names the desired config only if it can be the reason for the reboot. One that was assigned during the
+// reboot, for example by a revert, has not reached the node yet.
 func (w Wording) rebooting(n *Node) string {
 	if n.Health.Trouble != "" && !n.Health.Since.IsZero() && w.Now.Sub(n.Health.Since) > maxReboot {
 		return "has not returned from its reboot: " + w.Health(n)
@@ -71,7 +70,7 @@ func (w Wording) rebooting(n *Node) string {
 // Health returns a text that says what is wrong with a node, and since when.
 func (w Wording) Health(n *Node) string { return n.Health.Text(w.since(n.Health.Since)) }
 
-// failure describes a degraded node.
+// failure is for a degraded node.
 func (w Wording) failure(n *Node) string {
 	desired, why := n.Config.Desired, Quote(n.Problem(), w.Most)
 	if w.Bare {
@@ -86,7 +85,7 @@ func (w Wording) failure(n *Node) string {
 	return "degraded" + why
 }
 
-// progress describes a Ready node that the daemon does not report as degraded.
+// progress is for a Ready node that is not degraded.
 func (w Wording) progress(n *Node) string {
 	c := n.Config
 	switch {
@@ -115,8 +114,7 @@ func (w Wording) Draining(n *Node) string {
 	return text
 }
 
-// since returns a text that says how long ago a time was, in whole minutes. If w.Stable is true, the text has the time
-// itself. For the zero time, the text is empty.
+// since says how long ago a time was, in whole minutes, or with w.Stable the time itself; empty for the zero time.
 func (w Wording) since(t time.Time) string {
 	if w.Stable && !t.IsZero() {
 		return " since " + FormatTime(t)
@@ -156,8 +154,7 @@ func Describe(nodes []*Member, text func(*Node) string) string {
 	return JoinFirst(texts, len(nodes))
 }
 
-// LabelText returns a text about a node that booted for another pool: what has to happen before the node gets the
-// labels of that pool.
+// LabelText says what has to happen before a node that booted for another pool gets its labels.
 func (m *Member) LabelText() string {
 	if !m.Checked {
 		return "it says that it booted with " + m.Booted + "; the controller first reads for which pool the server " +
@@ -175,11 +172,11 @@ func (n *Node) Done() bool {
 	return c.Current != "" && c.Current == c.Desired && n.State == v1alpha1.StateDone
 }
 
-// layered reports whether the node has an image besides its config.
+// layered: the node has an image besides its config.
 func (c Configs) layered() bool { return c.DesiredImage != "" && c.CurrentImage == c.DesiredImage }
 
-// StrayImage reports whether the node names an image without having it besides its config. Such an image has no effect
-// on a decision. The controller removes it.
+// StrayImage reports whether the node names an image without having it besides its config. It has no effect on a
+// decision, and is removed.
 func (c Configs) StrayImage() bool { return c.CurrentImage != c.DesiredImage }
 
 // Degraded reports whether the daemon reports a failure.
@@ -195,18 +192,18 @@ func (n *Node) StoppedReporting() bool {
 // Failing reports whether the daemon failed to bring the node to its desired config.
 func (n *Node) Failing() bool { return n.Degraded() && n.Config.Current != n.Config.Desired }
 
-// Blank reports whether the daemon is healthy and the node was never assigned a config. A node that did not boot from
-// the Bunsen server is an example. A blank node runs pods and waits for its first config.
+// Blank reports whether the daemon is healthy and the node was never assigned a config, for example because it did not
+// boot from the Bunsen server. Such a node runs pods and waits for its first config.
 func (n *Node) Blank() bool {
 	return n.Config.Current == "" && n.Config.Desired == "" && n.State == v1alpha1.StateDone
 }
 
-// Unavailable reports whether the node counts as out of service. A failing node that still runs pods is in service,
-// and so is a blank node. A node whose daemon has never reported is out of service, because its state is unknown.
+// Unavailable reports whether the node counts as out of service. A failing node that still runs pods is in service, and
+// so is a blank one. One whose daemon has never reported is not, because its state is unknown.
 func (n *Node) Unavailable() bool { return !n.Ready() || (!n.Done() && !n.Failing() && !n.Blank()) }
 
-// CountsForQuorum reports whether a quorum may need the node. It does not need a node that is not Ready, unless the
-// node's daemon reports that its member of etcd runs.
+// CountsForQuorum reports whether a quorum may need the node: not one that is not Ready, unless its daemon reports that
+// its member of etcd runs.
 func (n *Node) CountsForQuorum() bool { return !n.Health.NotReady || n.LiveMember }
 
 // UpdatedTo reports whether the node runs the target, and has no image besides its config.
@@ -214,15 +211,14 @@ func (n *Node) UpdatedTo(target string) bool {
 	return n.Done() && n.Config.Desired == target && !n.Config.layered()
 }
 
-// assigned reports whether the target is the node's desired config. A layered node needs an assignment that removes its
-// image.
+// assigned reports whether the target is the desired config. A layered node needs an assignment that removes its image.
 func (n *Node) assigned(target string) bool {
 	return n.Config.Desired == target && !n.Config.layered()
 }
 
 // FailedOther reports whether the daemon recorded the failure of another config than the target. A node that was
-// assigned a config still reports the failure of the earlier config until its daemon starts the update. A failure
-// without a record counts for the desired config.
+// assigned a config still reports the failure of the earlier one until its daemon starts the update. A failure without
+// a record counts for the desired config.
 func (n *Node) FailedOther(target string) bool {
 	return n.Failure.Config != "" && n.Failure.Config != target
 }
@@ -236,7 +232,7 @@ func LacksFiles(n *Node) bool {
 }
 
 // LacksSecrets reports whether the node has not begun to update to its desired config and cannot: the server has
-// published a newer revision of the config's secrets. The node waits for its next assignment.
+// published a newer revision of its secrets. It waits for its next assignment.
 func (n *Node) LacksSecrets(published map[string]string) bool {
 	config, revision := v1alpha1.SplitConfigAt(n.Config.Desired)
 	newer := revision != "" && published[config] != "" && published[config] != revision

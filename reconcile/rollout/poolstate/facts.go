@@ -22,115 +22,107 @@ import (
 
 // Facts are the input of a decision about a pool, besides the time.
 type Facts struct {
-	// Pool is the pool's name.
 	Pool string
-	// Target is the rendered config that the pool should run, with the revision of its secrets as v1alpha1.ConfigAt
-	// writes it; empty while nothing is rendered.
+	// what the pool should run, with the revision of its secrets as v1alpha1.ConfigAt writes it; empty while nothing is
+	// rendered
 	Target string
-	// Secrets has the revisions of secrets; zero in a cluster without secrets.
+	// the revisions; zero in a cluster without secrets
 	Secrets Secrets
-	// Requester is who requested Target; zero if that is unknown.
+	// who requested Target; zero if unknown
 	Requester v1alpha1.Requester
-	// Paused is true if the pool is paused and assigns no configs.
+	// The pool assigns no configs.
 	Paused bool
-	// PausedBy says who paused the pool and why; empty if that is unknown.
+	// who and why; empty if unknown
 	PausedBy string
-	// Held is a text that says at which revision the pool is held, by whom and why; empty if the pool is not held.
+	// at which revision the pool is held, by whom and why; empty if it is not
 	Held string
-	// MaxUnavailable is the pool's own budget, from the function MaxUnavailable. A pool with a budget below 1 assigns
-	// nothing. A limit in a RolloutPolicy overrides MaxUnavailable.
+	// the pool's own budget, from the function MaxUnavailable; below 1, it assigns nothing. A RolloutPolicy overrides
+	// it.
 	MaxUnavailable int
-	// Host is the node on which the controller runs; empty if it is unknown. The node Host is updated last.
+	// the controller's own node, which is updated last; empty if unknown
 	Host string
-	// Nodes are the nodes whose primary pool is this pool, in any order. A list that is sorted by name is fastest.
+	// those whose primary pool this is, in any order; sorted by name is fastest
 	Nodes []Node
-	// If Timestamps is true, texts contain points in time instead of durations.
+	// Texts contain points in time instead of durations.
 	Timestamps bool
-	// Care has the limits of the rollout besides maxUnavailable, and the record; zero for none.
+	// the limits besides maxUnavailable, and the record; zero for none
 	Care Care
 }
 
 // Care has the input of a decision from RolloutPolicies, the pool's annotations and the other pools.
 type Care struct {
-	// Pace has the settings of the pool's RolloutPolicies.
+	// of the pool's RolloutPolicies
 	Pace schedule.Pace
-	// Record is the record on the pool; zero for none.
+	// on the pool; zero for none
 	Record v1alpha1.RolloutRecord
-	// Healthy is the last config with which the whole pool was healthy: a revert returns to it. Healthy is
-	// Record.LastHealthy or, without a record, status.configuration.name. Healthy is empty if there is no such config,
-	// or if the config does not exist any more.
+	// the last config with which the whole pool was healthy, to which a revert returns: Record.LastHealthy or, without
+	// a record, status.configuration.name. It is empty if there is none, or if it does not exist any more.
 	Healthy string
-	// Around has the limits by other pools.
+	// limits by other pools
 	Around Around
-	// NodeConfigs are the configs of single nodes, for Target and for the configs that Record names; nil if all nodes
-	// of the pool run the same config.
+	// of single nodes, for Target and for the configs that Record names; nil if all nodes run the same config
 	NodeConfigs NodeConfigs
-	// Gates are the answers of jobs and queries. A gate of the policy without an answer is closed.
+	// the answers of jobs and queries; a gate of the policy without one is closed
 	Gates []Gate
-	// OpenUntil is the time until which the pool is rolled out even outside its maintenance windows.
+	// until when the pool is rolled out even outside its maintenance windows
 	OpenUntil time.Time
-	// RetryAt is when a user requested a retry. The retry lifts an earlier verdict.
+	// when a user requested a retry, which lifts an earlier verdict
 	RetryAt time.Time
-	// RetriedBy is who requested that retry; empty if that is not known.
+	// who requested that retry; empty if unknown
 	RetriedBy string
-	// Invalid says what is invalid in the pool or its policies. The pool assigns nothing until a user has corrected the
-	// policy.
+	// what is invalid in the pool or its policies; until that is corrected, nothing is assigned
 	Invalid string
-	// InvalidPolicies are the names of the RolloutPolicies in Invalid.
+	// the RolloutPolicies in Invalid
 	InvalidPolicies []string
-	// Lost is a text that says that the pool's record is invalid and counts as missing.
+	// says that the pool's record is invalid and counts as missing
 	Lost string
-	// Fetches is true if nodes have to download files of Target that Healthy does not have. The record stores it.
+	// Nodes have to download files of Target that Healthy does not have. The record stores it.
 	Fetches bool
 }
 
 // Around has the limits for this pool by other pools.
 type Around struct {
-	// Ahead are the pools that are updated before this pool.
+	// the pools that are updated before this one
 	Ahead []Ahead
-	// Together are the budgets that this pool shares with other pools.
+	// shared with other pools
 	Together []Shared
-	// Cycle are pools that wait for each other, in order. This pool is one of the pools in Cycle. Cycle is empty if
-	// there is no such cycle.
+	// pools that wait for each other, in order, this one among them; empty if there are none
 	Cycle []string
-	// Quorum is why every node of this pool has to stay in service: the masters and the arbiter wait for each other,
-	// and nodes of etcd wait while etcd can lose no member. Quorum is empty if the pool does not wait.
+	// why every node of this pool has to stay in service: the masters and the arbiter wait for each other, and nodes of
+	// etcd wait while etcd can lose no member; empty if it does not wait
 	Quorum string
-	// Customs are the cluster's custom pools. A machine that booted for a custom pool gets the labels of this pool.
+	// the cluster's; a machine that booted for one gets its labels
 	Customs []Custom
 }
 
 // Ahead is a pool that is updated before another pool.
 type Ahead struct {
-	// Pool is the name of the pool.
 	Pool string
-	// Missing is true if the pool does not exist.
+	// The pool does not exist.
 	Missing bool
-	// Done is true if the pool runs the config from the same commit as this pool's target.
+	// The pool runs the config from the same commit as this pool's target.
 	Done bool
-	// Why is the reason if the pool is not Done.
+	// why it is not Done
 	Why string
 }
 
 // Shared is a budget that nodes of several pools share.
 type Shared struct {
-	// Policy is the RolloutPolicy with the budget.
+	// with the budget
 	Policy string
-	// Max is the number of places in the budget. Used is how many of these places nodes of other pools take.
+	// the places in the budget, and those that nodes of other pools take
 	Max, Used int
-	// Who is a text that says which other pools take places, such as "infra 2, master 1". Pools are the names of these
-	// pools.
+	// which other pools take places, such as "infra 2, master 1", and their names
 	Who   string
 	Pools []string
 }
 
 // Gate is the answer of a job or of a query.
 type Gate struct {
-	// Name is the name of the gate in the RolloutPolicy.
-	Name string
-	// Verdict is the answer.
+	// in the RolloutPolicy
+	Name    string
 	Verdict GateVerdict
-	// Why is the reason if the gate is not open.
+	// why the gate is not open
 	Why string
 }
 
@@ -139,16 +131,16 @@ type GateVerdict string
 
 // The values of GateVerdict.
 const (
-	// GateOpen allows the rollout to continue.
+	// The rollout may continue.
 	GateOpen GateVerdict = "Open"
-	// GateWaits means that the gate is closed or has no answer.
+	// The gate is closed or has no answer.
 	GateWaits GateVerdict = "Waits"
-	// GateFailed ends the rollout, in the same way as failed nodes.
+	// It ends the rollout, as failed nodes do.
 	GateFailed GateVerdict = "Failed"
 )
 
-// Read reads a pool, the policies and the published secrets of the cluster. The caller sets Nodes, Host, Care.Around
-// and Care.Gates. Care.Invalid lists the invalid settings. The parameter size is the number of the pool's nodes.
+// Read reads a pool, the policies and the published secrets of the cluster. size is the number of the pool's nodes. The
+// caller sets Nodes, Host, Care.Around and Care.Gates. Care.Invalid lists the invalid settings.
 func Read(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy, secrets Published, size int) Facts {
 	f := Facts{Pool: pool.Name, Paused: pool.Spec.Paused, PausedBy: pausedBy(pool), Held: held(pool)}
 	f.Requester.Revision = pool.Annotations[v1alpha1.RevisionAnnotation]
@@ -175,7 +167,7 @@ func Read(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy, sec
 	return f
 }
 
-// pausedBy returns a text that says who paused a pool, why and until when, as far as the pool's annotations say so.
+// pausedBy says who, why and until when, as far as the annotations do.
 func pausedBy(pool *mcfgv1.MachineConfigPool) string {
 	who, until := pool.Annotations[v1alpha1.PausedByAnnotation],
 		ParseTime(pool.Annotations[v1alpha1.PausedUntilAnnotation])
@@ -185,8 +177,7 @@ func pausedBy(pool *mcfgv1.MachineConfigPool) string {
 	return who + ", until " + until.UTC().Format(time.RFC3339)
 }
 
-// held returns a text that says at which revision a pool is held, who held it, why and until when, as far as the pool's
-// annotations say so.
+// held says at which revision a pool is held, by whom, why and until when, as far as the annotations do.
 func held(pool *mcfgv1.MachineConfigPool) string {
 	a := pool.Annotations
 	if a[v1alpha1.HoldAnnotation] == "" {
@@ -209,7 +200,7 @@ func HeldBy(pool *mcfgv1.MachineConfigPool) string {
 }
 
 // RequestedBy returns who requested something of a pool, in one line: a retry by the time of RetryAnnotation, or the
-// end of a hold by the config at which the pool was held. The result is empty if that is not known.
+// end of a hold by the config at which it was held; empty if unknown.
 func RequestedBy(pool *mcfgv1.MachineConfigPool, what string) string {
 	requested, who, _ := strings.Cut(pool.Annotations[v1alpha1.SteeredByAnnotation], " ")
 	if what == "" || requested != what {
@@ -218,9 +209,8 @@ func RequestedBy(pool *mcfgv1.MachineConfigPool, what string) string {
 	return Shorten(strings.Join(strings.Fields(who), " "), MaxReason)
 }
 
-// HealthyConfig returns the last config with which the whole pool was healthy, with the revision of its secrets,
-// according to the pool's record; empty for none. Without a valid record, HealthyConfig returns
-// status.configuration.name.
+// HealthyConfig returns the last config with which the whole pool was healthy, with the revision of its secrets: by its
+// record, or without a valid one status.configuration.name; empty for none.
 func HealthyConfig(pool *mcfgv1.MachineConfigPool) string {
 	if record, err := v1alpha1.ParseRolloutRecord(pool.Annotations[v1alpha1.RolloutAnnotation]); err == nil &&
 		record.Config != "" {
@@ -253,9 +243,8 @@ func SamePolicies(a, b []v1alpha1.RolloutPolicy) bool {
 // ArbiterPool is the pool of the node that completes the quorum of two masters.
 const ArbiterPool = "arbiter"
 
-// SelectingAll returns an error for a pool with the selector {} for nodes or MachineConfigs. A user may expect that the
-// selector {} selects everything, but it selects nothing. The machine-config-operator has an event with the name
-// SelectingAll.
+// SelectingAll returns an error for a pool with the selector {} for nodes or MachineConfigs, which a user may expect to
+// select everything, but which selects nothing. The machine-config-operator has an event of this name.
 func SelectingAll(pool *mcfgv1.MachineConfigPool) error {
 	for _, s := range []struct {
 		field    string
@@ -269,10 +258,9 @@ func SelectingAll(pool *mcfgv1.MachineConfigPool) error {
 	return nil
 }
 
-// MaxUnavailable returns maxUnavailable for a pool with the given number of nodes. If the pool sets no value, the
-// result is 1. A percentage of the pool's size is rounded down. 0 becomes 1, so that the rollout of a small pool
-// continues. A negative value stays negative, and stops the rollout of the pool. For the arbiter pool, the result is
-// always 1.
+// MaxUnavailable returns maxUnavailable for a pool with so many nodes; 1 if it sets none. A percentage is rounded down.
+// 0 becomes 1, so that the rollout of a small pool continues. A negative value stays, and stops the rollout. For the
+// arbiter pool, it is always 1.
 func MaxUnavailable(pool string, want *intstr.IntOrString, nodes int) (int, error) {
 	if want == nil || pool == ArbiterPool {
 		return 1, nil
@@ -294,12 +282,11 @@ func ScaleLimit(want *intstr.IntOrString, nodes int) (int, error) {
 	return n, err
 }
 
-// Left returns how many places of a shared budget are left for a pool that uses the given number of places. The result
-// may be negative.
+// Left returns how many places of a shared budget are left for a pool that uses so many. It may be negative.
 func (t Shared) Left(used int) int { return max(0, t.Max) - t.Used - used }
 
 // HoldForEtcd sets Care.Around.Quorum if the nodes of the pool have to stay in service for etcd, and LiveMember of the
-// nodes. The parameter reports has the last reports of all daemons.
+// nodes, by the last reports of all daemons.
 func (f *Facts) HoldForEtcd(reports map[string]v1alpha1.DaemonReport, now time.Time) {
 	for i := range f.Nodes {
 		r := reports[f.Nodes[i].Name]
@@ -310,20 +297,18 @@ func (f *Facts) HoldForEtcd(reports map[string]v1alpha1.DaemonReport, now time.T
 	}
 }
 
-// isRecent reports whether a daemon still sends heartbeats. If the node's clock is wrong, the age of the report is
-// unknown.
+// isRecent reports whether a daemon still sends heartbeats. If the node's clock is wrong, the age is unknown.
 func isRecent(r v1alpha1.DaemonReport, now time.Time) bool {
 	return now.Sub(r.Seen.Time).Abs() <= v1alpha1.DaemonSilentAfter
 }
 
-// EtcdHold returns why every node of a pool has to stay in service for etcd; empty if the pool does not wait. The
-// parameter reports has the last reports of all daemons. A pool waits only if one of its nodes runs a member of etcd. A
-// pool with members of etcd waits while a member is unhealthy and etcd could not lose another member. The pool also
-// waits until a daemon has reported after the last node of the pool became Ready.
+// EtcdHold returns why every node of a pool has to stay in service for etcd, by the last reports of all daemons; empty
+// if it does not wait. A pool waits only if one of its nodes runs a member of etcd: while a member is unhealthy and
+// etcd could not lose another, and until a daemon has reported after the last node of the pool became Ready.
 //
-// If all members are healthy, the pool never waits; otherwise a cluster of one or two members, which can lose none of
-// them, could never be updated. Reports of nodes of other pools do not count, because a node without a member could
-// report anything. The daemon of each member asks all members.
+// If all members are healthy, it never waits; otherwise a cluster of one or two members, which can lose none of them,
+// could never be updated. Reports of nodes of other pools do not count, because a node without a member could report
+// anything. The daemon of each member asks all members.
 func EtcdHold(nodes []Node, reports map[string]v1alpha1.DaemonReport, now time.Time) string {
 	own, back, last := map[string]v1alpha1.DaemonReport{}, time.Time{}, ""
 	for i := range nodes {
@@ -353,10 +338,10 @@ func EtcdHold(nodes []Node, reports map[string]v1alpha1.DaemonReport, now time.T
 	return ""
 }
 
-// maxProblem is how many bytes of a node's problem a message has.
+// maxProblem: of a node's problem in a message, in bytes
 const maxProblem = 300
 
-// bounded returns a text of a node as one line of limited length, because it becomes part of the pool's status.
+// bounded is one line of limited length, because it becomes part of the pool's status.
 func bounded(text string) string {
 	text = safetext.OneLine(text)
 	if len(text) <= maxProblem {
@@ -365,9 +350,8 @@ func bounded(text string) string {
 	return strings.ToValidUTF8(text[:maxProblem], "") + "…"
 }
 
-// worstOf returns the report about etcd with the fewest healthy members. Only reports of daemons that still send
-// heartbeats, and that are newer than a given time, count. A report with a problem counts only if all reports have a
-// problem.
+// worstOf returns the report about etcd with the fewest healthy members, of daemons that still send heartbeats, and
+// newer than a time. One with a problem counts only if all have a problem.
 func worstOf(reports map[string]v1alpha1.DaemonReport, after, now time.Time) (worst v1alpha1.EtcdReport, known bool) {
 	for _, name := range slices.Sorted(maps.Keys(reports)) {
 		r := reports[name]

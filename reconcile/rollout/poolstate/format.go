@@ -14,8 +14,7 @@ const MaxNamed = 3
 // FormatTime formats a point in time for users, in UTC to the minute.
 func FormatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }
 
-// FormatDeadline returns the point in time at which a duration ends, with seconds if the duration is shorter than an
-// hour.
+// FormatDeadline returns when a duration ends, with seconds if it is shorter than an hour.
 func FormatDeadline(t time.Time, duration time.Duration) string {
 	if duration < time.Hour {
 		return t.UTC().Format("2006-01-02 15:04:05 MST")
@@ -32,8 +31,7 @@ func FormatDuration(d time.Duration) string {
 	return strings.Replace(text, "h0m", "h", 1)
 }
 
-// JoinFirst joins the texts of the first nodes. The parameter all is the number of all nodes. The result says how many
-// nodes were omitted.
+// JoinFirst joins the texts of the first nodes, and says how many of all were omitted.
 func JoinFirst(texts []string, all int) string {
 	if more := all - len(texts); more > 0 {
 		texts = append(texts, fmt.Sprintf("and %d more", more))
@@ -41,7 +39,7 @@ func JoinFirst(texts []string, all int) string {
 	return strings.Join(texts, "; ")
 }
 
-// Grouped joins what is said of nodes, and names nodes of which the same is said together: "n0 and n1 failed v1: no
+// Grouped joins what is said of nodes, and names those of which the same is said together: "n0 and n1 failed v1: no
 // space left on device; n2 failed v1: exit status 1". It has the first MaxNamed texts, and as many names before each.
 // Both lists have the same length.
 func Grouped(names, texts []string) string {
@@ -66,7 +64,6 @@ func Grouped(names, texts []string) string {
 	return JoinFirst(out, len(out)+left)
 }
 
-// together returns the first MaxNamed names as a part of a sentence.
 func together(names []string) string {
 	switch more := len(names) - MaxNamed; {
 	case len(names) == 1:
@@ -87,8 +84,8 @@ func Quote(problem string, most int) string {
 	return ": " + Shorten(line, most)
 }
 
-// Shorten removes the middle of a text with more than the given number of runes. The middle goes because the reasons of
-// daemons begin with the action and end with the cause. Shorten cuts between words, unless a word is very long.
+// Shorten removes the middle of a text with more runes, because the reasons of daemons begin with the action and end
+// with the cause. It cuts between words, unless a word is very long.
 func Shorten(text string, most int) string {
 	const longWord = 40
 	runes := []rune(text)
@@ -106,8 +103,8 @@ func Shorten(text string, most int) string {
 	return strings.TrimSpace(head) + " … " + strings.TrimSpace(end)
 }
 
-// SilentBlock returns the block that names nodes whose daemons have stopped reporting, the first nodes with the time of
-// the last heartbeat. Missing heartbeats do not delay the rollout, which uses the last reports of the nodes.
+// SilentBlock names nodes whose daemons have stopped reporting, the first with the time of the last heartbeat. That
+// does not delay the rollout, which uses the last reports.
 func SilentBlock(silent map[string]time.Time) Block {
 	names := slices.Sorted(maps.Keys(silent))
 	var texts []string

@@ -18,28 +18,23 @@ type Candidate int
 
 // The values of Candidate, in the order of assignment.
 const (
-	// NotCandidate nodes are not assigned the target: they already have the target, or another change has to happen
-	// first.
+	// not assigned the target: the node already has it, or another change has to happen first
 	NotCandidate Candidate = iota
-	// CandidateLabel nodes get the labels of the pool for which the server admitted them. With these labels,
-	// CandidateLabel nodes belong to that pool.
+	// gets the labels of the pool for which the server admitted it, and then belongs there
 	CandidateLabel
-	// CandidateCurrent nodes run the target, but their desired config is another config. The assignment disrupts
-	// nothing.
+	// runs the target, but another config is desired; the assignment disrupts nothing
 	CandidateCurrent
-	// CandidateFailed nodes failed another config and are out of service, and no administrator cordoned them. The
-	// target may fix such failed nodes.
+	// failed another config and is out of service, and no administrator cordoned it; the target may fix it
 	CandidateFailed
-	// CandidateNotReady nodes are not Ready and report no failure, for example after a config that breaks the kubelet.
-	// If CandidateNotReady nodes stay not Ready for too long, they are treated like CandidateFailed nodes.
+	// not Ready without a failure, for example after a config that breaks the kubelet; after too long treated like
+	// CandidateFailed
 	CandidateNotReady
-	// CandidateChanging nodes change to another config. CandidateChanging nodes can change to the target instead, and
-	// need no additional place in the budget.
+	// changes to another config, and can change to the target instead, without an additional place in the budget
 	CandidateChanging
-	// CandidateDegraded nodes run pods and count as unavailable, for example because of drift. The target may fix such
-	// nodes, and they keep their place in the budget.
+	// runs pods and counts as unavailable, for example because of drift; the target may fix it, and it keeps its place
+	// in the budget
 	CandidateDegraded
-	// CandidateInService nodes run pods, and need an additional place in the budget.
+	// runs pods, and needs an additional place in the budget
 	CandidateInService
 	candidateKinds
 )
@@ -47,29 +42,28 @@ const (
 // Member is a node, classified for a decision about one target.
 type Member struct {
 	*Node
-	// Assigned is true if the target is the node's desired config. Updated is true if the node runs the target.
+	// The target is the desired config. The node runs it.
 	Assigned, Updated bool
-	// Failed is true if the node failed the target. Unstarted is true for a node in service that was assigned the
-	// target and has not started the update. The daemon of an Unstarted node still reports the failure of another
-	// config, or the drain of the node does not succeed. Gated is true for a Ready node with the target if one of its
-	// gates is closed. Each of Failed, Unstarted and Gated takes one place in the budget.
+	// Failed: the node failed the target. Unstarted: a node in service was assigned the target and has not started; its
+	// daemon still reports the failure of another config, or its drain does not succeed. Gated: a Ready node with the
+	// target has a closed gate. Each takes one place in the budget.
 	Failed, Unstarted, Gated bool
-	// Healthy is true if the node runs the target, the node is Ready, and its gates are open.
+	// The node runs the target, is Ready, and its gates are open.
 	Healthy bool
-	// Canary is true if the canary's selector matches the node.
+	// The canary's selector matches the node.
 	Canary    bool
 	Candidate Candidate
-	// PostponedAt is when a drain of the node for the target was postponed; zero for never.
+	// when a drain for the target was postponed; zero for never
 	PostponedAt time.Time
-	// RunsController is true if the controller runs on the node.
+	// The controller runs on the node.
 	RunsController bool
 }
 
 // Changing reports whether the node runs a config other than the desired config.
 func (m *Member) Changing() bool { return m.Config.Current != m.Config.Desired }
 
-// Places returns how many places the node takes in a budget. An unavailable node takes one place. A node that failed
-// the target takes one more place, because it may become unavailable at any time.
+// Places returns how many places the node takes in a budget: one if it is unavailable, and one more if it failed the
+// target, because it may become unavailable at any time.
 func (m *Member) Places() int {
 	n := 0
 	for _, takesPlace := range []bool{m.Unavailable(), m.Failed, m.Unstarted, m.Gated} {
@@ -101,21 +95,18 @@ func (t *Totals) add(m *Member) {
 // Members are the nodes of a pool, each classified for one target.
 type Members struct {
 	Target string
-	// All are the nodes of the pool. Occupying are the nodes that take places in the budget. Both lists are sorted by
-	// name.
+	// of the pool, and those that take places in the budget; sorted by name
 	All, Occupying []*Member
-	// Candidates has the nodes of each kind, in the order of assignment. NotReady has the nodes of CandidateNotReady,
-	// and those of CandidateChanging that are not Ready.
+	// by kind, in the order of assignment; and those of CandidateNotReady, with those of CandidateChanging that are not
+	// Ready
 	Candidates [candidateKinds][]*Member
 	NotReady   []*Member
-	// Counts are the pool's numbers. A node counts as updated if it has the config that the pool should run, even if
-	// the target is another config.
+	// A node counts as updated if it has the config that the pool should run, even if the target is another one.
 	Counts        Counts
 	Total, Canary Totals
-	// AtWork is how many nodes change their config. AtWork does not include nodes that failed a config other than the
-	// target.
+	// nodes that change their config, without those that failed another one than the target
 	AtWork int
-	// Zones has the zones by name.
+	// by name
 	Zones map[string]Zone
 }
 
@@ -124,13 +115,13 @@ type Zone struct{ Nodes, Places int }
 
 // PoolSettings are the settings of a pool for the classification of its nodes.
 type PoolSettings struct {
-	// Target is the config that the pool should run. In a reverted pool, nodes are assigned another config.
+	// what the pool should run; in a reverted pool, nodes are assigned another config
 	Target string
-	// Canary matches the nodes of the canary; nil for none.
+	// nil for none
 	Canary labels.Selector
-	// Customs are the custom pools for which nodes of this pool may have been admitted.
+	// those for which nodes of this pool may have been admitted
 	Customs []Custom
-	// Host is the node on which the controller runs; empty if it is unknown.
+	// the controller's own node; empty if unknown
 	Host string
 }
 
@@ -152,8 +143,7 @@ func Classify(nodes []Node, target string, p PoolSettings) Members {
 	return s
 }
 
-// NewMember classifies one node for the target. The custom pools in the settings are those for which the server may
-// have admitted the node.
+// NewMember classifies one node for the target. pools are the custom pools for which the server may have admitted it.
 func NewMember(n *Node, target string, pools []Custom) Member {
 	m := Member{Node: n, Assigned: n.assigned(target), Updated: n.UpdatedTo(target)}
 	if n.Failing() && n.Config.Desired == target {
@@ -166,8 +156,8 @@ func NewMember(n *Node, target string, pools []Custom) Member {
 	case !m.Assigned:
 		m.Candidate = candidateFor(n, target, pools)
 	case n.needsLabels(pools):
-		// The daemon may have reported a failure before it reported the config that it booted with. In this case, the
-		// node was assigned the config of the pool to which nodes without labels belong.
+		// The daemon may have reported a failure before the config that it booted with. The node was then assigned the
+		// config of the pool to which nodes without labels belong.
 		m.Candidate = CandidateLabel
 	}
 	if n.Postponed.For == target {
@@ -176,7 +166,7 @@ func NewMember(n *Node, target string, pools []Custom) Member {
 	return m
 }
 
-// candidateFor returns which kind of candidate a node without the target is, if any.
+// candidateFor is for a node without the target.
 func candidateFor(n *Node, target string, pools []Custom) Candidate {
 	c := n.Config
 	switch {
@@ -205,7 +195,7 @@ func (c Configs) changesToOther(target string) bool {
 	return c.Desired != "" && c.Desired != target && c.Desired != c.Current
 }
 
-// add adds a node to the counts and lists. The parameter configured is the config that the pool should run.
+// add counts a node. configured is what the pool should run.
 func (s *Members) add(m *Member, configured string) {
 	places := m.Places()
 	if places > 0 {
@@ -249,14 +239,13 @@ func (s *Members) ByName(name string) *Member {
 	return s.All[i]
 }
 
-// assignmentOrder compares candidates. Nodes with a postponed drain are last, sorted by the time of the postponement.
-// Just before these comes the node on which the controller runs. Of the other nodes, failed nodes come first, because a
-// new target may fix them. Further nodes are sorted by zone, with nodes without a zone last, and by age, with the
-// oldest node first.
+// assignmentOrder compares candidates. Those with a postponed drain are last, by the time of that, and just before them
+// comes the controller's own node. Of the others, failed nodes come first, because a new target may fix them; then the
+// zone counts, with nodes without one last, and the age, the oldest first.
 func assignmentOrder(a, b *Member) int {
 	switch {
 	case !a.PostponedAt.Equal(b.PostponedAt):
-		// The zero time, which is that of a node without a postponed drain, comes first.
+		// Zero, without a postponed drain, comes first.
 		return a.PostponedAt.Compare(b.PostponedAt)
 	case a.RunsController != b.RunsController:
 		return falseFirst(a.RunsController)
@@ -272,7 +261,7 @@ func assignmentOrder(a, b *Member) int {
 	return strings.Compare(a.Name, b.Name)
 }
 
-// falseFirst compares two different booleans, so that false comes first. The parameter first is the first of the two.
+// falseFirst compares two different booleans, of which first is the first.
 func falseFirst(first bool) int {
 	if first {
 		return 1
@@ -284,7 +273,7 @@ func falseFirst(first bool) int {
 type Custom struct {
 	// Pool is the name of the pool.
 	Pool string
-	// Labels are the labels that put a node into the pool.
+	// which put a node into the pool
 	Labels map[string]string
 }
 
@@ -328,24 +317,23 @@ func LabelsFor(s *metav1.LabelSelector) map[string]string {
 	return out
 }
 
-// NeedsPoolCheck reports whether a node claims that it booted for a custom pool, and the controller has not read the
-// server's records yet.
+// NeedsPoolCheck reports whether a node claims that it booted for a custom pool, and the server's records are not read
+// yet.
 func (m NodeMarks) NeedsPoolCheck(customs []Custom) bool {
 	return !m.Checked && find(customs, m.BootedPool()) != nil
 }
 
-// needsLabels reports whether the controller has to find out for which pool the server admitted the node, or has to set
-// the labels of that pool.
+// needsLabels reports whether the controller has to find out for which pool the server admitted the node, or to set its
+// labels.
 func (m NodeMarks) needsLabels(customs []Custom) bool {
 	return m.NeedsPoolCheck(customs) || m.AdmittedPool(customs) != nil
 }
 
 // BootedPool returns the pool in the name rendered-POOL-HASH of the config with which the node claims to have first
-// booted. BootedPool returns "" if the name has no pool, and after the controller has labelled the node.
+// booted; "" if it has none, and after the controller has labelled the node.
 func (m NodeMarks) BootedPool() string { return v1alpha1.RenderedPool(m.Booted) }
 
-// AdmittedPool returns the custom pool for which the server admitted the machine; nil for none. The node gets the
-// labels of this pool.
+// AdmittedPool returns the custom pool for which the server admitted the machine, whose labels it gets; nil for none.
 func (m NodeMarks) AdmittedPool(customs []Custom) *Custom {
 	if m.Booted == "" || m.Attested == "" {
 		return nil
@@ -362,8 +350,8 @@ func find(customs []Custom, pool string) *Custom {
 	return nil
 }
 
-// isSettable reports whether the controller may set a label of a Node. The rights in config/rbac allow only such
-// labels, so that a stolen token of the controller cannot turn a node into a control plane node.
+// isSettable reports whether the controller may set a label of a Node. The rights in config/rbac allow only such, so
+// that a stolen token of the controller cannot turn a node into a control plane node.
 func isSettable(key string) bool {
 	role, isRole := strings.CutPrefix(key, "node-role.kubernetes.io/")
 	return strings.HasPrefix(key, "bunsen.dev/") || isRole && role != membership.Master && role != "control-plane"

@@ -11,53 +11,47 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Node has the data of a corev1.Node that a rollout needs. The function Read returns a Node. The zero value is a Ready
-// node whose daemon has never reported.
+// Node has what a rollout needs of a corev1.Node. The zero value is a Ready node whose daemon has never reported.
 type Node struct {
-	// Name is the name of the node.
 	Name string
-	// Labels are the labels of the node. The map is shared with the corev1.Node, so callers must not change it.
+	// shared with the corev1.Node: do not change them
 	Labels map[string]string
-	// Zone is the node's topology zone, empty if it has none.
-	Zone string
-	// Created is the creation time of the Node.
+	// the topology zone; empty if there is none
+	Zone    string
 	Created time.Time
-	// Config has the current and the desired config.
-	Config Configs
-	// State is one of v1alpha1.State*, as the daemon reports; empty before its first report.
+	Config  Configs
+	// one of v1alpha1.State*, of the daemon; empty before its first report
 	State string
-	// Reason is the daemon's text for the state Degraded or Unreconcilable.
+	// the daemon's text for Degraded or Unreconcilable
 	Reason string
-	// Health is what the kubelet reports.
+	// what the kubelet reports
 	Health Health
-	// Cordon says whether the node is cordoned, and for what.
+	// whether and for what the node is cordoned
 	Cordon Cordon
-	// Step is the progress of the node's update.
+	// the progress of the update
 	Step Step
-	// Gate is why a health gate of the node is closed; empty if all are open. The caller of Read sets Gate.
+	// why a health gate of the node is closed; empty if all are open. The caller of Read sets it.
 	Gate string
-	// LiveMember is true if the daemon reports that the node's member of etcd runs. The caller of Read sets LiveMember.
+	// The daemon reports that the node's member of etcd runs. The caller of Read sets it.
 	LiveMember bool
-	// Marks are other annotations and taints.
+	// Other annotations and taints.
 	NodeMarks
 }
 
 // NodeMarks are annotations and taints of the controller, the daemon and the server.
 type NodeMarks struct {
-	// Failure is the structured form of Reason; zero if the daemon recorded none. Its Config includes the revision of
-	// the secrets.
+	// the structured form of Reason; zero if the daemon recorded none. Its Config includes the revision of the secrets.
 	Failure v1alpha1.Failure
-	// Tainted is true if the node has the UpdateInProgress taint.
+	// with the UpdateInProgress taint
 	Tainted bool
-	// Postponed is the last drain of the node that was postponed.
+	// the last postponed drain
 	Postponed Postponed
-	// Drains counts the postponed drains for one config.
+	// the postponed drains for one config
 	Drains Drains
-	// Booted is the rendered config with which the machine claims to have first booted; empty once the controller has
-	// labelled the node. Booted only decides whether the controller reads the server's records.
+	// the config with which the machine claims to have first booted; empty once it is labelled. It only decides whether
+	// the server's records are read.
 	Booted string
-	// Checked is true once the controller has read the server's records. Attested is the pool that the records name;
-	// empty for none.
+	// The server's records were read. Attested is the pool that they name; empty for none.
 	Checked  bool
 	Attested string
 	Download
@@ -66,11 +60,11 @@ type NodeMarks struct {
 
 // Pinning is what a node pulls for the PinnedImageSets of its pool.
 type Pinning struct {
-	// Images is the digest of the sets of the node's pool; empty for no sets. Pins is true if the node's daemon pulls
-	// the images of sets. The caller of Read sets both.
+	// the digest of the sets of the node's pool; empty for none. Pins: its daemon pulls the images of sets. The caller
+	// of Read sets both.
 	Images string
 	Pins   bool
-	// Pin is what the controller told the node to pull. Pinned is the daemon's report about it.
+	// what the node was told to pull, and the daemon's report about it
 	Pin    v1alpha1.PinRequest
 	Pinned v1alpha1.PinReport
 }
@@ -85,7 +79,7 @@ func (p Pinning) ImagesFail() bool {
 	return p.Images != "" && p.Pinned.Digest == p.Images && p.Pinned.Problem != ""
 }
 
-// PullsUntil returns when a pull in progress no longer delays the pulls of other nodes; zero if the node is not told to
+// PullsUntil returns when a pull in progress no longer delays those of other nodes; zero if the node is not told to
 // pull the images of its pool's sets.
 func (p Pinning) PullsUntil() time.Time {
 	if p.Images == "" || p.Pin.Digest != p.Images || p.Pin.Since == nil {
@@ -96,16 +90,14 @@ func (p Pinning) PullsUntil() time.Time {
 
 // Download is what a node downloads before it is assigned its next config.
 type Download struct {
-	// Ahead is true if the node's daemon downloads the files of a config before the node is assigned the config. The
-	// caller of Read sets Ahead.
+	// The daemon downloads the files of a config before the node is assigned it. The caller of Read sets it.
 	Ahead bool
-	// Next is the config that the controller told the node to download files of. Fetched is the daemon's report about
-	// it.
+	// the config whose files the node was told to download, and the daemon's report about it
 	Next    v1alpha1.NextConfig
 	Fetched v1alpha1.FetchReport
 }
 
-// maxDownload is how long a download counts as in progress. Later, it no longer delays the downloads of other nodes.
+// maxDownload: later, it no longer delays the downloads of other nodes.
 const maxDownload = 10 * time.Minute
 
 // DownloadState is how far a node is with the files of a config.
@@ -113,14 +105,14 @@ type DownloadState int
 
 // The values of DownloadState.
 const (
-	// NotToldToDownload: the controller has not told the node to download the files.
+	// The controller has not told the node to download the files.
 	NotToldToDownload DownloadState = iota
-	// Downloading: the daemon downloads the files. DownloadingLong: the daemon has not reported for a long time.
+	// The daemon downloads the files, in the second case without a report for a long time.
 	Downloading
 	DownloadingLong
-	// DownloadFails: the daemon cannot download a file now, and retries.
+	// The daemon cannot download a file now, and retries.
 	DownloadFails
-	// Downloaded: the node has all files.
+	// The node has all files.
 	Downloaded
 )
 
@@ -144,34 +136,32 @@ func (d Download) Late() time.Time { return d.Next.Since.Add(maxDownload) }
 
 // Configs are a node's rendered configs and, on layered nodes, images.
 type Configs struct {
-	// Current is the config that the node runs. Desired is the config that it should run. Current or Desired may be
-	// empty. A config with secrets includes their revision, as v1alpha1.ConfigAt writes it. So a new revision is
-	// another config.
+	// what the node runs, and what it should run; either may be empty. A config with secrets includes their revision,
+	// as v1alpha1.ConfigAt writes it, so that a new one is another config.
 	Current, Desired string
-	// CurrentImage and DesiredImage are equal on layered nodes, and empty on others. Others: see StrayImage.
+	// equal on layered nodes, and empty on others; else see StrayImage
 	CurrentImage, DesiredImage string
 }
 
 // Health is what the kubelet reports about the node.
 type Health struct {
-	// Trouble describes the problem, such as "not Ready (KubeletNotReady)"; empty for a healthy node.
+	// such as "not Ready (KubeletNotReady)"; empty for a healthy node
 	Trouble string
-	// NotReady is true if the condition Ready is not True. A Ready node has Trouble too if it is short of disk space.
+	// The condition Ready is not True. A Ready node has Trouble too if it is short of disk space.
 	NotReady bool
-	// Silence is a text that says that the kubelet does not report, so that the state of the node is unknown. Silence
-	// is empty if the kubelet reports.
+	// says that the kubelet does not report, so that the state of the node is unknown; or empty
 	Silence string
-	// Since is when Trouble began; zero if the time is unknown.
+	// when Trouble began; zero if unknown
 	Since time.Time
-	// ReadySince is when the node became Ready; zero if it is not Ready, or if the time is unknown.
+	// when the node became Ready; zero if it is not, or if unknown
 	ReadySince time.Time
 }
 
 // Cordon says whether pods may be scheduled on a node.
 type Cordon struct {
-	// Unschedulable is true on a cordoned node.
+	// cordoned
 	Unschedulable bool
-	// For is the rendered config for which Bunsen cordoned the node; empty if Bunsen did not.
+	// the config for which Bunsen cordoned the node; empty if Bunsen did not
 	For string
 }
 
@@ -180,16 +170,15 @@ func (c Cordon) ByAdministrator() bool { return c.Unschedulable && c.For == "" }
 
 // Step is the progress of a node's update.
 type Step struct {
-	// Draining and Uncordoning are true while the daemon waits for the controller to drain or uncordon the node.
+	// The daemon waits for the controller to drain or uncordon the node.
 	Draining, Uncordoning bool
-	// DrainStarted is when the current drain began; zero if the time is unknown.
+	// when the current drain began; zero if unknown
 	DrainStarted time.Time
-	// DrainStatus is one line on why the drain waits.
+	// why the drain waits, in one line
 	DrainStatus string
-	// HeldUpSince is when a PodDisruptionBudget began to forbid the eviction of one of the node's pods; zero if all
-	// pods may be evicted.
+	// when a PodDisruptionBudget began to forbid the eviction of one of the node's pods; zero if all may be evicted
 	HeldUpSince time.Time
-	// Rebooting is true once the daemon has requested a reboot.
+	// The daemon has requested a reboot.
 	Rebooting bool
 }
 
@@ -224,9 +213,8 @@ func (h Health) Text(duration string) string {
 	return h.Trouble + duration + ": " + h.Silence
 }
 
-// readHealth reads the kubelet's conditions. readHealth reads the condition Ready first, although it is the last in the
-// list, because the node controller sets all conditions to Unknown when a kubelet stops reporting. Pressure conditions
-// count only if they are True.
+// readHealth reads the condition Ready first, although it is the last in the list: the node controller sets all
+// conditions to Unknown when a kubelet stops reporting. Pressure conditions count only if they are True.
 func readHealth(conditions []corev1.NodeCondition) Health {
 	var h Health
 	var other *corev1.NodeCondition
@@ -246,7 +234,7 @@ func readHealth(conditions []corev1.NodeCondition) Health {
 	return h
 }
 
-// pressures describes the conditions that make a Ready node unavailable.
+// pressures: conditions that make a Ready node unavailable.
 var pressures = map[corev1.NodeConditionType]string{
 	corev1.NodeDiskPressure:       "short of disk space",
 	corev1.NodeNetworkUnavailable: "without a network",
@@ -278,7 +266,7 @@ func readStep(a map[string]string) Step {
 		Rebooting:   a[v1alpha1.PostConfigActionAnnotation] == "Rebooting",
 	}
 	s.DrainStarted = ParseTime(a[v1alpha1.DrainStartedAnnotation])
-	// A request in another form is no request: the controller reports it.
+	// One in another form is none: the controller reports it.
 	asked, _ := v1alpha1.PendingDrain(a[v1alpha1.DesiredDrainAnnotation], a[v1alpha1.LastAppliedDrainAnnotation])
 	s.Draining, s.Uncordoning = asked.Verb == v1alpha1.DrainVerb, asked.Verb == v1alpha1.UncordonVerb
 	if s.Draining {
@@ -287,8 +275,8 @@ func readStep(a map[string]string) Step {
 	return s
 }
 
-// heldUp returns when the first pod of a drain report began to wait for a PodDisruptionBudget. An invalid report
-// counts as missing.
+// heldUp returns when the first pod of a drain report began to wait for a PodDisruptionBudget. An invalid report counts
+// as missing.
 func heldUp(report string, began time.Time) time.Time {
 	r, err := v1alpha1.ParseDrainReport(report)
 	if err != nil {
@@ -332,7 +320,6 @@ func readMarks(n *corev1.Node) NodeMarks {
 	return m
 }
 
-// readPostponed is the inverse of Postponed.String.
 func readPostponed(text string) Postponed {
 	config, at, _ := strings.Cut(text, " ")
 	if t := ParseTime(at); !t.IsZero() {
@@ -341,7 +328,6 @@ func readPostponed(text string) Postponed {
 	return Postponed{}
 }
 
-// readDrains is the inverse of Drains.String.
 func readDrains(text string) Drains {
 	fields := strings.Fields(text)
 	if len(fields) != 3 {
@@ -363,7 +349,7 @@ func tainted(taints []corev1.Taint) bool {
 	return false
 }
 
-// ParseTime parses the time of an annotation. ParseTime returns the zero time for an invalid text.
+// ParseTime parses the time of an annotation. It returns the zero time for an invalid text.
 func ParseTime(text string) time.Time {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
@@ -374,10 +360,9 @@ func ParseTime(text string) time.Time {
 
 // Postponed is a drain that was postponed to update another node first; the zero value for none.
 type Postponed struct {
-	// For is the rendered config that the node was drained for.
+	// the rendered config
 	For string
-	// At is when the drain was postponed.
-	At time.Time
+	At  time.Time
 }
 
 // String returns the value of PostponedAnnotation; empty for the zero value.
@@ -390,11 +375,11 @@ func (p Postponed) String() string {
 
 // Drains are the postponed drains of a node for one config; the zero value for none.
 type Drains struct {
-	// For is the rendered config of the drains.
+	// the rendered config
 	For string
-	// First is when the first of the drains began.
+	// when the first drain began
 	First time.Time
-	// Postponed is the number of postponed drains.
+	// how many
 	Postponed int
 }
 
@@ -415,7 +400,7 @@ func (d Drains) Add(config string, began time.Time) Drains {
 	return d
 }
 
-// PostponedText says how often the drain for the node's desired config was postponed, and when the first drain began;
+// PostponedText says how often the drain for the node's desired config was postponed, and when the first one began;
 // empty for none.
 func (n *Node) PostponedText() string {
 	switch {

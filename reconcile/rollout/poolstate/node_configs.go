@@ -7,23 +7,21 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// NodeConfigs are the configs of a pool whose nodes have configs of their own, by the name of the pool's config. A
-// decision is about configs of the pool only: a node that runs its own config of a pool's config runs the pool's
-// config.
+// NodeConfigs are the configs of a pool whose nodes have configs of their own, by the name of the pool's. A decision is
+// about configs of the pool only: a node that runs its own config of one runs that one.
 type NodeConfigs map[string]OwnConfigs
 
 // OwnConfigs are the configs of single nodes for a config of the pool.
 type OwnConfigs struct {
 	v1alpha1.NodeConfigs
-	// Revisions has the revisions of the secrets of these configs, by name, for each known revision of the pool's
-	// config.
+	// the revisions of the secrets of these configs, by name, for each known revision of the pool's config
 	Revisions map[string]map[string]string
-	// If AnyRevision is true, the revisions were not read, and each revision that a node has counts as the right one.
+	// The revisions were not read, and each that a node has counts as the right one.
 	AnyRevision bool
 }
 
-// Own returns the config that a node runs if the pool runs config: its own config, or config itself. The revision of
-// its secrets is that of its own config, so that a changed secret is another config only for nodes that refer to it.
+// Own returns what a node runs if the pool runs config: its own config, or config itself. The revision of its secrets
+// is that of its own config, so that a changed secret is another config only for nodes that refer to it.
 func (c NodeConfigs) Own(config, node string) string {
 	name, secrets := v1alpha1.SplitConfigAt(config)
 	of, ok := c[name]
@@ -49,15 +47,14 @@ func (c NodeConfigs) Knows(config string) bool {
 	return known || !of.Secrets || of.AnyRevision
 }
 
-// IsPools reports whether a config may be that of a whole pool. If nodes have configs of their own, only known ones
-// are.
+// IsPools reports whether a config may be that of a whole pool: a known one, if nodes have configs of their own.
 func (c NodeConfigs) IsPools(config string) bool {
 	_, known := c[v1alpha1.ConfigName(config)]
 	return known || len(c) == 0
 }
 
-// InTermsOf returns the nodes with the names of the pool's configs in place of their own configs. If a node's own
-// config is that of several configs of the pool, the first of prefer counts. It does not change the given nodes.
+// InTermsOf returns copies of the nodes with the names of the pool's configs in place of their own. If a node's own
+// config is that of several, the first of prefer counts.
 func (c NodeConfigs) InTermsOf(nodes []Node, prefer ...string) []Node {
 	if len(c) == 0 {
 		return nodes
@@ -76,7 +73,7 @@ func (c NodeConfigs) InTermsOf(nodes []Node, prefer ...string) []Node {
 	return out
 }
 
-// ofPool returns the config of the pool for the config of a node, or the config of the node if there is none.
+// ofPool returns the config of the pool for that of a node, or the latter if there is none.
 func (c NodeConfigs) ofPool(config, node string, prefer []string) string {
 	if config == "" {
 		return config
@@ -92,15 +89,15 @@ func (c NodeConfigs) ofPool(config, node string, prefer []string) string {
 	return config
 }
 
-// Preferred returns the configs of a pool in the order in which InTermsOf prefers them: the config that nodes are
-// assigned, then the others that the record names.
+// Preferred returns the configs of a pool as InTermsOf prefers them: what nodes are assigned, then the others that the
+// record names.
 func (f Facts) Preferred(assigned string) []string {
 	r := f.Care.Record
 	return []string{assigned, f.Target, r.Target(), r.LastHealthy(), r.ReturnsTo(), f.Care.Healthy}
 }
 
-// Assigned returns the config that the nodes of the pool are assigned according to its record: the target or, in a
-// reverted pool, the config to which it returns.
+// Assigned returns what the nodes of the pool are assigned according to its record: the target or, in a reverted pool,
+// where it returns to.
 func (f Facts) Assigned() string {
 	if r := f.Care.Record; r.Verdict == v1alpha1.RolloutReverted && r.Target() == f.Target {
 		return r.ReturnsTo()
@@ -110,7 +107,7 @@ func (f Facts) Assigned() string {
 
 // SetNodeConfigs sets the configs of single nodes, for the configs of the pool that the facts name. The function read
 // returns the NodeConfigs of a rendered config. If the revisions of their secrets are not known, no decision can be
-// made: a user deleted the published revisions, and a server publishes the present ones again.
+// made: a user deleted the published ones, and a server publishes them again.
 func (f *Facts) SetNodeConfigs(read func(config string) v1alpha1.NodeConfigs) {
 	for _, at := range f.Preferred("") {
 		name, secrets := v1alpha1.SplitConfigAt(at)

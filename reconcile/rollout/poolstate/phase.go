@@ -1,27 +1,25 @@
 package poolstate
 
-// Phase is the phase of a node in its pool. Each node has one phase, so the numbers of all phases add up to the size
-// of the pool.
+// Phase is that of a node in its pool. Each node has one, so their numbers add up to the size of the pool.
 type Phase string
 
 // The values of Phase.
 const (
-	// PhaseUpdated nodes run the target and serve pods.
+	// runs the target and serves pods
 	PhaseUpdated Phase = "updated"
-	// PhaseUnready nodes run the target, but are not Ready or are cordoned.
+	// runs the target, but is not Ready or is cordoned
 	PhaseUnready Phase = "unready"
-	// PhaseWaiting nodes have not been assigned the target.
+	// not assigned the target yet
 	PhaseWaiting Phase = "waiting"
-	// PhaseDraining, PhaseRebooting and PhaseApplying nodes are at work.
+	// at work
 	PhaseDraining  Phase = "draining"
 	PhaseRebooting Phase = "rebooting"
 	PhaseApplying  Phase = "applying"
-	// PhaseDegraded nodes report a failure.
+	// reports a failure
 	PhaseDegraded Phase = "degraded"
-	// PhaseBack nodes of a reverted pool run the config to which the pool returned.
+	// in a reverted pool, runs the config to which it returned
 	PhaseBack Phase = "back"
-	// PhaseUnknown nodes do not report: their daemon has never reported or sends no heartbeat, or their kubelet has
-	// stopped reporting.
+	// does not report: the daemon has never reported or sends no heartbeat, or the kubelet has stopped
 	PhaseUnknown Phase = "unknown"
 )
 
@@ -31,9 +29,8 @@ var Phases = []Phase{
 	PhaseDegraded, PhaseBack, PhaseUnknown,
 }
 
-// Phase returns the phase of the node. The parameter target is the config that the pool should run. The parameter back
-// is the config to which a reverted pool returned; otherwise empty. The parameter silent is true if the daemon sends no
-// heartbeat.
+// Phase returns the phase of the node. target is what the pool should run, and back where a reverted pool returned to,
+// or empty. silent: the daemon sends no heartbeat.
 func (n *Node) Phase(target, back string, silent bool) Phase {
 	updated := target != "" && n.UpdatedTo(target)
 	switch {
@@ -59,8 +56,7 @@ func (n *Node) Phase(target, back string, silent bool) Phase {
 	return PhaseApplying
 }
 
-// rests reports whether the node runs its desired config, and this config is neither the target nor that of a reverted
-// pool.
+// rests reports whether the node runs its desired config, and that is neither the target nor that of a reverted pool.
 func (n *Node) rests(target, back string) bool {
 	c := n.Config
 	return c.Current == c.Desired && c.Desired != target && c.Desired != back

@@ -8,35 +8,34 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// Published has what the cluster says about the secrets of rendered configs. The zero value is a cluster without
-// secrets.
+// Published is what the cluster says about the secrets of rendered configs; zero for a cluster without secrets.
 type Published struct {
-	// Revisions are the entries of v1alpha1.SecretsConfigMap by rendered config.
+	// of v1alpha1.SecretsConfigMap, by rendered config
 	Revisions map[string]v1alpha1.SecretsRevision
-	// Refers reports whether a rendered config refers to secrets; nil if none does. It matters only for configs without
-	// an entry: the server may not have published one yet.
+	// reports whether a rendered config refers to secrets; nil if none does. It matters only for configs without an
+	// entry: the server may not have published one yet.
 	Refers func(config string) bool
-	// Unread is true if a user may not read the revisions.
+	// A user may not read the revisions.
 	Unread bool
 }
 
 // Secrets are the secrets of a pool's configs.
 type Secrets struct {
-	// Revisions are the published revisions by rendered config.
+	// the published ones, by rendered config
 	Revisions map[string]string
-	// Unresolved says why the pool's config has no revision yet, although it refers to secrets. Then no node is
-	// assigned it. It is empty if the config has a revision or refers to no secrets.
+	// why the pool's config has no revision yet, although it refers to secrets, so that no node is assigned it;
+	// otherwise empty
 	Unresolved string
-	// Problems are the secrets of the pool's config that the server cannot resolve.
+	// the secrets of the pool's config that the server cannot resolve
 	Problems []v1alpha1.SecretProblem
-	// Own are the published revisions of configs of single nodes, by the rendered config of their pool.
+	// of configs of single nodes, by the config of their pool
 	Own map[string]v1alpha1.SecretsRevision
-	// Unread is true if the revisions were not read.
+	// The revisions were not read.
 	Unread bool
 }
 
 // revisionsOf returns the revisions of the secrets of the configs of single nodes at a revision of the pool's config;
-// nil if they are not known.
+// nil if unknown.
 func (s Secrets) revisionsOf(of v1alpha1.NodeConfigs, config, revision string) map[string]string {
 	published, ok := s.Own[config]
 	switch {
@@ -52,8 +51,8 @@ func (s Secrets) revisionsOf(of v1alpha1.NodeConfigs, config, revision string) m
 	return was.ByConfig(of)
 }
 
-// target returns a rendered config with the revision of its secrets, and the secrets. A config without a published
-// revision keeps that of the record, because a server published it earlier.
+// target returns a rendered config with the revision of its secrets. Without a published one, that of the record stays,
+// because a server published it earlier.
 func (p Published) target(config string, record v1alpha1.RolloutRecord) (target string, s Secrets) {
 	s.Unread = p.Unread
 	for name, r := range p.Revisions {
@@ -86,8 +85,8 @@ func (p Published) target(config string, record v1alpha1.RolloutRecord) (target 
 }
 
 // AtReturn returns a config to which a pool returns, with the revision of its secrets that nodes can get. If only the
-// secrets of the pool's config changed, the nodes have their earlier revision. Otherwise it is the published revision,
-// because the server has no earlier one.
+// secrets of the pool's config changed, that is the earlier one, which the nodes have. Otherwise it is the published
+// one, because the server has no earlier one.
 func (s Secrets) AtReturn(back, target string) string {
 	config := v1alpha1.ConfigName(back)
 	if revision := s.Revisions[config]; revision != "" && (config == back || config != v1alpha1.ConfigName(target)) {
@@ -96,7 +95,7 @@ func (s Secrets) AtReturn(back, target string) string {
 	return back
 }
 
-// mostProblems is how many problems of secrets a message names.
+// mostProblems: of secrets, in a message
 const mostProblems = 3
 
 // unresolvedText says why a config has no revision of its secrets.
