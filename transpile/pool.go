@@ -264,7 +264,7 @@ func convert(repo repository, pool string, n named) translation {
 	case documents.Ignition:
 		var i kinds.IgnitionOutput
 		i, found = kinds.TranslateIgnition(kinds.IgnitionInput{Source: doc.Source, Origin: doc.Origin})
-		out = kinds.ObjectOutput{Config: i.Config, Origin: i.Origin}
+		out = kinds.ObjectOutput(i)
 	case documents.KubeletConfiguration:
 		out, found = kinds.KubeletConfiguration(in)
 	case documents.KubeletConfig:
