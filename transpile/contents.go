@@ -7,12 +7,12 @@ import (
 	"strconv"
 	"strings"
 
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/transpile/kinds"
 	"github.com/bunsen-os/bunsen/transpile/origin"
-
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 )
 
 // checkLargeFiles refuses files that are too large for a MachineConfig, if there is no content store.
@@ -31,7 +31,7 @@ func (t *Transpiler) checkLargeFiles(fragments []Fragment, found *origin.Finding
 			if !ok {
 				at = origin.Pos{File: f.File}
 			}
-			found.Errorf(at, LargeFileRule, "%s has %s and does not fit into a MachineConfig: %v", c.Path,
+			found.Errorf(at, ruleLargeFile, "%s has %s and does not fit into a MachineConfig: %v", c.Path,
 				machineconfig.SizeText(c.Size), machineconfig.ErrNoContentStore)
 		}
 	}
@@ -66,16 +66,16 @@ func Contents(fragments []Fragment) (all []machineconfig.LargeFile) {
 	return slices.CompactFunc(all, func(a, b machineconfig.LargeFile) bool { return a.Hash == b.Hash })
 }
 
-// LargeFileRule is the rule of findings about large files.
-const LargeFileRule = "large-file"
+// ruleLargeFile is the rule of findings about large files.
+const ruleLargeFile = "large-file"
 
 // objectMetadata is the approximate size of a MachineConfig without its spec: labels, annotations, managed fields.
 const objectMetadata = 8 << 10
 
-// CheckLargeFiles refuses an address in the content store that a document writes itself. The content store has the
+// checkStoreAddresses refuses an address in the content store that a document writes itself. The content store has the
 // files of the repository only, and nothing keeps another one there. The argument own has the files that Bunsen moved
 // there.
-func CheckLargeFiles(c machineconfig.Config, own []machineconfig.LargeFile,
+func checkStoreAddresses(c machineconfig.Config, own []machineconfig.LargeFile,
 	places origin.Map,
 ) (found []origin.Finding) {
 	for _, f := range machineconfig.RemoteFiles(c) {
@@ -95,9 +95,9 @@ func CheckLargeFiles(c machineconfig.Config, own []machineconfig.LargeFile,
 	return found
 }
 
-// FitLargeFiles returns the spec of a MachineConfig, and its files in the content store. If the spec would not fit into
+// fitLargeFiles returns the spec of a MachineConfig, and its files in the content store. If the spec would not fit into
 // an object with the given bytes of annotations, Fit moves the largest files to the content store.
-func FitLargeFiles(c machineconfig.Config, own []machineconfig.LargeFile,
+func fitLargeFiles(c machineconfig.Config, own []machineconfig.LargeFile,
 	annotations int,
 ) (mcfgv1.MachineConfigSpec, []machineconfig.LargeFile, error) {
 	spec, err := c.Spec()

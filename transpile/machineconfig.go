@@ -15,9 +15,57 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/cluster"
 	"github.com/bunsen-os/bunsen/transpile/kinds"
 	"github.com/bunsen-os/bunsen/transpile/message"
-
 	"github.com/bunsen-os/bunsen/transpile/origin"
+	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
 )
+
+// rawConfig reads a MachineConfig.
+func rawConfig(doc documents.Document) translation {
+	d := translation{origin: origin.Map{
+		Files: doc.Origin.Files,
+		At:    map[string]origin.Pos{"$": {File: doc.File, Line: 1}},
+	}}
+	for p, at := range doc.Origin.At {
+		if rest, ok := strings.CutPrefix(p, "$.spec.config"); ok {
+			d.origin.At["$"+rest] = at
+		} else if rest, ok := strings.CutPrefix(p, "$.spec."); ok {
+			d.origin.At["spec."+rest] = at
+		}
+	}
+	mc := mcfgv1.MachineConfig{}
+	start := origin.Pos{File: doc.File}
+	whole, err := kinds.ReadObject(doc.Source)
+	if err != nil {
+		d.Errorf(start, "machine-config", "not a MachineConfig: %v", err)
+		return d
+	}
+	d.List = kinds.ObjectPart{Object: whole, Path: "$", Places: doc.Origin, What: "MachineConfig"}.Decode(&mc)
+	if d.HasErrors() {
+		return d
+	}
+	d.name, d.role = mc.Name, mc.Labels[v1alpha1.RoleLabel]
+	d.checkMetadata(mc, doc.Origin, start)
+	d.warnDropped(mc, start)
+	if kinds.IsOldIgnition(mc.Spec.Config.Raw) {
+		if mc.Spec.Config.Raw = d.upgrade(mc.Spec.Config.Raw); mc.Spec.Config.Raw == nil {
+			return d
+		}
+	}
+	d.checkKeys(mc.Spec.Config.Raw)
+	if d.HasErrors() {
+		return d
+	}
+	if d.config, err = machineconfig.Parse(mc.Spec); err != nil {
+		for _, p := range machineconfig.ProblemsOf(err) {
+			at, ok := d.origin.Find(p.Path)
+			if !ok {
+				at = start
+			}
+			d.Errorf(at, "ignition", "%s", message.TranslateLine(p.Error()))
+		}
+	}
+	return d
+}
 
 // upgrade translates Ignition 2 and its origins. upgrade returns nil if that is impossible.
 func (d *translation) upgrade(raw []byte) []byte {

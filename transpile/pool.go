@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/bunsen-os/bunsen/api/fault"
@@ -20,9 +23,6 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/overlay"
 	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // named is a document and the name that its pool gives it. The name is empty if the document has its own.
@@ -226,11 +226,11 @@ func translate(repo repository, pool string, n named) documentEntry {
 			betterName(doc.File))
 	}
 	d.check()
-	d.Add(CheckReferences(d.config, d.origin)...)
-	d.Add(CheckLargeFiles(d.config, d.contents, d.origin)...)
+	d.Add(checkReferences(d.config, d.origin)...)
+	d.Add(checkStoreAddresses(d.config, d.contents, d.origin)...)
 	d.Add(Lint(repo.fs, d.config, d.system, d.origin)...)
 	if doc.Kind != documents.SSHKeys { // The translation of an SSHKeys document checks the keys itself.
-		d.Add(Accounts(d.config, d.origin)...)
+		d.Add(checkAccounts(d.config, d.origin)...)
 	}
 	f, err := fragment(pool, d)
 	if err != nil {
@@ -285,54 +285,6 @@ func convert(repo repository, pool string, n named) translation {
 		for _, bad := range machineconfig.Validate(d.config) { // Butane has already validated Butane documents.
 			at, _ := d.origin.Find(bad.Path)
 			d.Errorf(at, "ignition", "%s", message.TranslateLine(bad.Error()))
-		}
-	}
-	return d
-}
-
-// rawConfig reads a MachineConfig.
-func rawConfig(doc documents.Document) translation {
-	d := translation{origin: origin.Map{
-		Files: doc.Origin.Files,
-		At:    map[string]origin.Pos{"$": {File: doc.File, Line: 1}},
-	}}
-	for p, at := range doc.Origin.At {
-		if rest, ok := strings.CutPrefix(p, "$.spec.config"); ok {
-			d.origin.At["$"+rest] = at
-		} else if rest, ok := strings.CutPrefix(p, "$.spec."); ok {
-			d.origin.At["spec."+rest] = at
-		}
-	}
-	mc := mcfgv1.MachineConfig{}
-	start := origin.Pos{File: doc.File}
-	whole, err := kinds.ReadObject(doc.Source)
-	if err != nil {
-		d.Errorf(start, "machine-config", "not a MachineConfig: %v", err)
-		return d
-	}
-	d.List = kinds.ObjectPart{Object: whole, Path: "$", Places: doc.Origin, What: "MachineConfig"}.Decode(&mc)
-	if d.HasErrors() {
-		return d
-	}
-	d.name, d.role = mc.Name, mc.Labels[v1alpha1.RoleLabel]
-	d.checkMetadata(mc, doc.Origin, start)
-	d.warnDropped(mc, start)
-	if kinds.IsOldIgnition(mc.Spec.Config.Raw) {
-		if mc.Spec.Config.Raw = d.upgrade(mc.Spec.Config.Raw); mc.Spec.Config.Raw == nil {
-			return d
-		}
-	}
-	d.checkKeys(mc.Spec.Config.Raw)
-	if d.HasErrors() {
-		return d
-	}
-	if d.config, err = machineconfig.Parse(mc.Spec); err != nil {
-		for _, p := range machineconfig.ProblemsOf(err) {
-			at, ok := d.origin.Find(p.Path)
-			if !ok {
-				at = start
-			}
-			d.Errorf(at, "ignition", "%s", message.TranslateLine(p.Error()))
 		}
 	}
 	return d
@@ -421,7 +373,7 @@ func includedBy(locals []butane.Local) []included {
 
 // fragment creates the MachineConfig that the controller applies.
 func fragment(pool string, d translation) (Fragment, error) {
-	spec, contents, err := FitLargeFiles(d.config, d.contents, len(d.secretPaths))
+	spec, contents, err := fitLargeFiles(d.config, d.contents, len(d.secretPaths))
 	if err != nil {
 		return Fragment{}, err
 	}
@@ -446,3 +398,17 @@ func machineConfig(name, role, secretPaths string, spec mcfgv1.MachineConfigSpec
 	}
 	return mc
 }
+
+const (
+	// defaultNumber is the number in the MachineConfig's name if the document's name begins with no number. The
+	// renderer merges documents in the order of their names, and later documents override earlier documents.
+	defaultNumber = "50"
+	// maxNumbered is how many documents of a pool may have names that differ only in a last digit. With two digits, the
+	// order would change: the name that ends with -10 sorts before the one with -2.
+	maxNumbered = 10
+)
+
+var numbered = regexp.MustCompile(`^([0-9]+)-(.+)$`)
+
+// notInNames matches what a name of a MachineConfig cannot have.
+var notInNames = regexp.MustCompile(`[^a-z0-9.]+`)

@@ -22,6 +22,17 @@ const (
 // topLevel finds the kinds and the apiVersions of the objects in a file.
 var topLevel = regexp.MustCompile(`(?m)^(kind|apiVersion):[ \t]+["']?([\w./]+)["']?[ \t\r]*(?:#.*)?$`)
 
+// warnUnusedFiles warns of files with cluster objects or documents that Bunsen does not read. warnUnusedFiles does
+// nothing if a finding is fatal, because the build of a failed pool does not return the files that it read.
+func warnUnusedFiles(repo repository, reads map[string]bool, found *origin.Findings) {
+	if found.HasErrors() {
+		return
+	}
+	s := &unusedFinder{Findings: found, repo: repo, reads: reads}
+	// The walk returns no error: it stops at a limit, and skips files that cannot be read.
+	_ = fs.WalkDir(repo.fs, ".", s.visit)
+}
+
 // unusedFinder looks for cluster objects outside of cluster/, and for documents of pools that no pool lists.
 type unusedFinder struct {
 	*origin.Findings

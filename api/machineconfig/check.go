@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,6 +22,15 @@ var (
 		`^[A-Za-z0-9:_.@\\-]+\.(service|socket|device|mount|automount|swap|target|path|timer|slice|scope)$`)
 	dropinName = regexp.MustCompile(`^[^/\x00\n]+\.conf$`)
 	userName   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,30}[A-Za-z0-9_.$-]?$`)
+)
+
+// The valid values of kernelType and of extensions.
+var (
+	kernelTypes = []string{"", "default", "realtime", "64k-pages"}
+	extensions  = []string{
+		"ipsec", "kerberos", "kernel-devel", "sandboxed-containers", "sysstat", "two-node-ha",
+		"usbguard",
+	}
 )
 
 // The limits of Linux for a path and for one name in a path, in bytes.
@@ -112,14 +122,14 @@ func (k *checker) file(i int, f ign.File) {
 	k.node(at, f.Node)
 	k.belowRoot(at, f.Path)
 	k.mode(at, f.Mode)
-	k.checkContents(at, f)
+	k.contents(at, f)
 	for j, a := range f.Append {
 		k.resource(at.part("append").at(j), a)
 	}
 }
 
-// checkContents checks the contents of a file, which may be remote.
-func (k *checker) checkContents(at spot, f ign.File) {
+// contents checks the contents of a file, which may be remote.
+func (k *checker) contents(at spot, f ign.File) {
 	_, remote, err := RemoteOf(f.Contents)
 	source := at.part("contents").below("source")
 	switch {
@@ -303,4 +313,24 @@ func oneLine(name string) string {
 		return safetext.Quote(name)
 	}
 	return name
+}
+
+// CheckSystem returns the problems of kernelType and extensions.
+func CheckSystem(kernelType string, names []string) (bad Problems) {
+	if !slices.Contains(kernelTypes, kernelType) {
+		bad = append(bad, Problem{Path: ofSpec("kernelType").path, Err: fmt.Errorf("kernelType %q is invalid: use "+
+			"default, realtime or 64k-pages", kernelType)})
+	}
+	for i, e := range names {
+		if !slices.Contains(extensions, e) {
+			at := ofSpec("extensions").at(i)
+			bad = append(bad, Problem{Path: at.path, Place: at.place, Err: fmt.Errorf("%q is an invalid extension: "+
+				"use any of %s", e, strings.Join(extensions, ", "))})
+		}
+	}
+	if slices.Contains(names, "kernel-devel") && kernelType != "" && kernelType != "default" {
+		bad = append(bad, Problem{Path: "$", Err: fmt.Errorf("extension kernel-devel needs the default kernel, not "+
+			"kernelType %s: remove one of them", kernelType)})
+	}
+	return bad
 }

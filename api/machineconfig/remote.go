@@ -1,21 +1,18 @@
 package machineconfig
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/bunsen-os/bunsen/api/safetext"
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+
+	"github.com/bunsen-os/bunsen/api/safetext"
 )
 
 // Remote is a file that machines download. The hash decides the contents, so two remote files with the same hash are
@@ -78,28 +75,6 @@ func RemoteOf(r ign.Resource) (Remote, bool, error) {
 	}
 }
 
-// isStoreHost reports whether an address is in the domain of the content store, in any spelling.
-func isStoreHost(u *url.URL) bool {
-	return strings.EqualFold(strings.TrimSuffix(u.Hostname(), "."), "content.bunsen.invalid")
-}
-
-// checkStored returns why a resource whose address is in the domain of the content store names no file of the content
-// store. The hash may also be a SHA-256, which WithHashes writes on machines: it decides the contents as well.
-func checkStored(r ign.Resource) error {
-	hash, ok := StoredHash(*r.Source)
-	switch {
-	case !ok:
-		return errors.New("its source is in the domain of the content store, but it is not " + storedPrefix +
-			"sha512-HEX")
-	case r.Compression != nil && *r.Compression != "":
-		return errors.New("its source is in the content store, which has no compressed files: remove `compression`")
-	case r.Verification.Hash == nil || *r.Verification.Hash != hash && !strings.HasPrefix(*r.Verification.Hash,
-		"sha256-"):
-		return fmt.Errorf("its source is in the content store, so its verification hash must be %s", hash)
-	}
-	return nil
-}
-
 // CheckAddress returns why an address is not one from which machines may download a file.
 func CheckAddress(source string) error {
 	if safetext.HasHidden(source) {
@@ -144,9 +119,6 @@ func ShownAddress(address string) string {
 	}
 	return text
 }
-
-// shownStored returns the text of messages for an address in the content store.
-func shownStored(hash string) string { return "the content store, " + hash[:len("sha512-")+12] + "…" }
 
 // RemoteFile is a file of a config whose contents machines download.
 type RemoteFile struct {
@@ -206,79 +178,4 @@ func SameContents(a, b ign.Resource) bool {
 func hasHash(r ign.Resource, hash string) bool {
 	data, err := Contents(r)
 	return err == nil && verify(ign.Resource{Verification: ign.Verification{Hash: &hash}}, data) == nil
-}
-
-// storedPrefix precedes the hash in the address of a file of the content store. No server has this address, because the
-// domain .invalid never resolves. The server and the daemon replace it.
-const storedPrefix = "https://content.bunsen.invalid/"
-
-var storedHash = regexp.MustCompile(`^sha512-[0-9a-f]{128}$`)
-
-// IsStoredHash reports whether a text is the hash of a file of the content store: sha512-HEX in lower case.
-func IsStoredHash(hash string) bool { return storedHash.MatchString(hash) }
-
-// StoredSource returns the address in configs of the file of the content store with a hash.
-func StoredSource(hash string) string { return storedPrefix + hash }
-
-// StoredHash returns the hash of the file of the content store that an address names, and whether the address names
-// one.
-func StoredHash(source string) (hash string, ok bool) {
-	hash, ok = strings.CutPrefix(source, storedPrefix)
-	if !ok || !IsStoredHash(hash) {
-		return "", false
-	}
-	return hash, true
-}
-
-// AddContentHashes adds the hashes of the files of the content store that a MachineConfig names, also in its table of
-// nodes.
-func AddContentHashes(named map[string]bool, mc *mcfgv1.MachineConfig) {
-	addContents(named, mc.Spec.Config.Raw)
-	for _, raw := range tableDocuments(mc) {
-		addContents(named, raw)
-	}
-}
-
-// tableDocuments returns the configs of the documents in a table of nodes. An invalid table has none: no pool is
-// rendered from it.
-func tableDocuments(mc *mcfgv1.MachineConfig) (all [][]byte) {
-	pool := PoolOf(mc)
-	if pool == "" {
-		return nil
-	}
-	config, err := Parse(mc.Spec)
-	if err != nil {
-		return nil
-	}
-	table, err := ReadNodeTable(pool, config)
-	if err != nil {
-		return nil
-	}
-	for _, d := range table.Shared {
-		all = append(all, d.Spec.Config.Raw)
-	}
-	for _, n := range table.Nodes {
-		for _, d := range n.Documents {
-			all = append(all, d.Spec.Config.Raw)
-		}
-	}
-	return all
-}
-
-// addContents adds the hashes of the files of the content store that a config names. It looks for the addresses in the
-// text, because parsing thousands of configs takes long. A text that only looks like an address keeps its file, which
-// does no harm.
-func addContents(named map[string]bool, raw []byte) {
-	const hash = len("sha512-") + 128
-	prefix := []byte(StoredSource(""))
-	for {
-		_, rest, found := bytes.Cut(raw, prefix)
-		if !found {
-			return
-		}
-		if len(rest) >= hash && IsStoredHash(string(rest[:hash])) {
-			named[string(rest[:hash])] = true
-		}
-		raw = rest
-	}
 }

@@ -22,6 +22,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/inspect"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/reconcile"
 	"github.com/bunsen-os/bunsen/reconcile/health"
 	"github.com/bunsen-os/bunsen/reconcile/pools"
@@ -196,4 +199,13 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 func unhurried(rc *rest.Config) *rest.Config {
 	rc.QPS, rc.Burst = 1000, 2000
 	return rc
+}
+
+// judge gives the verdicts of `bunsen status`, for the BunsenStatus and the metrics.
+func judge(o health.Objects, now time.Time) []v1alpha1.Verdict {
+	return inspect.Verdicts(fleet.New(fleet.Cluster{
+		Sources: o.Sources, Pools: o.Pools, Nodes: o.Nodes, Policies: o.Policies,
+		Rendered: fleet.RenderedRows(o.Configs), Leases: o.Leases, Daemons: o.Daemons,
+		Secrets: fleet.Secrets{Revisions: o.Secrets}, Timestamps: true,
+	}, now))
 }

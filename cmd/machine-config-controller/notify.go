@@ -18,7 +18,6 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/forge"
-
 	"github.com/bunsen-os/bunsen/reconcile"
 	"github.com/bunsen-os/bunsen/reconcile/notify"
 )

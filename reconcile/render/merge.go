@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/disruption"
+	"github.com/bunsen-os/bunsen/transpile/kinds"
 )
 
 // Defaults are what a cluster has for its pools: images, if their MachineConfigs set none, and a content store.
@@ -141,6 +143,81 @@ func Merge(pool string, mcs []*mcfgv1.MachineConfig, d Defaults) (Rendered, erro
 	return mergeInputs(pool, inputs, d, Rendered{})
 }
 
+// Input is one MachineConfig in the form that a merge needs. Input depends only on the Identity and the spec, and is
+// immutable.
+type Input struct {
+	Identity
+	// Config is the parsed spec.
+	Config machineconfig.Config
+	// Nodes is the table of a MachineConfig that is about single nodes.
+	Nodes machineconfig.NodeTable
+	// Problems are the problems of the spec itself; empty if it is valid.
+	Problems machineconfig.Problems
+}
+
+// Identity has the metadata of a MachineConfig that a merge uses.
+type Identity struct {
+	// Name is the name of the MachineConfig.
+	Name string
+	// Worker reports whether the MachineConfig has the role worker, which other pools inherit.
+	Worker bool
+	// Generated reports whether a controller of the cluster wrote the MachineConfig. The cluster's images then
+	// override its images.
+	Generated bool
+	// Labelled reports whether the MachineConfig has labels. Without labels, no pool can select it.
+	Labelled bool
+	// Table is the pool whose nodes the MachineConfig is about; empty for the config of a whole pool.
+	Table string
+}
+
+// Read parses and checks one MachineConfig.
+func Read(mc *mcfgv1.MachineConfig) Input {
+	in := Input{Identity: Identify(mc)}
+	in.Config, in.Problems = judge(mc.Spec)
+	if in.Table != "" && len(in.Problems) == 0 {
+		var err error
+		if in.Nodes, err = machineconfig.ReadNodeTable(in.Table, in.Config); err != nil {
+			in.Problems = append(in.Problems, machineconfig.ProblemsOf(err)...)
+		}
+	}
+	return in
+}
+
+// judge parses and validates the spec of a MachineConfig.
+func judge(spec mcfgv1.MachineConfigSpec) (machineconfig.Config, machineconfig.Problems) {
+	var bad machineconfig.Problems
+	spec, err := kinds.UpgradeSpec(spec)
+	if err != nil {
+		return machineconfig.Config{}, machineconfig.ProblemsOf(err)
+	}
+	c, err := machineconfig.Parse(spec)
+	if err != nil {
+		bad = append(bad, machineconfig.ProblemsOf(err)...)
+	}
+	bad = append(bad, machineconfig.Check(c)...)
+	bad = append(bad, machineconfig.CheckSystem(spec.KernelType, spec.Extensions)...)
+	return c, bad
+}
+
+// Identify reads the metadata of a MachineConfig.
+func Identify(mc *mcfgv1.MachineConfig) Identity {
+	_, generated := mc.Annotations[generatedBy]
+	return Identity{
+		Name: mc.Name, Worker: isWorker(mc), Generated: generated, Labelled: len(mc.Labels) > 0,
+		Table: machineconfig.PoolOf(mc),
+	}
+}
+
+// RoleLabel is the label with the role of a MachineConfig.
+const RoleLabel = "machineconfiguration.openshift.io/role"
+
+// generatedBy marks a MachineConfig that a controller wrote, whose images the cluster's images override.
+const generatedBy = "machineconfiguration.openshift.io/generated-by-controller-version"
+
+func isWorker(mc *mcfgv1.MachineConfig) bool { return mc.Labels[RoleLabel] == "worker" }
+
+func defaultKernel(kernelType string) bool { return kernelType == "" || kernelType == "default" }
+
 // mergeInputs is Merge for parsed MachineConfigs, in any order. The configs of nodes are not merged again if their
 // documents and the config of the pool are those of the earlier result, which may be the zero value.
 func mergeInputs(pool string, inputs []Input, d Defaults, earlier Rendered) (out Rendered, err error) {
@@ -160,6 +237,26 @@ func mergeInputs(pool string, inputs []Input, d Defaults, earlier Rendered) (out
 		return r, err
 	}
 	return withNodes(r, earlier, table[0], d.LargeFiles)
+}
+
+// compare compares two MachineConfigs by their layer and their name.
+func compare(aWorker, bWorker bool, a, b string) int {
+	switch {
+	case aWorker == bWorker:
+		return cmp.Compare(a, b)
+	case aWorker:
+		return -1
+	}
+	return 1
+}
+
+// Order returns the MachineConfigs in the order of merging, in which later MachineConfigs override earlier
+// MachineConfigs. First come the MachineConfigs of the role worker, by name, then all other MachineConfigs, by name. So
+// a custom pool's 00-infra overrides the inherited 99-worker.
+func Order(mcs []*mcfgv1.MachineConfig) []*mcfgv1.MachineConfig {
+	return slices.SortedStableFunc(slices.Values(mcs), func(a, b *mcfgv1.MachineConfig) int {
+		return compare(isWorker(a), isWorker(b), a.Name, b.Name)
+	})
 }
 
 // isolate turns a panic into an error of one pool; the other pools keep their configs. It is for a defer statement.

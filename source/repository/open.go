@@ -43,7 +43,7 @@ type Opener struct {
 }
 
 // Open creates the repository of a GitSource, and sends no request. Errors are Stalled faults: InvalidSpec for the
-// spec, AuthenticationFailed for the Secrets, VerificationFailed for the public keys.
+// spec, AuthenticationFailed for the Secrets, SignatureMissing for the public keys.
 func (o *Opener) Open(spec v1alpha1.GitSourceSpec, secrets source.Secrets) (Repository, error) {
 	if err := source.CheckSpec(spec); err != nil {
 		return Repository{}, err
@@ -77,7 +77,7 @@ func included(spec v1alpha1.GitSourceSpec) string {
 }
 
 // OpenGit creates a repository of git that no GitSource describes, at the root of the repository and with all refs. It
-// sends no request. Errors are those of Open.
+// sends no request. The limits and caches of the Opener replace those of config. Errors are those of Open.
 func (o *Opener) OpenGit(config git.Config) (Repository, error) { return o.openGit("", config, nil) }
 
 // openGit creates a repository of git with the identity of a provider; "" or generic: with the keys of the Secret. The

@@ -130,11 +130,9 @@ var shellFiles = map[string][]string{
 		"proxy.go",
 	},
 	"source/git": {
-		"committed.go",
 		"directory.go",
 		"evidence.go",
 		"explain.go",
-		"ignored.go",
 		"local.go",
 		"location.go",
 		"plan.go",
@@ -145,6 +143,7 @@ var shellFiles = map[string][]string{
 		"spelling.go",
 		"submodules.go",
 		"version0.go",
+		"work_tree.go",
 	},
 	"source/git/transport": {
 		"http.go",

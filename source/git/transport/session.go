@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/access"
@@ -89,4 +90,11 @@ func (c *limitedReader) Read(b []byte) (int, error) {
 		return 0, ErrTooLarge
 	}
 	return n, err
+}
+
+// checkKeys returns an error that names every key of a Secret that no connection to a git server uses.
+func checkKeys(secret map[string][]byte) error {
+	return access.CheckKeys(secret, slices.Concat(
+		[]string{"bearerToken", "ca.crt", access.HostsKey}, identityKeys(),
+		[]string{"identity.pub", "known_hosts", "password", "tls.crt", "tls.key", "username"}))
 }
