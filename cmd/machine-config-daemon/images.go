@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"time"
 
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/images"
 	"github.com/bunsen-os/bunsen/mcd/kube"
@@ -56,11 +54,8 @@ func pinImages(ctx context.Context, r *linux.Runtime, cluster *kube.Connection, 
 	}()
 	s := &images.Syncer{
 		Cluster: cluster, Runtime: r, Log: log, Changed: own, Now: time.Now,
-		Sets: func(ctx context.Context, names []string) ([]*mcfgv1.PinnedImageSet, error) {
-			return kube.PinnedImageSets(ctx, cluster, names)
-		},
-		Publish: func(ctx context.Context, at report.Images) error { return kube.ReportImages(ctx, cluster, at) },
-		Event:   func(problem string) { events.Event(report.EventPullFailed, problem) },
+		Sets: cluster.PinnedImageSets, Publish: cluster.ReportImages,
+		Event: func(problem string) { events.Event(report.EventPullFailed, problem) },
 	}
 	go s.Run(ctx)
 	return agent
