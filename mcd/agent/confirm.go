@@ -17,7 +17,7 @@ import (
 
 // confirm reports that the desired config is in force, after the machine was compared with it and the node was
 // uncordoned.
-func (u *updater) confirm(ctx context.Context, node report.Node) outcome {
+func (u *updater) confirm(ctx context.Context, node report.Node) Outcome {
 	u.report.enter(report.Confirming)
 	if err := u.writeFirstRecord(ctx, node.Desired); err != nil {
 		return outcomeOf(err)

@@ -130,7 +130,7 @@ func (r *nextRig) desire(config string) {
 }
 
 func (r *nextRig) sync() {
-	r.a.Sync(r.t.Context()) //nolint:errcheck // the node says how it went
+	syncOnce(r.t.Context(), r.a) //nolint:errcheck // the node says how it went
 }
 
 // next names the next config, and waits until the daemon has tried.

@@ -75,7 +75,7 @@ func TestANodeWaitsForRemoteFilesUndrained(t *testing.T) {
 				Node: "worker-0", Cluster: c, Host: h, Fetch: fetcher,
 				Log: slog.New(slog.DiscardHandler),
 			})
-			if _, err = a.Sync(t.Context()); err != nil && !errors.Is(err, agent.ErrRebooting) {
+			if _, err = syncOnce(t.Context(), a); err != nil && !errors.Is(err, agent.ErrRebooting) {
 				return err
 			}
 			if is := report.NodeOf(c.annotations); is.State == "Done" && is.Current == config {
@@ -132,7 +132,7 @@ func TestANodeWaitsForRemoteFilesUndrained(t *testing.T) {
 		Node: "worker-0", Cluster: c, Host: h, Fetch: fetcher,
 		Log: slog.New(slog.DiscardHandler),
 	})
-	if _, err := a.Sync(t.Context()); err != nil {
+	if _, err := syncOnce(t.Context(), a); err != nil {
 		t.Error(err)
 	}
 	c.says(t, "Degraded", "rendered-a", `content mismatch for file "/opt/a"`)
