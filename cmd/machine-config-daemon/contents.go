@@ -19,7 +19,7 @@ import (
 // stored, which is nil for a machine that has none.
 func fetcher(h host.Host, stored fetch.Stored) *fetch.Fetcher {
 	failures := download.NewFailures()
-	return fetch.SyncFetcher(h, func(a fetch.Access) fetch.Web {
+	return fetch.NewFetcher(h, func(a fetch.Access) fetch.Web {
 		return fetch.WithStored(download.New(download.Options{
 			Proxy: a.Proxy, Authorities: a.Authorities, Logins: a.Logins, Mirrors: a.Mirrors, Failures: failures,
 			Agent: userAgent(), Stall: download.Stall, Rate: download.Rate,

@@ -78,7 +78,7 @@ func (u *updater) writeFirstRecord(ctx context.Context, name string) error {
 func (u *updater) keepContents(ctx context.Context, node report.Node) {
 	at, err := u.configs.inForce(ctx, node)
 	if err == nil {
-		err = fetch.Keep(u.fetch.Fetcher(), at)
+		err = u.fetch.Fetcher().Keep(at)
 	}
 	if err != nil {
 		u.log.Warn("keeping the contents of remote files", "err", err)

@@ -89,7 +89,7 @@ func newNextRig(t *testing.T) *nextRig {
 	t.Cleanup(func() { root.Close() })
 	r.os = &imageHost{OperatingSystem: h.OS}
 	h.OS = r.os
-	r.fetch = fetch.NewSyncer(fetch.SyncFetcher(h, func(a fetch.Access) fetch.Web {
+	r.fetch = fetch.NewSyncer(fetch.NewFetcher(h, func(a fetch.Access) fetch.Web {
 		return download.New(download.Options{
 			Proxy: a.Proxy, Authorities: a.Authorities, Logins: a.Logins,
 			Agent: "test", Stall: time.Minute, Rate: 1 << 40,

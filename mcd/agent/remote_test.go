@@ -44,7 +44,7 @@ func TestANodeWaitsForRemoteFilesUndrained(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { root.Close() })
-	fetcher := fetch.NewSyncer(fetch.SyncFetcher(h, func(a fetch.Access) fetch.Web {
+	fetcher := fetch.NewSyncer(fetch.NewFetcher(h, func(a fetch.Access) fetch.Web {
 		return download.New(download.Options{
 			Proxy: a.Proxy, Authorities: a.Authorities, Logins: a.Logins,
 			Agent: "test", Stall: time.Minute, Rate: 1 << 40,

@@ -247,16 +247,16 @@ func (u *updater) fetchContents(ctx context.Context, up update) Outcome {
 	}
 	u.fetch.Stop()
 	way := fetch.Way{From: from, To: to}
-	changed, err := fetch.Fetch(ctx, u.fetch.Fetcher(), way, func(text string) error {
+	changed, err := u.fetch.FetchFiles(ctx, way, func(text string) error {
 		if now, err := u.cluster.Node(ctx); err == nil && now.Desired != up.node.Desired {
-			return fetch.ErrStopSync
+			return fetch.ErrStop
 		}
 		if u.alive != nil {
 			u.alive()
 		}
 		return u.report.postpone(u.report.reportWaiting(ctx, text))
 	})
-	if errors.Is(err, fetch.ErrStopSync) || err == nil && changed {
+	if errors.Is(err, fetch.ErrStop) || err == nil && changed {
 		return Outcome{kind: again}
 	}
 	if err == nil {
