@@ -99,8 +99,8 @@ func joins(t *testing.T, p plane, name string, rendered *mcfgv1.MachineConfig, w
 		Node: name, Cluster: cluster, Host: m.Host(), Log: log,
 		Events: kube.NewRecorder(t.Context(), cluster, log),
 	})
-	if _, err := a.Sync(t.Context()); err != nil {
-		t.Fatal(err)
+	if o := a.Sync(t.Context()); o.Err != nil {
+		t.Fatal(o.Err)
 	}
 	node, err := nodesOf(t, p.admin).Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {

@@ -172,7 +172,7 @@ func aHeartbeatOnARealAPIServer(t *testing.T, p plane) {
 		t.Fatal(err)
 	}
 	defer watch.Stop()
-	kube.Heartbeat(t.Context(), cluster, v1alpha1.DaemonReport{Version: "v1"}, nil, log)
+	cluster.Heartbeat(t.Context(), v1alpha1.DaemonReport{Version: "v1"}, nil, log)
 	for event := range watch.ResultChan() {
 		is, ok := event.Object.(*unstructured.Unstructured)
 		if !ok || is.GetName() != "worker-0" || is.GetAnnotations()[v1alpha1.DaemonAnnotation] == "" {

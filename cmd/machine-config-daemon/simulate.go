@@ -109,7 +109,7 @@ func simulateHost(ctx context.Context, o options, s simulation) error {
 		agentConfig.Drift = watcher
 	}
 	images := containerRuntime(h, o.root, true, agentConfig.Fetch.Lock)
-	kube.Heartbeat(ctx, cluster, v1alpha1.DaemonReport{
+	cluster.Heartbeat(ctx, v1alpha1.DaemonReport{
 		Version: versionText(), FetchesAhead: agentConfig.Fetch != nil,
 		PinsImages: images != nil,
 	}, nil, log)

@@ -167,7 +167,7 @@ func serveHost(ctx context.Context, h host.Host, o options, c checks, form linux
 		}
 	}
 	images := containerRuntime(h, o.root, false, config.Fetch.Lock)
-	kube.Heartbeat(ctx, cluster, v1alpha1.DaemonReport{
+	cluster.Heartbeat(ctx, v1alpha1.DaemonReport{
 		Version: versionText(), Form: string(form),
 		FetchesAhead: config.Fetch != nil, PinsImages: images != nil,
 	}, func(ctx context.Context) *v1alpha1.EtcdReport {

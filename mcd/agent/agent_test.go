@@ -51,10 +51,10 @@ func withNewDefault(r *rig) {
 	r.c.desire("rendered-a")
 	r.must(r.settle())
 	r.c.desire("rendered-i")
-	_, err := r.a.Sync(r.t.Context())
+	_, err := syncOnce(r.t.Context(), r.a)
 	for !errors.Is(err, agent.ErrRebooting) {
 		r.must(err)
-		_, err = r.a.Sync(r.t.Context())
+		_, err = syncOnce(r.t.Context(), r.a)
 	}
 	r.m.Put("/etc/motd", "default of the new image")
 }
@@ -73,7 +73,7 @@ func TestAProcessThatDiesAfterTheBootOfANewImageStillWritesTheConfigOnceMore(t *
 		})
 		r.start(h)
 		for range 6 {
-			if _, err := r.a.Sync(t.Context()); errors.Is(err, agent.ErrRebooting) {
+			if _, err := syncOnce(t.Context(), r.a); errors.Is(err, agent.ErrRebooting) {
 				r.start(h)
 			}
 		}
@@ -473,7 +473,7 @@ func TestADaemonThatDiesAnywhereEndsTheSame(t *testing.T) {
 		dying, count := hosttest.Wrap(r.m.Host(), hosttest.CrashAfter(k))
 		r.start(dying)
 		for range 4 {
-			if _, err := r.a.Sync(t.Context()); err != nil {
+			if _, err := syncOnce(t.Context(), r.a); err != nil {
 				break
 			}
 		}
@@ -557,10 +557,10 @@ func TestAClusterThatIsDownStopsNothingThatIsUnderWay(t *testing.T) {
 	r.c.desire("rendered-r")
 	dying, _ := hosttest.Wrap(r.m.Host(), hosttest.CrashAfter(4))
 	r.start(dying)
-	_, _ = r.a.Sync(t.Context())
+	_, _ = syncOnce(t.Context(), r.a)
 	r.c.down = errors.New("no route to host")
 	r.start(r.m.Host())
-	if _, err := r.a.Sync(t.Context()); err == nil {
+	if _, err := syncOnce(t.Context(), r.a); err == nil {
 		t.Fatal("no error")
 	}
 	if rec, err := r.m.Host().Journal.Load(); rec != nil || err != nil {

@@ -104,7 +104,7 @@ func (c configs) read(ctx context.Context, at string) (mcfgv1.MachineConfig, err
 
 // task reads everything that the update to the desired config needs from the cluster, and what an earlier attempt has
 // stored. If the API server stops answering during an update, it returns the results of the last read.
-func (c configs) task(ctx context.Context, node report.Node) (state.Task, outcome) {
+func (c configs) task(ctx context.Context, node report.Node) (state.Task, Outcome) {
 	kept, err := c.files.Task(node.Desired)
 	if err != nil {
 		return state.Task{}, outcomeOf(err)
@@ -130,12 +130,12 @@ func (c configs) task(ctx context.Context, node report.Node) (state.Task, outcom
 		return t, outcomeOf(fmt.Errorf("reading the disruption policy: %w; see kubectl get machineconfiguration "+
 			"cluster -o yaml", err))
 	}
-	return t, outcome{}
+	return t, Outcome{}
 }
 
 // unreadConfig returns the outcome of a desired config that the node cannot read from any server now, or that is not on
 // the cluster.
-func unreadConfig(at string, err error) outcome {
+func unreadConfig(at string, err error) Outcome {
 	missing := apierrors.IsNotFound(err)
 	if !missing && errors.Is(err, report.ErrUnreachable) {
 		o := outcomeOf(fmt.Errorf("waiting for the config %s: %w", at, err))

@@ -17,7 +17,7 @@ import (
 
 // confirm reports that the desired config is in force, after the machine was compared with it and the node was
 // uncordoned.
-func (u *updater) confirm(ctx context.Context, node report.Node) outcome {
+func (u *updater) confirm(ctx context.Context, node report.Node) Outcome {
 	u.report.enter(report.Confirming)
 	if err := u.writeFirstRecord(ctx, node.Desired); err != nil {
 		return outcomeOf(err)
@@ -78,7 +78,7 @@ func (u *updater) writeFirstRecord(ctx context.Context, name string) error {
 func (u *updater) keepContents(ctx context.Context, node report.Node) {
 	at, err := u.configs.inForce(ctx, node)
 	if err == nil {
-		err = fetch.Keep(u.fetch.Fetcher(), at)
+		err = u.fetch.Fetcher().Keep(at)
 	}
 	if err != nil {
 		u.log.Warn("keeping the contents of remote files", "err", err)

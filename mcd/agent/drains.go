@@ -45,12 +45,12 @@ func (w *request) elapsed(what string, began time.Time) time.Duration {
 // drain, and the node is still cordoned. The parameter about names the config and its requester; used is the request of
 // the drain that an earlier attempt to apply the config used. Pods may have come since, so another attempt needs
 // another drain.
-func (d *drains) drain(ctx context.Context, node report.Node, about, used string) outcome {
+func (d *drains) drain(ctx context.Context, node report.Node, about, used string) Outcome {
 	r, first := drainFor(node, used)
 	want := r.String()
 	if node.DesiredDrain == want && node.LastAppliedDrain == want {
 		d.waiting = request{}
-		return outcome{}
+		return Outcome{}
 	}
 	began := node.Drain.Started
 	if node.DesiredDrain != want {
@@ -66,7 +66,7 @@ func (d *drains) drain(ctx context.Context, node report.Node, about, used string
 	}
 	waited := d.waiting.elapsed(want, began)
 	if waited <= drainLimit {
-		return outcome{kind: waiting}
+		return Outcome{kind: waiting}
 	}
 	const stuck = "the node is not drained"
 	waits := cmp.Or(node.Drain.Status, "machine-config-controller reports no progress: check that it runs")
@@ -95,7 +95,7 @@ func drainFor(node report.Node, used string) (r v1alpha1.DrainRequest, first boo
 
 // uncordon requests the uncordon of a node that was drained for an update. It proceeds once the controller has
 // acknowledged the uncordon, or if the node was not drained.
-func (d *drains) uncordon(ctx context.Context, node report.Node) outcome {
+func (d *drains) uncordon(ctx context.Context, node report.Node) Outcome {
 	verb, _, _ := strings.Cut(node.DesiredDrain, "-")
 	want := v1alpha1.UncordonVerb + "-" + v1alpha1.ConfigName(node.Desired)
 	switch {
@@ -107,16 +107,16 @@ func (d *drains) uncordon(ctx context.Context, node report.Node) outcome {
 		if err := d.report.reportChanges(ctx, changes); err != nil {
 			return outcomeOf(fmt.Errorf("requesting the uncordon: %w", err))
 		}
-		return outcome{kind: waiting}
+		return Outcome{kind: waiting}
 	case verb == v1alpha1.UncordonVerb && node.DesiredDrain != node.LastAppliedDrain:
 		if d.waiting.elapsed(want, time.Time{}) > uncordonLimit {
 			return outcomeOf(fmt.Errorf("the node is in %s and was not uncordoned within %s: check that "+
 				"machine-config-controller runs, and its log for this node", node.Desired, uncordonLimit)).
 				because(v1alpha1.FailureUncordon)
 		}
-		return outcome{kind: waiting}
+		return Outcome{kind: waiting}
 	}
-	return outcome{}
+	return Outcome{}
 }
 
 // uncordoned records that the node is not cordoned for an update any more.
@@ -126,20 +126,20 @@ func (d *drains) uncordoned() { d.waiting = request{} }
 // the apply.Runner, which knows no drains.
 type undrainedError struct {
 	// request is the outcome of the request for another drain.
-	request outcome
+	request Outcome
 }
 
 // Error says what somebody did, and why another drain could not be requested.
 func (e *undrainedError) Error() string {
 	const text = "somebody uncordoned the node after its drain, so it is drained again before it reboots"
-	if e.request.err != nil {
-		return text + "\n" + e.request.err.Error()
+	if e.request.Err != nil {
+		return text + "\n" + e.request.Err.Error()
 	}
 	return text
 }
 
 // Unwrap returns why another drain could not be requested; nil if it was.
-func (e *undrainedError) Unwrap() error { return e.request.err }
+func (e *undrainedError) Unwrap() error { return e.request.Err }
 
 // mayReboot reports whether a node that was drained for an update still is. If it is not, mayReboot requests another
 // drain. While the API server does not answer, the last acknowledgement counts: a machine may have to reboot so that it

@@ -99,9 +99,9 @@ func (d *driftCheck) moveKeys(ctx context.Context, at plan.Config) error {
 // that the policy ignores. The outcome is the reason not to start the update; after a repair, the sync begins again.
 func (d *driftCheck) beforeUpdate(ctx context.Context, way plan.Transition, observed host.State,
 	p plan.Plan,
-) (plan.Plan, outcome) {
+) (plan.Plan, Outcome) {
 	if way.From == "" || len(drift.Items(observed, way.Old, way.New)) == 0 {
-		return p, outcome{}
+		return p, Outcome{}
 	}
 	at, err := d.configs.inForce(ctx, report.Node{Current: way.From})
 	if err != nil {
@@ -109,7 +109,7 @@ func (d *driftCheck) beforeUpdate(ctx context.Context, way plan.Transition, obse
 	}
 	p, repaired, err := d.scanner().BeforeUpdate(ctx, at, way, p)
 	if repaired {
-		return p, outcome{kind: again}
+		return p, Outcome{kind: again}
 	}
 	return p, outcomeOf(err)
 }

@@ -357,6 +357,12 @@ func (r *rig) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(io.MultiWriter(r.t.Output(), &r.log), nil))
 }
 
+// syncOnce is one call of Sync, with the desired config and the error of its outcome.
+func syncOnce(ctx context.Context, a *agent.Agent) (desired string, err error) {
+	o := a.Sync(ctx)
+	return o.Desired, o.Err
+}
+
 // settle syncs until nothing is left to do but to wait for somebody else; reboots happen.
 func (r *rig) settle() error {
 	var err error
@@ -365,7 +371,7 @@ func (r *rig) settle() error {
 		case <-r.c.changed:
 		default:
 		}
-		if _, err = r.a.Sync(r.t.Context()); errors.Is(err, agent.ErrRebooting) {
+		if _, err = syncOnce(r.t.Context(), r.a); errors.Is(err, agent.ErrRebooting) {
 			r.start(r.m.Host())
 			continue
 		}
@@ -380,7 +386,7 @@ func (r *rig) settle() error {
 // rest syncs, through reboots, until only the cluster is waited for.
 func (r *rig) rest() {
 	for range 10 {
-		_, err := r.a.Sync(r.t.Context())
+		_, err := syncOnce(r.t.Context(), r.a)
 		switch {
 		case errors.Is(err, agent.ErrRebooting):
 			r.start(r.m.Host())

@@ -274,7 +274,7 @@ var living = []struct {
 			r.c.drains = true
 			r.c.annotations[v1alpha1.LastAppliedDrainAnnotation] = "drain-rendered-k"
 			for range 3 { // there, back, and looked at
-				if _, err := r.a.Sync(r.t.Context()); errors.Is(err, agent.ErrRebooting) {
+				if _, err := syncOnce(r.t.Context(), r.a); errors.Is(err, agent.ErrRebooting) {
 					r.m.BootsOld = len(r.m.Log) < 2
 					r.start(r.m.Host())
 				}
@@ -346,7 +346,7 @@ func TestACrashWhileAConfigIsRejectedForgetsNothing(t *testing.T) {
 			dying, count := hosttest.Wrap(r.m.Host(), hosttest.CrashAfter(k))
 			for range 6 {
 				r.start(dying)
-				if _, err := r.a.Sync(t.Context()); err != nil && !errors.Is(err, agent.ErrRebooting) {
+				if _, err := syncOnce(t.Context(), r.a); err != nil && !errors.Is(err, agent.ErrRebooting) {
 					break
 				}
 			}

@@ -218,14 +218,14 @@ func TestADiskThatCannotBeReadIsNotTheConfigsFault(t *testing.T) {
 		r.m.Log = nil
 		r.c.desire("rendered-r")
 		for range 4 {
-			if _, err := r.a.Sync(t.Context()); errors.Is(err, agent.ErrRebooting) {
+			if _, err := syncOnce(t.Context(), r.a); errors.Is(err, agent.ErrRebooting) {
 				break
 			}
 		}
 		h := r.m.Host()
 		h.Files = unreadable{h.Files, state.TaskPath}
 		r.start(h)
-		_, _ = r.a.Sync(t.Context())
+		_, _ = syncOnce(t.Context(), r.a)
 		r.start(r.m.Host())
 		r.must(r.settle())
 		r.c.says(t, "Done", "rendered-r")

@@ -51,7 +51,7 @@ func (r *rig) lives(d *death) bool {
 		case <-r.c.changed:
 		default:
 		}
-		_, err := r.a.Sync(r.t.Context())
+		_, err := syncOnce(r.t.Context(), r.a)
 		switch {
 		case d.died:
 			return false
@@ -180,7 +180,7 @@ func TestWhatIsNoInterruptionIsNotCountedAsOne(t *testing.T) {
 			})
 			r.start(h)
 			for range 6 {
-				if _, err := r.a.Sync(t.Context()); err == nil ||
+				if _, err := syncOnce(t.Context(), r.a); err == nil ||
 					!strings.Contains(err.Error(), "parts of both configs") {
 					t.Fatal(err)
 				}
@@ -205,7 +205,7 @@ func TestWhatIsNoInterruptionIsNotCountedAsOne(t *testing.T) {
 				return nil
 			})
 			r.start(h)
-			if _, err := r.a.Sync(t.Context()); err == nil || !dead {
+			if _, err := syncOnce(t.Context(), r.a); err == nil || !dead {
 				t.Fatal(err)
 			}
 		}
@@ -262,7 +262,7 @@ func TestAMachineThatGoesDownWhileItIsJudgedGoesBack(t *testing.T) {
 					r.start(h)
 					var ctx context.Context
 					ctx, end = context.WithCancel(t.Context())
-					_, _ = r.a.Sync(ctx)
+					_, _ = syncOnce(ctx, r.a)
 					end()
 					if dead {
 						dead, r.c.down = false, nil
@@ -293,7 +293,7 @@ func TestALookThatIsTakenUpByTheSameDaemonOrEndedInOrderIsNotHeldAgainstTheConfi
 		r.c.desire("rendered-b")
 		for range 5 { // told to end, and started again
 			ctx, end := context.WithTimeout(t.Context(), 5*time.Second)
-			_, _ = r.a.Sync(ctx)
+			_, _ = syncOnce(ctx, r.a)
 			end()
 			r.start(r.m.Host())
 		}
@@ -306,7 +306,7 @@ func TestALookThatIsTakenUpByTheSameDaemonOrEndedInOrderIsNotHeldAgainstTheConfi
 		})
 		r.start(h)
 		for range 5 { // healthy, and it cannot be written down
-			if _, err := r.a.Sync(t.Context()); !errors.Is(err, hosttest.ErrInjected) {
+			if _, err := syncOnce(t.Context(), r.a); !errors.Is(err, hosttest.ErrInjected) {
 				t.Fatal(err)
 			}
 		}

@@ -91,7 +91,7 @@ func TestADaemonWhoseRebootGotNoAnswerWaitsAndLooks(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.start(r.m.Host()) // The daemon starts again in the same boot.
-		if _, err := r.a.Sync(t.Context()); !errors.Is(err, agent.ErrRebooting) || rebootsOf(r.m) != 1 {
+		if _, err := syncOnce(t.Context(), r.a); !errors.Is(err, agent.ErrRebooting) || rebootsOf(r.m) != 1 {
 			t.Fatalf("%v, after %d reboots", err, rebootsOf(r.m))
 		}
 		r.m.GoDown()

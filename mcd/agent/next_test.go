@@ -89,7 +89,7 @@ func newNextRig(t *testing.T) *nextRig {
 	t.Cleanup(func() { root.Close() })
 	r.os = &imageHost{OperatingSystem: h.OS}
 	h.OS = r.os
-	r.fetch = fetch.NewSyncer(fetch.SyncFetcher(h, func(a fetch.Access) fetch.Web {
+	r.fetch = fetch.NewSyncer(fetch.NewFetcher(h, func(a fetch.Access) fetch.Web {
 		return download.New(download.Options{
 			Proxy: a.Proxy, Authorities: a.Authorities, Logins: a.Logins,
 			Agent: "test", Stall: time.Minute, Rate: 1 << 40,
@@ -130,7 +130,7 @@ func (r *nextRig) desire(config string) {
 }
 
 func (r *nextRig) sync() {
-	r.a.Sync(r.t.Context()) //nolint:errcheck // the node says how it went
+	syncOnce(r.t.Context(), r.a) //nolint:errcheck // the node says how it went
 }
 
 // next names the next config, and waits until the daemon has tried.

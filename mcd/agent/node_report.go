@@ -56,7 +56,7 @@ type nodeReport struct {
 
 // report reports how a sync ended, unless it is to be repeated, and returns the outcome with what the report itself
 // failed of. An outcome that the Node has, and that lasts until somebody acts, has no error.
-func (r *nodeReport) report(ctx context.Context, o outcome) outcome {
+func (r *nodeReport) report(ctx context.Context, o Outcome) Outcome {
 	switch {
 	case o.kind == proceed, o.kind == waiting:
 		r.outage.end(r.log)
@@ -87,8 +87,8 @@ func (r *nodeReport) report(ctx context.Context, o outcome) outcome {
 }
 
 // reportFailure reports a failure after which the loop tries again.
-func (r *nodeReport) reportFailure(ctx context.Context, o outcome) outcome {
-	why := o.err.Error()
+func (r *nodeReport) reportFailure(ctx context.Context, o Outcome) Outcome {
+	why := o.Err.Error()
 	r.enter(o.phase(r.phase.Phase(), r.status.InForce))
 	r.set(v1alpha1.StateDegraded, why)
 	r.status.Node.Failure = o.failureIn(r.phase.Phase()).String()
@@ -101,8 +101,8 @@ func (r *nodeReport) reportFailure(ctx context.Context, o outcome) outcome {
 
 // reportLasting reports a state that stays until a user or the controller acts. It logs the state when the Node does
 // not have it yet. The outcome has an error only if the report failed.
-func (r *nodeReport) reportLasting(ctx context.Context, state string, o outcome) outcome {
-	why := o.err.Error()
+func (r *nodeReport) reportLasting(ctx context.Context, state string, o Outcome) Outcome {
+	why := o.Err.Error()
 	r.outage.end(r.log)
 	r.set(state, why)
 	r.publish()
@@ -111,7 +111,7 @@ func (r *nodeReport) reportLasting(ctx context.Context, state string, o outcome)
 	}
 	node, err := r.cluster.Node(ctx)
 	r.reportCause(ctx, o.of(node.Desired))
-	o.err, o.reported = nil, true
+	o.Err, o.reported = nil, true
 	if err == nil && node.State == state && node.Reason == v1alpha1.TruncateReason(why) {
 		return o
 	}
@@ -129,9 +129,9 @@ func (r *nodeReport) reportLasting(ctx context.Context, state string, o outcome)
 // reportCause reports the structured cause of a failure before the state, so that the controller knows the cause when
 // the state changes. It uses a separate write, because an admission policy older than the daemon may reject it. If the
 // Node already has this failure, it writes again only for a new text or for another retry request.
-func (r *nodeReport) reportCause(ctx context.Context, o outcome) {
+func (r *nodeReport) reportCause(ctx context.Context, o Outcome) {
 	node, err := r.cluster.Node(ctx)
-	if o.desired == "" || err != nil {
+	if o.Desired == "" || err != nil {
 		return // The caller cannot report the state either.
 	}
 	f := o.failureIn(r.phase.Phase())
@@ -157,33 +157,33 @@ func (r *nodeReport) reportCause(ctx context.Context, o outcome) {
 
 // tolerates reports whether a missing answer is not a failure yet: the whole API server does not answer, or a part of
 // it has failed for a short time.
-func (r *nodeReport) tolerates(o outcome) bool {
+func (r *nodeReport) tolerates(o Outcome) bool {
 	if r.node == nil {
 		return true
 	}
-	return r.outage.begin(r.log, "a part of the cluster gives no usable answer", "err", o.err) < o.limit
+	return r.outage.begin(r.log, "a part of the cluster gives no usable answer", "err", o.Err) < o.limit
 }
 
 // reportUnread reports that the node waits for its config or the secrets of its config, once the wait has lasted for
 // unreadReportAfter.
-func (r *nodeReport) reportUnread(ctx context.Context, o outcome) error {
+func (r *nodeReport) reportUnread(ctx context.Context, o Outcome) error {
 	if r.node == nil || !o.waits || r.failed == r.node.Desired || r.outage.begin(r.log, "") < unreadReportAfter {
 		return nil
 	}
-	r.set(v1alpha1.StateWorking, o.err.Error())
+	r.set(v1alpha1.StateWorking, o.Err.Error())
 	r.publish()
-	return r.reportState(ctx, v1alpha1.StateWorking, o.err.Error())
+	return r.reportState(ctx, v1alpha1.StateWorking, o.Err.Error())
 }
 
 // reportUnfetched reports why the node cannot download files of its desired config.
-func (r *nodeReport) reportUnfetched(ctx context.Context, o outcome) error {
+func (r *nodeReport) reportUnfetched(ctx context.Context, o Outcome) error {
 	if r.node != nil {
-		is := fetch.WithProblem(v1alpha1.ConfigName(r.node.Desired), fetch.LastReport(r.node.Fetched), o.err)
+		is := fetch.WithProblem(v1alpha1.ConfigName(r.node.Desired), fetch.LastReport(r.node.Fetched), o.Err)
 		if err := r.reportChanges(ctx, map[string]string{v1alpha1.FetchedAnnotation: is.String()}); err != nil {
 			return err
 		}
 	}
-	return r.reportWaiting(ctx, o.err.Error())
+	return r.reportWaiting(ctx, o.Err.Error())
 }
 
 // reportWaiting reports why the node is not drained yet.
@@ -196,21 +196,21 @@ func (r *nodeReport) reportWaiting(ctx context.Context, text string) error {
 
 // reportUnknownReboot reports the error on the Node once it has lasted for outageLimit. A machine that goes down needs
 // less time, and reports after the boot.
-func (r *nodeReport) reportUnknownReboot(ctx context.Context, o outcome) outcome {
+func (r *nodeReport) reportUnknownReboot(ctx context.Context, o Outcome) Outcome {
 	if r.unanswered.elapsed("reboot", time.Time{}) < outageLimit {
 		return o
 	}
-	r.set(v1alpha1.StateDegraded, o.err.Error())
+	r.set(v1alpha1.StateDegraded, o.Err.Error())
 	r.status.Node.Failure = "" // That of an earlier attempt.
 	r.publish()
-	err := r.reportState(ctx, v1alpha1.StateDegraded, o.err.Error())
+	err := r.reportState(ctx, v1alpha1.StateDegraded, o.Err.Error())
 	o.reported = err == nil
 	return o.with(err)
 }
 
 // rebootUnanswered returns the outcome of a reboot whose acceptance is unknown. The phase is that of a reboot, because
 // nothing was rolled back.
-func (r *nodeReport) rebootUnanswered(end apply.Applied) outcome {
+func (r *nodeReport) rebootUnanswered(end apply.Applied) Outcome {
 	r.enter(report.Rebooting)
 	config := end.To
 	if rec, err := r.files.Host.Journal.Load(); err == nil && rec != nil && rec.Phase == host.RollbackReboot {
@@ -230,12 +230,12 @@ func (r *nodeReport) rebootAnswered() { r.unanswered = request{} }
 
 // reportReboot returns the outcome of a machine that goes down. For a rollback, it reports the reason on the Node
 // first.
-func (r *nodeReport) reportReboot(ctx context.Context, end apply.Applied) outcome {
+func (r *nodeReport) reportReboot(ctx context.Context, end apply.Applied) Outcome {
 	r.enter(report.Rebooting)
 	if r.metrics != nil {
 		r.metrics.Reboot(nil)
 	}
-	down := outcome{kind: rebooting, err: ErrRebooting}
+	down := Outcome{kind: rebooting, Err: ErrRebooting}
 	if end.Why == nil {
 		return down
 	}

@@ -191,7 +191,7 @@ func TestPeopleSeeWhereTheDaemonIs(t *testing.T) {
 			r.published.writes = nil
 			for range 3 {
 				r.start(r.m.Host())
-				_, _ = r.a.Sync(t.Context()) // what fails, fails again
+				_, _ = syncOnce(t.Context(), r.a) // what fails, fails again
 			}
 			if diff := cmp.Diff(before, r.published.status); diff != "" && !strings.Contains(c.says, "again") {
 				t.Errorf("a daemon that was started anew shows something else: %s", diff)
@@ -220,7 +220,7 @@ func TestADaemonThatWasCutOffShowsWhereItIs(t *testing.T) {
 		})
 		r.start(h)
 		for range 10 {
-			if _, err := r.a.Sync(t.Context()); errors.Is(err, agent.ErrRebooting) {
+			if _, err := syncOnce(t.Context(), r.a); errors.Is(err, agent.ErrRebooting) {
 				r.start(h)
 			}
 		}

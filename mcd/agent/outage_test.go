@@ -69,7 +69,7 @@ func (r *rig) restOrDone() bool {
 		case <-r.c.changed:
 		default:
 		}
-		_, err := r.a.Sync(r.t.Context())
+		_, err := syncOnce(r.t.Context(), r.a)
 		switch {
 		case errors.Is(err, agent.ErrRebooting):
 			r.start(r.m.Host())
@@ -238,7 +238,7 @@ func (s *story) work(h host.Host) {
 		case <-s.c.changed:
 		default:
 		}
-		_, err := s.a.Sync(s.t.Context())
+		_, err := syncOnce(s.t.Context(), s.a)
 		switch {
 		case errors.Is(err, agent.ErrRebooting):
 			s.start(h)
@@ -303,7 +303,7 @@ func TestTheAgentSaysWhenItHasReported(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
 			c.prepare(r)
-			_, err := r.a.Sync(t.Context())
+			_, err := syncOnce(t.Context(), r.a)
 			t.Log(err)
 			if got := r.reported > 0; got != c.want {
 				t.Errorf("reported is %t after %v", got, err)
@@ -338,7 +338,7 @@ func TestTheLogSaysWhatTheAPIServerDid(t *testing.T) {
 				r.log.Reset()
 				r.c.down = c.down
 				for range 3 {
-					_, _ = r.a.Sync(t.Context())
+					_, _ = syncOnce(t.Context(), r.a)
 				}
 				if log := r.log.String(); !strings.Contains(log, c.says) || strings.Contains(log, c.not) ||
 					strings.Count(log, "continuing with what is on disk") != 1 {

@@ -26,7 +26,7 @@ import (
 // kind says what happened, and with it what the loop does next.
 type kind int
 
-// The kinds of outcomes. After those up to rejected, the loop waits for a change of the Node or the machine; after the
+// The kinds of outcomes. After those up to drifted, the loop waits for a change of the Node or the machine; after the
 // others, it also tries again by itself, with growing pauses.
 const (
 	// proceed: the next step follows. At the end of a sync, nothing is left to do.
@@ -59,13 +59,13 @@ const (
 	failed
 )
 
-// outcome is how a step or a whole sync ended. The zero outcome lets the next step follow.
-type outcome struct {
+// Outcome is how a step or a whole sync ended. The zero outcome lets the next step follow.
+type Outcome struct {
 	kind kind
-	// desired is the desired config of the sync; "" if it is unknown, or if there is none.
-	desired string
-	// err is the reason, for the log and the Node; nil if there is nothing to explain.
-	err error
+	// Desired is the desired config of the sync; "" if it is unknown, or if there is none.
+	Desired string
+	// Err is the reason, for the log and the Node; nil if nothing is left to do until the Node or the machine changes.
+	Err error
 	// failure has the cause, the config, the path and the problem, as far as they are known before the report.
 	failure v1alpha1.Failure
 	// refusals say why the node refuses the config.
@@ -80,10 +80,10 @@ type outcome struct {
 }
 
 // outcomeOf returns the outcome of an error that says by itself what happened; proceed for nil.
-func outcomeOf(err error) outcome {
+func outcomeOf(err error) Outcome {
 	switch {
 	case err == nil:
-		return outcome{}
+		return Outcome{}
 	case errors.As(err, new(*fetch.SyncError)):
 		return failing(unfetched, err)
 	}
@@ -91,8 +91,8 @@ func outcomeOf(err error) outcome {
 }
 
 // failing returns a failure of a kind.
-func failing(k kind, err error) outcome {
-	o := outcome{kind: k, err: err, unanswered: errors.Is(err, report.ErrUnreachable), limit: outageLimit}
+func failing(k kind, err error) Outcome {
+	o := Outcome{kind: k, Err: err, unanswered: errors.Is(err, report.ErrUnreachable), limit: outageLimit}
 	if errors.As(err, new(*secrets.WaitError)) {
 		o.limit, o.waits = math.MaxInt64, true
 	}
@@ -103,33 +103,33 @@ func failing(k kind, err error) outcome {
 }
 
 // ends reports whether the sync ends here, without its further steps.
-func (o outcome) ends() bool { return o.kind != proceed }
+func (o Outcome) ends() bool { return o.kind != proceed }
 
 // isUnread reports whether the loop tries again without a failure: a server gave no usable answer, to a question or to
 // the report.
-func (o outcome) isUnread() bool { return o.unanswered || o.kind == unfetched }
+func (o Outcome) isUnread() bool { return o.unanswered || o.kind == unfetched }
 
 // with adds an error to the outcome, such as that of the report about it.
-func (o outcome) with(err error) outcome {
-	o.err = errors.Join(o.err, err)
+func (o Outcome) with(err error) Outcome {
+	o.Err = errors.Join(o.Err, err)
 	o.unanswered = o.unanswered || errors.Is(err, report.ErrUnreachable)
 	return o
 }
 
 // of returns the outcome as that of a sync for a desired config.
-func (o outcome) of(desired string) outcome {
-	o.desired = desired
+func (o Outcome) of(desired string) Outcome {
+	o.Desired = desired
 	return o
 }
 
 // because returns the outcome with a cause.
-func (o outcome) because(c v1alpha1.FailureCause) outcome {
+func (o Outcome) because(c v1alpha1.FailureCause) Outcome {
 	o.failure.Cause = c
 	return o
 }
 
 // phase returns the phase in which a failure leaves the update. The parameter now is the phase of the failure.
-func (o outcome) phase(now report.Phase, inForce bool) report.Phase {
+func (o Outcome) phase(now report.Phase, inForce bool) report.Phase {
 	switch o.kind {
 	case rolledBack:
 		return report.RolledBack
@@ -150,27 +150,27 @@ func (o outcome) phase(now report.Phase, inForce bool) report.Phase {
 
 // failureIn returns the structured form of the reason why the node failed a config. The phase is where the failure left
 // the update.
-func (o outcome) failureIn(phase report.Phase) v1alpha1.Failure {
+func (o Outcome) failureIn(phase report.Phase) v1alpha1.Failure {
 	f := o.failure
 	f.Phase, f.Problem = string(phase), v1alpha1.TruncateReason(f.Problem)
-	f.Config, f.Secrets = v1alpha1.SplitConfigAt(cmp.Or(f.Config, o.desired))
+	f.Config, f.Secrets = v1alpha1.SplitConfigAt(cmp.Or(f.Config, o.Desired))
 	var path *fs.PathError
 	var unsafe *host.UnsafePathError
 	var stuck *undrainedError
 	switch {
 	case f.Cause != "":
-	case errors.As(o.err, &unsafe):
+	case errors.As(o.Err, &unsafe):
 		f.Cause, f.Path = v1alpha1.FailureUnsafePath, unsafe.Path
-	case errors.Is(o.err, syscall.ENOSPC), errors.Is(o.err, syscall.EDQUOT):
+	case errors.Is(o.Err, syscall.ENOSPC), errors.Is(o.Err, syscall.EDQUOT):
 		f.Cause = v1alpha1.FailureDiskFull
-	case errors.As(o.err, &stuck) && stuck.request.kind == undrained:
+	case errors.As(o.Err, &stuck) && stuck.request.kind == undrained:
 		f.Cause = v1alpha1.FailureDrain
 	case phase == report.Blocked:
 		f.Cause = v1alpha1.FailureBlocked
 	default:
 		f.Cause = v1alpha1.FailureApply
 	}
-	if errors.As(o.err, &path) {
+	if errors.As(o.Err, &path) {
 		f.Path = path.Path
 	}
 	return f
@@ -178,14 +178,14 @@ func (o outcome) failureIn(phase report.Phase) v1alpha1.Failure {
 
 // failedUpdate returns the outcome of an update that failed. The parameter about names the config and its requester;
 // problem says what failed, and what the daemon does next.
-func failedUpdate(k kind, about string, problem error) outcome {
+func failedUpdate(k kind, about string, problem error) Outcome {
 	o := failing(k, fmt.Errorf("updating to %s: %w", about, problem))
 	o.failure.Problem = problem.Error()
 	return o
 }
 
 // blockedBy returns the outcome of an update that the machine would stop half-way, with each blocker and its path.
-func blockedBy(about string, blockers []host.Blocker) outcome {
+func blockedBy(about string, blockers []host.Blocker) Outcome {
 	parts := []string{"nothing has changed yet"}
 	for _, b := range blockers {
 		parts = append(parts, b.Path+": "+b.String())
@@ -201,14 +201,14 @@ func blockedBy(about string, blockers []host.Blocker) outcome {
 
 // refusedFor returns the outcome of a config that a running node cannot apply. The parameter about is the text of
 // Task.ConfigText about the config.
-func refusedFor(about string, refusals []disruption.Refusal) outcome {
+func refusedFor(about string, refusals []disruption.Refusal) Outcome {
 	var parts []string
 	for _, r := range refusals {
 		parts = append(parts, strings.TrimLeft(r.Field+": "+r.Why, ": "))
 	}
 	problem := strings.Join(parts, "; ")
-	o := outcome{kind: refused, refusals: refusals}
-	o.err = fmt.Errorf("the node refused %s, and nothing was changed: %s", about, problem)
+	o := Outcome{kind: refused, refusals: refusals}
+	o.Err = fmt.Errorf("the node refused %s, and nothing was changed: %s", about, problem)
 	o.failure.Cause, o.failure.Problem = v1alpha1.FailureRefused, problem
 	if !slices.ContainsFunc(refusals, func(r disruption.Refusal) bool { return r.Check == "" }) {
 		o.failure.Cause = v1alpha1.FailureHost
@@ -220,15 +220,15 @@ func refusedFor(about string, refusals []disruption.Refusal) outcome {
 }
 
 // rejectedBy returns the outcome of a config that the machine has rejected.
-func rejectedBy(v state.Rejection) outcome {
-	o := outcome{kind: rejected, err: errors.New(v.Why)}
+func rejectedBy(v state.Rejection) Outcome {
+	o := Outcome{kind: rejected, Err: errors.New(v.Why)}
 	o.failure.Cause, o.failure.Problem = v1alpha1.FailureRejected, v.Problem
 	return o
 }
 
 // unfinishedUpdate returns the outcome of an update that has started, and that the daemon could neither finish nor roll
 // back. Its config may no longer be the desired one.
-func unfinishedUpdate(config string, err error) outcome {
+func unfinishedUpdate(config string, err error) Outcome {
 	o := failing(unfinished, err)
 	o.failure.Config = config
 	if stuck := new(undrainedError); errors.As(err, &stuck) {
@@ -238,7 +238,7 @@ func unfinishedUpdate(config string, err error) outcome {
 }
 
 // partialRollback returns the outcome of a rollback that failed: the machine is between two configs.
-func partialRollback(end apply.Applied) outcome {
+func partialRollback(end apply.Applied) Outcome {
 	return unfinishedUpdate(end.To, fmt.Errorf("rolling back from %s to %s: %w; the node has parts of both configs, "+
 		"and the daemon retries the rollback: fix what blocks it", end.To, report.RollbackTarget(end.From, end.To),
 		end.Why))
@@ -246,7 +246,7 @@ func partialRollback(end apply.Applied) outcome {
 
 // unknownHealth returns the outcome of a health check without a result. The usual reason is that the daemon was stopped
 // during the check.
-func unknownHealth(ctx context.Context, end apply.Applied) outcome {
+func unknownHealth(ctx context.Context, end apply.Applied) Outcome {
 	if err := context.Cause(ctx); err != nil {
 		return failing(failed, err)
 	}

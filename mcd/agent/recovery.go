@@ -19,7 +19,7 @@ type recovery struct {
 }
 
 // recover continues the update in the journal. It proceeds if there is none any more.
-func (r recovery) recover(ctx context.Context) outcome {
+func (r recovery) recover(ctx context.Context) Outcome {
 	o := r.continueUpdate(ctx)
 	if o.kind != unknownReboot {
 		r.report.rebootAnswered()
@@ -27,7 +27,7 @@ func (r recovery) recover(ctx context.Context) outcome {
 	return o
 }
 
-func (r recovery) continueUpdate(ctx context.Context) outcome {
+func (r recovery) continueUpdate(ctx context.Context) Outcome {
 	end, err := r.runner.Recover(context.WithoutCancel(ctx))
 	switch {
 	case err != nil:
@@ -52,7 +52,7 @@ func (r recovery) continueUpdate(ctx context.Context) outcome {
 		r.report.markPlanned()
 		return partialRollback(end)
 	}
-	return outcome{}
+	return Outcome{}
 }
 
 // isUpdate reports whether the daemon has stored an update to a config.

@@ -44,7 +44,7 @@ func TestANodeWaitsForRemoteFilesUndrained(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { root.Close() })
-	fetcher := fetch.NewSyncer(fetch.SyncFetcher(h, func(a fetch.Access) fetch.Web {
+	fetcher := fetch.NewSyncer(fetch.NewFetcher(h, func(a fetch.Access) fetch.Web {
 		return download.New(download.Options{
 			Proxy: a.Proxy, Authorities: a.Authorities, Logins: a.Logins,
 			Agent: "test", Stall: time.Minute, Rate: 1 << 40,
@@ -75,7 +75,7 @@ func TestANodeWaitsForRemoteFilesUndrained(t *testing.T) {
 				Node: "worker-0", Cluster: c, Host: h, Fetch: fetcher,
 				Log: slog.New(slog.DiscardHandler),
 			})
-			if _, err = a.Sync(t.Context()); err != nil && !errors.Is(err, agent.ErrRebooting) {
+			if _, err = syncOnce(t.Context(), a); err != nil && !errors.Is(err, agent.ErrRebooting) {
 				return err
 			}
 			if is := report.NodeOf(c.annotations); is.State == "Done" && is.Current == config {
@@ -132,7 +132,7 @@ func TestANodeWaitsForRemoteFilesUndrained(t *testing.T) {
 		Node: "worker-0", Cluster: c, Host: h, Fetch: fetcher,
 		Log: slog.New(slog.DiscardHandler),
 	})
-	if _, err := a.Sync(t.Context()); err != nil {
+	if _, err := syncOnce(t.Context(), a); err != nil {
 		t.Error(err)
 	}
 	c.says(t, "Degraded", "rendered-a", `content mismatch for file "/opt/a"`)

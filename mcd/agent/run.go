@@ -27,17 +27,17 @@ func (a *Agent) Run(ctx context.Context, changed <-chan struct{}) error {
 	pause := time.Duration(0)
 	for {
 		early := a.syncTrust(ctx)
-		o := a.sync(ctx)
+		o := a.Sync(ctx)
 		if !early && ctx.Err() == nil {
 			a.syncTrust(ctx) // an update was under way
 		}
-		stepsFailed := o.desired != "" && a.report.retries(o.desired)
+		stepsFailed := o.Desired != "" && a.report.retries(o.Desired)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case o.kind == rebooting:
-			return o.err
-		case o.err == nil:
+			return o.Err
+		case o.Err == nil:
 			if !stepsFailed { // A further try of a failed config waits for its drain here.
 				pause = 0
 			}
@@ -47,20 +47,20 @@ func (a *Agent) Run(ctx context.Context, changed <-chan struct{}) error {
 		pause = min(max(2*pause, minBackoff), maxBackoff)
 		switch {
 		case o.kind == unknownReboot:
-			a.Log.Warn("looking again whether the machine reboots", "in", pause, "err", o.err)
+			a.Log.Warn("looking again whether the machine reboots", "in", pause, "err", o.Err)
 			wake.wait(ctx, false, pause)
 		case o.isUnread():
 			level := slog.LevelDebug
 			if stepsFailed {
 				level = slog.LevelError
 			}
-			a.Log.Log(ctx, level, "the next sync follows", "in", pause, "err", o.err)
+			a.Log.Log(ctx, level, "the next sync follows", "in", pause, "err", o.Err)
 			// If steps failed, they and their rollback have changed watched files, so changes of these files are
 			// ignored.
 			wake.wait(ctx, !stepsFailed, jitter(pause))
 		default:
-			a.Log.Error("update failed, retrying", "config", o.desired, "in", pause, "err", o.err)
-			if a.waitFailed(ctx, &wake, o.desired, pause) {
+			a.Log.Error("update failed, retrying", "config", o.Desired, "in", pause, "err", o.Err)
+			if a.waitFailed(ctx, &wake, o.Desired, pause) {
 				pause = 0
 			}
 		}

@@ -74,7 +74,7 @@ func (c secretCrash) run(t *testing.T, k int, cut bool) (crashed bool) {
 	h, count := hosttest.Wrap(r.m.Host(), hosttest.CrashAfter(k))
 	r.start(h)
 	for range 10 { // It is drained, may reboot, is checked and uncordoned.
-		if _, err := r.a.Sync(t.Context()); errors.Is(err, agent.ErrRebooting) && count.N <= k {
+		if _, err := syncOnce(t.Context(), r.a); errors.Is(err, agent.ErrRebooting) && count.N <= k {
 			r.start(h)
 		}
 	}

@@ -163,7 +163,7 @@ func TestSecrets(t *testing.T) {
 			v.revision = "r2"
 			r.c.desireAt("rendered-s@r1")
 			for range 3 {
-				_, err := r.a.Sync(r.t.Context())
+				_, err := syncOnce(r.t.Context(), r.a)
 				if !errors.Is(err, report.ErrUnreachable) {
 					r.t.Fatal(err)
 				}
@@ -373,7 +373,7 @@ func TestHostileSecrets(t *testing.T) {
 				before := r.m.Tree()
 				r.c.desireAt("rendered-s@r1")
 				for range 2 {
-					if _, err := r.a.Sync(t.Context()); !errors.Is(err, report.ErrUnreachable) {
+					if _, err := syncOnce(t.Context(), r.a); !errors.Is(err, report.ErrUnreachable) {
 						t.Fatal(err)
 					}
 					time.Sleep(time.Minute)
@@ -429,7 +429,7 @@ func TestAMachineThatIsBornWithSecrets(t *testing.T) {
 		}},
 		"waits for a server": {"r1", func(r *rig, v *vault) {
 			v.down = true
-			if _, err := r.a.Sync(r.t.Context()); !errors.Is(err, report.ErrUnreachable) {
+			if _, err := syncOnce(r.t.Context(), r.a); !errors.Is(err, report.ErrUnreachable) {
 				r.t.Error(err)
 			}
 			v.down = false

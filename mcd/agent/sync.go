@@ -14,16 +14,10 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/state"
 )
 
-// Sync reconciles the node and returns the desired config. No error means that there is nothing to do until the Node
-// or the machine changes. Sync reports a failure on the Node, if it can reach the API server; otherwise a later Sync
-// derives the report from the state on disk.
-func (a *Agent) Sync(ctx context.Context) (desired string, err error) {
-	o := a.sync(ctx)
-	return o.desired, o.err
-}
-
-// sync takes steps until nothing is left to do now, and reports the outcome.
-func (a *Agent) sync(ctx context.Context) outcome {
+// Sync takes steps until nothing is left to do now. It reports the outcome on the Node, if it can reach the API server;
+// otherwise a later Sync derives the report from the state on disk. An outcome without an error lasts until the Node
+// or the machine changes.
+func (a *Agent) Sync(ctx context.Context) Outcome {
 	defer a.Fetch.Lock()()
 	o := a.reconcile(ctx)
 	for o.kind == again {
@@ -38,7 +32,7 @@ func (a *Agent) sync(ctx context.Context) outcome {
 
 // reconcile reads the journal, the disk and the Node and takes the next step. Recovery comes first, because it works
 // without the API server.
-func (a *Agent) reconcile(ctx context.Context) outcome {
+func (a *Agent) reconcile(ctx context.Context) Outcome {
 	a.updater.health.stopWith(ctx)
 	a.report.begin()
 	recovered := a.recovery.recover(ctx)
@@ -67,7 +61,7 @@ func (a *Agent) reconcile(ctx context.Context) outcome {
 }
 
 // start runs once after the daemon starts: it moves the files of the first boot away and reports which OS runs.
-func (a *Agent) start(ctx context.Context) outcome {
+func (a *Agent) start(ctx context.Context) Outcome {
 	first, err := a.firstBoot.clean(ctx)
 	if first && a.Metrics != nil {
 		release := apply.Release(a.Host.Files)
@@ -77,7 +71,7 @@ func (a *Agent) start(ctx context.Context) outcome {
 }
 
 // follow brings the machine to what its Node says.
-func (a *Agent) follow(ctx context.Context, node report.Node) outcome {
+func (a *Agent) follow(ctx context.Context, node report.Node) Outcome {
 	if err := a.drift.reportLogin(ctx, node); err != nil { // An error in reporting the login does not delay an update.
 		a.Log.Warn("reporting a login", "err", err)
 	}
@@ -87,7 +81,7 @@ func (a *Agent) follow(ctx context.Context, node report.Node) outcome {
 	if reported, err := a.firstBoot.report(ctx, node); err != nil {
 		return outcomeOf(err)
 	} else if reported {
-		return outcome{kind: again}
+		return Outcome{kind: again}
 	}
 	if node.Desired == "" {
 		return a.reportReady(ctx, node)
@@ -141,11 +135,11 @@ func (a *Agent) reportTrust(ctx context.Context, node report.Node) error {
 
 // reportReady reports Done without a config, on a node that did not boot from the server and that the controller has
 // not assigned a config yet. After this report, the rollout assigns the first config.
-func (a *Agent) reportReady(ctx context.Context, node report.Node) outcome {
+func (a *Agent) reportReady(ctx context.Context, node report.Node) Outcome {
 	a.report.set(v1alpha1.StateDone, "")
 	a.report.publish()
 	if node.State == v1alpha1.StateDone && node.Reason == "" {
-		return outcome{kind: waiting}
+		return Outcome{kind: waiting}
 	}
 	a.Log.Info("ready for a first config")
 	return outcomeOf(a.report.reportState(ctx, v1alpha1.StateDone, ""))
@@ -182,7 +176,7 @@ func (a *Agent) isInForce(node report.Node, record *mcfgv1.MachineConfig) (bool,
 
 // continueOffline continues while the API server does not answer: it finishes an update that has started, from the
 // task on disk, and scans for drift. When the API server answers again, the reports follow from the state on disk.
-func (a *Agent) continueOffline(ctx context.Context, down error) outcome {
+func (a *Agent) continueOffline(ctx context.Context, down error) Outcome {
 	missing := a.report.outage.begin(a.Log, outageText(down), "err", down)
 	t, err := a.files.Task("")
 	if err != nil {

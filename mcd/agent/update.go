@@ -52,14 +52,14 @@ type update struct {
 
 // run brings the node as close to the desired config as is possible now. If a report does not reach the API server, the
 // update continues. If a request to the controller does not reach it, the update stops.
-func (u *updater) run(ctx context.Context, node report.Node) outcome {
+func (u *updater) run(ctx context.Context, node report.Node) Outcome {
 	up, o := u.prepare(ctx, node)
 	if o.ends() {
 		return o
 	}
 	up.wasBlocked = u.report.phase.Phase() == report.Blocked
 	u.report.plan(up.plan)
-	for _, step := range []func(context.Context, update) outcome{
+	for _, step := range []func(context.Context, update) Outcome{
 		u.reportStart, u.fetchContents, u.findBlockers, u.drain,
 	} {
 		if o := step(ctx, up); o.ends() {
@@ -80,7 +80,7 @@ func (u *updater) run(ctx context.Context, node report.Node) outcome {
 }
 
 // prepare reads the current and the desired config and plans the steps between them.
-func (u *updater) prepare(ctx context.Context, node report.Node) (update, outcome) {
+func (u *updater) prepare(ctx context.Context, node report.Node) (update, Outcome) {
 	t, o := u.configs.task(ctx, node)
 	if o.ends() {
 		return update{}, o
@@ -94,7 +94,7 @@ func (u *updater) prepare(ctx context.Context, node report.Node) (update, outcom
 }
 
 // transition returns the way from the config in force to that of the task.
-func (u *updater) transition(ctx context.Context, node report.Node, t state.Task) (plan.Transition, outcome) {
+func (u *updater) transition(ctx context.Context, node report.Node, t state.Task) (plan.Transition, Outcome) {
 	to, err := u.configs.resolved(plan.ParseConfig(t.Config))
 	if err == nil {
 		err = machineconfig.Check(to.Config).Err()
@@ -124,7 +124,7 @@ func (u *updater) transition(ctx context.Context, node report.Node, t state.Task
 // them.
 func (u *updater) planSteps(ctx context.Context, way plan.Transition,
 	t state.Task,
-) (p plan.Plan, contents map[host.Digest][]byte, o outcome) {
+) (p plan.Plan, contents map[host.Digest][]byte, o Outcome) {
 	text, err := plan.RecordOf(t.Config)
 	if err != nil {
 		return p, nil, outcomeOf(err)
@@ -154,7 +154,7 @@ func (u *updater) planSteps(ctx context.Context, way plan.Transition,
 			Verb: host.Remove, Target: host.ForcePath,
 			Before: host.Value{Entry: force},
 		})
-		return p, contents, outcome{}
+		return p, contents, Outcome{}
 	}
 	p, o = u.drift.beforeUpdate(ctx, way, observed, p)
 	return p, contents, o
@@ -189,19 +189,19 @@ func (u *updater) restrictKubeconfig(p plan.Plan, way plan.Transition) (plan.Pla
 }
 
 // reportStart reports the start of the update, and the config in force if an earlier process did not.
-func (u *updater) reportStart(ctx context.Context, up update) outcome {
+func (u *updater) reportStart(ctx context.Context, up update) Outcome {
 	if err := u.reportWorking(ctx, up); err != nil {
 		return outcomeOf(err)
 	}
 	u.report.markCurrent(up.plan.From)
 	if up.plan.From == "" || up.node.Current == up.plan.From {
-		return outcome{}
+		return Outcome{}
 	}
 	err := u.report.postpone(u.report.reportChanges(ctx, report.CurrentAnnotations(up.plan.From)))
 	if err != nil {
 		return outcomeOf(fmt.Errorf("reporting the config in force: %w", err))
 	}
-	return outcome{}
+	return Outcome{}
 }
 
 // reportWorking reports the start of an update, unless the Node already shows it or the daemon retries the config.
@@ -236,7 +236,7 @@ func (u *updater) workingReason(up update) (string, error) {
 
 // fetchContents downloads the remote files that the desired config needs and the machine lacks. After it stored any,
 // the sync begins again. If another config is desired meanwhile, the download ends.
-func (u *updater) fetchContents(ctx context.Context, up update) outcome {
+func (u *updater) fetchContents(ctx context.Context, up update) Outcome {
 	from, err := u.configs.inForce(ctx, up.node)
 	if err != nil {
 		return outcomeOf(err)
@@ -247,17 +247,17 @@ func (u *updater) fetchContents(ctx context.Context, up update) outcome {
 	}
 	u.fetch.Stop()
 	way := fetch.Way{From: from, To: to}
-	changed, err := fetch.Fetch(ctx, u.fetch.Fetcher(), way, func(text string) error {
+	changed, err := u.fetch.FetchFiles(ctx, way, func(text string) error {
 		if now, err := u.cluster.Node(ctx); err == nil && now.Desired != up.node.Desired {
-			return fetch.ErrStopSync
+			return fetch.ErrStop
 		}
 		if u.alive != nil {
 			u.alive()
 		}
 		return u.report.postpone(u.report.reportWaiting(ctx, text))
 	})
-	if errors.Is(err, fetch.ErrStopSync) || err == nil && changed {
-		return outcome{kind: again}
+	if errors.Is(err, fetch.ErrStop) || err == nil && changed {
+		return Outcome{kind: again}
 	}
 	if err == nil {
 		err = u.fetch.FetchImage(ctx, way)
@@ -269,7 +269,7 @@ func (u *updater) fetchContents(ctx context.Context, up update) outcome {
 }
 
 // findBlockers looks for what would stop the update half-way, or undo it at its reboot.
-func (u *updater) findBlockers(ctx context.Context, up update) outcome {
+func (u *updater) findBlockers(ctx context.Context, up update) Outcome {
 	found := up.plan.Counting(apply.Blockers(u.host, up.plan, up.contents))
 	isInMemory := func(b host.Blocker) bool { return b.Kind == host.InMemory }
 	if slices.ContainsFunc(found, isInMemory) {
@@ -290,14 +290,14 @@ func (u *updater) findBlockers(ctx context.Context, up update) outcome {
 		u.report.clearFailed() // The reason on the Node no longer holds, and a drain may take long.
 		return outcomeOf(u.reportWorking(ctx, up))
 	}
-	return outcome{}
+	return Outcome{}
 }
 
 // drain stores the task, so that an outage does not end the update, and requests the drain. It proceeds once the node
 // is drained, or if the update needs no drain.
-func (u *updater) drain(ctx context.Context, up update) outcome {
+func (u *updater) drain(ctx context.Context, up update) Outcome {
 	if !up.plan.Drain {
-		return outcome{}
+		return Outcome{}
 	}
 	if err := u.files.Save(ctx, state.TaskPath, up.task); err != nil {
 		u.report.markFailed(up.node.Desired)
@@ -309,7 +309,7 @@ func (u *updater) drain(ctx context.Context, up update) outcome {
 	}
 	if o.kind == undrained && !u.report.retries(up.node.Desired) {
 		u.report.markFailed(up.node.Desired)
-		u.report.event(report.EventFailedToDrain, "%v", o.err)
+		u.report.event(report.EventFailedToDrain, "%v", o.Err)
 	}
 	u.report.enter(report.Draining)
 	if !u.report.retries(up.node.Desired) {
@@ -320,7 +320,7 @@ func (u *updater) drain(ctx context.Context, up update) outcome {
 
 // apply applies the steps, after the task was stored. A failure of the steps is a failure of the config, and the node
 // reports it until it has another config.
-func (u *updater) apply(ctx context.Context, up update) outcome {
+func (u *updater) apply(ctx context.Context, up update) Outcome {
 	name, about := plan.NameOf(up.task.Config), up.task.ConfigText()
 	if up.plan.Reboots() {
 		rebooting := map[string]string{v1alpha1.PostConfigActionAnnotation: "Rebooting"}
@@ -350,7 +350,7 @@ func (u *updater) apply(ctx context.Context, up update) outcome {
 }
 
 // ended reports how the steps ended.
-func (u *updater) ended(ctx context.Context, up update, end apply.Applied) outcome {
+func (u *updater) ended(ctx context.Context, up update, end apply.Applied) Outcome {
 	name, about := plan.NameOf(up.task.Config), up.task.ConfigText()
 	switch end.End {
 	case apply.New:
@@ -359,7 +359,7 @@ func (u *updater) ended(ctx context.Context, up update, end apply.Applied) outco
 		if len(up.plan.Steps) > 0 {
 			u.report.event(report.EventSkipReboot, "in %s without a reboot", about)
 		}
-		return outcome{kind: again}
+		return Outcome{kind: again}
 	case apply.HealthUnknown:
 		return unknownHealth(ctx, end)
 	case apply.Rebooting:
@@ -371,7 +371,7 @@ func (u *updater) ended(ctx context.Context, up update, end apply.Applied) outco
 	if end.End == apply.Old && errors.As(end.Why, new(*undrainedError)) {
 		u.report.clearFailed()
 		u.report.enter(report.RolledBack)
-		return outcome{kind: again}
+		return Outcome{kind: again}
 	}
 	u.report.countUpdate(name, end.Why)
 	u.reportFailedStep(end)
@@ -390,7 +390,7 @@ func (u *updater) ended(ctx context.Context, up update, end apply.Applied) outco
 // differs from the config. A system with OSTree keeps a file of /etc only if it differs from the default of the image
 // before, so a file of the config that was this default has the content of the new default. It proceeds if the machine
 // has the config, or if it has booted since the second writing, which then did not help.
-func (u *updater) rewriteAfterBoot(ctx context.Context, node report.Node) outcome {
+func (u *updater) rewriteAfterBoot(ctx context.Context, node report.Node) Outcome {
 	t, err := u.files.Task(node.Desired)
 	if err != nil || t == nil || !t.Staged {
 		return outcomeOf(err)

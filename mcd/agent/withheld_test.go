@@ -326,7 +326,7 @@ func TestACrashWhileWhatWasWithheldIsAddedLeavesNothingBehind(t *testing.T) {
 					})
 					r.start(h)
 					for range 20 {
-						_, err := r.a.Sync(t.Context())
+						_, err := syncOnce(t.Context(), r.a)
 						if dead || err == nil && len(r.c.changed) == 0 {
 							break
 						}

@@ -63,21 +63,21 @@ type Scanner struct {
 // Check compares the machine with the config in force and follows the cluster's DriftPolicy. Check returns nil if
 // nothing differs or the policy ignores all differences. The error is the reason for the state Degraded.
 func (c Scanner) Check(ctx context.Context, at plan.Config, node report.Node) error {
-	seen, err := scanDrift(ctx, c, at, nil)
+	seen, err := c.run(ctx, at, nil)
 	if err != nil {
 		return err
 	}
 	if len(seen.Repair.Steps) > 0 {
-		if err := repairDrift(ctx, c, seen); err != nil {
-			return errors.Join(err, reportDrift(ctx, c, node, seen))
+		if err := c.repair(ctx, seen); err != nil {
+			return errors.Join(err, c.report(ctx, node, seen))
 		}
 		fresh := seen.added
-		if seen, err = scanDrift(ctx, c, at, nil); err != nil {
+		if seen, err = c.run(ctx, at, nil); err != nil {
 			return err
 		}
 		seen.added = append(fresh, seen.added...)
 	}
-	return reportDrift(ctx, c, node, seen)
+	return c.report(ctx, node, seen)
 }
 
 // HasLogin reports whether this daemon or an earlier one found a user who was logged in over SSH.
@@ -95,18 +95,18 @@ func (c Scanner) HasLogin() (bool, error) {
 func (c Scanner) BeforeUpdate(ctx context.Context, at plan.Config, way plan.Transition,
 	p plan.Plan,
 ) (_ plan.Plan, repaired bool, _ error) {
-	seen, err := scanDrift(ctx, c, at, &way.New)
+	seen, err := c.run(ctx, at, &way.New)
 	if err != nil {
 		return p, false, err
 	}
 	if len(seen.Repair.Steps) > 0 {
-		err := repairDrift(ctx, c, seen)
+		err := c.repair(ctx, seen)
 		return p, err == nil, err
 	}
 	if reason := seen.Reason(v1alpha1.ConfigName(way.From)); reason != "" && !(p.Reboots() && seen.canBeOverwritten()) {
 		c.Event(report.EventPreflightFailed, "%s", reason)
 		if node, err := c.Cluster.Node(ctx); err == nil {
-			return p, false, reportDrift(ctx, c, node, seen)
+			return p, false, c.report(ctx, node, seen)
 		}
 		return p, false, &FoundError{reason}
 	}
@@ -118,7 +118,7 @@ func (c Scanner) BeforeUpdate(ctx context.Context, at plan.Config, way plan.Tran
 func (c Scanner) AfterBoot(ctx context.Context, at plan.Config, way plan.Transition,
 	p plan.Plan,
 ) (_ plan.Plan, differ []string, _ error) {
-	seen, err := scanDrift(ctx, c, at, nil)
+	seen, err := c.run(ctx, at, nil)
 	if err != nil {
 		return p, nil, err
 	}

@@ -3,19 +3,15 @@ package drift
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"net/url"
 	"path"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
@@ -27,15 +23,16 @@ type driftScan struct {
 	Decision
 	// config is the name of the config in force, without the revision of its secrets.
 	config string
-	// expected and actual are the contents of the files that differ, by path.
-	expected, actual map[string][]byte
+	// files are the files that differ, and expected are their contents by the config, by path.
+	files    map[string]Observed
+	expected map[string][]byte
 	// added are the results that the previous scan did not contain.
 	added []Result
 }
 
-// scanDrift compares the machine with its config, decides what to do, and saves the result. A path that already has
+// run compares the machine with its config, decides what to do, and saves the result. A path that already has
 // the content and mode of the next config has not drifted.
-func scanDrift(ctx context.Context, c Scanner, at plan.Config, next *plan.Desired) (driftScan, error) {
+func (c Scanner) run(ctx context.Context, at plan.Config, next *plan.Desired) (driftScan, error) {
 	accounts, err := apply.Accounts(ctx, c.Host)
 	if err != nil {
 		return driftScan{}, err
@@ -52,7 +49,7 @@ func scanDrift(ctx context.Context, c Scanner, at plan.Config, next *plan.Desire
 	if next == nil {
 		next = &f.Wanted
 	}
-	watchPaths(ctx, c, f.Wanted) // The paths are watched before they are observed, so that the scan misses no change.
+	c.watchPaths(ctx, f.Wanted) // The paths are watched before they are observed, so that the scan misses no change.
 	scope := plan.ScopeOf(f.Wanted)
 	// A file may have changed during the observation, so the scan tries once more.
 	if f.Observed, err = apply.Observe(ctx, c.Host, scope); err != nil {
@@ -67,11 +64,11 @@ func scanDrift(ctx context.Context, c Scanner, at plan.Config, next *plan.Desire
 		return driftScan{}, err
 	}
 	before, config := known, v1alpha1.ConfigName(at.Name)
-	readDriftRules(ctx, c, config, &known)
+	known = c.withRules(ctx, config, known)
 	f.Policy, f.Rules, f.Memory = known.Policy, known.Rules, known.Memory
-	s := driftScan{config: config, expected: map[string][]byte{}, actual: map[string][]byte{}}
-	f.Files = readDrifted(c, f, &s)
-	s.Decision = Decide(f, time.Now())
+	var expected map[string][]byte
+	f.Files, expected = c.readDrifted(f)
+	s := driftScan{Decision: Decide(f, time.Now()), config: config, files: f.Files, expected: expected}
 	for _, v := range s.Results {
 		if before.Memory.Things[v.Name].Since.IsZero() && v.Action != v1alpha1.DriftIgnore {
 			s.added = append(s.added, v)
@@ -79,10 +76,10 @@ func scanDrift(ctx context.Context, c Scanner, at plan.Config, next *plan.Desire
 	}
 	known.Memory = s.Memory
 	known.Accessed = known.Accessed || c.Watcher != nil && c.Watcher.Accessed()
-	before.Diffs = announceDiffs(c, before, s)
-	known.Diffs = writeDiffs(ctx, c, s, before.Diffs)
+	before.Diffs = c.announceDiffs(before, s)
+	known.Diffs = c.writeDiffs(ctx, s, before.Diffs)
 	known.Report, _ = s.Report(config)
-	if err := saveDrift(c, before, known); err != nil {
+	if err := c.save(before, known); err != nil {
 		if len(s.Repair.Steps) > 0 {
 			// The state must be saved first, because a repair that is not counted could repeat for ever.
 			return driftScan{}, err
@@ -94,7 +91,7 @@ func scanDrift(ctx context.Context, c Scanner, at plan.Config, next *plan.Desire
 
 // writeDiffs writes the redacted difference of each reported path and removes outdated files. The files are only for
 // users, so writeDiffs logs a failed write and continues.
-func writeDiffs(ctx context.Context, c Scanner, s driftScan, before []string) (written []string) {
+func (c Scanner) writeDiffs(ctx context.Context, s driftScan, before []string) (written []string) {
 	c.Host.Disk.Batch() // A batch needs only one flush for all files.
 	defer func() {
 		if err := c.Host.Disk.Flush(ctx); err != nil {
@@ -105,12 +102,12 @@ func writeDiffs(ctx context.Context, c Scanner, s driftScan, before []string) (w
 		if !hasDiff(v) {
 			continue
 		}
-		text := []byte(Diff(v, s.config, s.expected[v.Name], s.actual[v.Name]))
+		text := []byte(Diff(v, s.config, s.expected[v.Name], s.files[v.Name].Contents))
 		if is, err := c.Host.Files.Read(diffPath(v.Name)); err == nil && bytes.Equal(is, text) {
 			written = append(written, v.Name)
 			continue
 		}
-		if err := writeDriftFile(c, diffPath(v.Name), text); err != nil {
+		if err := c.writeFile(diffPath(v.Name), text); err != nil {
 			c.Log.Warn("writing a difference for people", "path", v.Name, "err", err)
 			continue
 		}
@@ -129,7 +126,7 @@ func writeDiffs(ctx context.Context, c Scanner, s driftScan, before []string) (w
 
 // announceDiffs saves the paths of the differences that are written next, so that a later scan removes them also if the
 // daemon stops before it saves the rest. It returns all paths with a difference in Dir.
-func announceDiffs(c Scanner, before driftState, s driftScan) []string {
+func (c Scanner) announceDiffs(before driftState, s driftScan) []string {
 	now := before
 	now.Diffs = slices.Clone(before.Diffs)
 	for _, v := range s.Results {
@@ -137,7 +134,7 @@ func announceDiffs(c Scanner, before driftState, s driftScan) []string {
 			now.Diffs = append(now.Diffs, v.Name)
 		}
 	}
-	if err := saveDrift(c, before, now); err != nil {
+	if err := c.save(before, now); err != nil {
 		c.Log.Warn("cannot save the drift state", "err", err)
 	}
 	return now.Diffs
@@ -145,7 +142,7 @@ func announceDiffs(c Scanner, before driftState, s driftScan) []string {
 
 // watchPaths watches the paths of a config and the links that enable its units. If the config has users or groups,
 // watchPaths also watches the account files.
-func watchPaths(ctx context.Context, c Scanner, want plan.Desired) {
+func (c Scanner) watchPaths(ctx context.Context, want plan.Desired) {
 	if c.Watcher == nil {
 		return
 	}
@@ -193,9 +190,9 @@ func unitLinks(name, install string) (links []string) {
 	return links
 }
 
-// readDriftRules reads the cluster's drift policy and disruption policy. While the API server does not answer, the last
-// known policies stay in use.
-func readDriftRules(ctx context.Context, c Scanner, config string, known *driftState) {
+// withRules returns the stored state with the cluster's drift policy and disruption policy. While the API server does
+// not answer, the last known policies stay in use.
+func (c Scanner) withRules(ctx context.Context, config string, known driftState) driftState {
 	p, err := c.Cluster.DriftRules(ctx, v1alpha1.RenderedPool(config))
 	if !errors.Is(err, report.ErrUnreachable) {
 		known.Policy = p
@@ -210,11 +207,13 @@ func readDriftRules(ctx context.Context, c Scanner, config string, known *driftS
 	} else if !errors.Is(err, report.ErrUnreachable) { // The cause of this error is not on this node.
 		c.Log.Warn("cannot read the disruption policy; repairs use the last known one", "err", err)
 	}
+	return known
 }
 
-// readDrifted reads the files that differ. The next scan handles a file that is removed meanwhile.
-func readDrifted(c Scanner, f Facts, s *driftScan) map[string]Observed {
-	out := map[string]Observed{}
+// readDrifted reads the files that differ, and returns what the config wants them to have. The next scan handles a file
+// that is removed meanwhile.
+func (c Scanner) readDrifted(f Facts) (files map[string]Observed, expected map[string][]byte) {
+	files, expected = map[string]Observed{}, map[string][]byte{}
 	want := plan.Target(f.Observed, f.Wanted, f.Wanted)
 	maps.Copy(want.Contents, f.Wanted.Contents)
 	for _, it := range f.Items {
@@ -229,15 +228,14 @@ func readDrifted(c Scanner, f Facts, s *driftScan) map[string]Observed {
 			contents, err := c.Host.Files.Read(it.Name)
 			is.Contents, is.Unread = contents, err != nil
 		}
-		out[it.Name] = is
-		s.expected[it.Name], s.actual[it.Name] = want.Contents[it.Step.After.Entry.Digest], is.Contents
+		files[it.Name], expected[it.Name] = is, want.Contents[it.Step.After.Entry.Digest]
 	}
-	return out
+	return files, expected
 }
 
-// repairDrift applies the steps of the decision. repairDrift uses its own runner without a health check: a failed
+// repair applies the steps of the decision. It uses its own runner without a health check: a failed
 // repair must not reject the config in force.
-func repairDrift(ctx context.Context, c Scanner, s driftScan) error {
+func (c Scanner) repair(ctx context.Context, s driftScan) error {
 	for _, step := range s.Repair.Steps {
 		c.Log.Info("repairing drift", "config", s.config, "step", step.String())
 	}
@@ -268,9 +266,9 @@ type FoundError struct{ reason string }
 // Error says what differs, and what to do.
 func (e *FoundError) Error() string { return e.reason }
 
-// reportDrift reports the differences: on the Node, as an event and as a metric. If a report does not reach the API
+// report reports the differences: on the Node, as an event and as a metric. If a report does not reach the API
 // server, the next scan repeats the report. The error is the reason for the state Degraded.
-func reportDrift(ctx context.Context, c Scanner, node report.Node, s driftScan) error {
+func (c Scanner) report(ctx context.Context, node report.Node, s driftScan) error {
 	text := ""
 	if report, ok := s.Report(s.config); ok {
 		var err error
@@ -299,90 +297,3 @@ func reportDrift(ctx context.Context, c Scanner, node report.Node, s driftScan) 
 	}
 	return untold
 }
-
-const (
-	// ExportDir has the daemon's files about drift: its state, and a redacted difference for each path. Only root can
-	// read them.
-	ExportDir = host.StateDir + "/drift"
-	// driftStatePath is the path of the file with the state between scans.
-	driftStatePath = ExportDir + "/state.json"
-)
-
-// driftState is the data that the agent stores between drift scans, with the policies that it last read from the
-// cluster.
-type driftState struct {
-	// Memory has the known differences and the recent repairs.
-	Memory Memory `json:"memory"`
-	// Policy is the drift policy and Rules is the disruption policy, as last read from the cluster.
-	Policy Policy            `json:"policy"`
-	Rules  disruption.Policy `json:"rules"`
-	// Report is the report of the last scan.
-	Report v1alpha1.Drift `json:"report"`
-	// Diffs are the paths whose difference is written in Dir.
-	Diffs []string `json:"diffs,omitempty"`
-	// Accessed is true if a user has been logged in over SSH.
-	Accessed bool `json:"accessed,omitempty"`
-}
-
-// loadDrift reads the drift state. Before the first scan, the default disruption policy applies and all drift degrades
-// the node.
-func loadDrift(files host.Files) (driftState, error) {
-	k := driftState{Rules: disruption.Default()}
-	text, err := files.Read(driftStatePath)
-	if errors.Is(err, fs.ErrNotExist) {
-		return k, nil
-	}
-	if err != nil {
-		return k, fmt.Errorf("reading the drift state: %w", err)
-	}
-	if json.Unmarshal(text, &k) != nil {
-		// A power cut may have emptied the file, and the next scan rewrites it.
-		return driftState{Rules: disruption.Default()}, nil
-	}
-	return k, nil
-}
-
-// saveDrift writes the drift state if it has changed.
-func saveDrift(c Scanner, before, now driftState) error {
-	was, err := json.Marshal(before)
-	if err != nil {
-		return fmt.Errorf("saving the drift state: %w", err)
-	}
-	is, err := json.Marshal(now)
-	if err != nil {
-		return fmt.Errorf("saving the drift state: %w", err)
-	}
-	if bytes.Equal(was, is) {
-		return nil
-	}
-	if err := writeDriftFile(c, driftStatePath, is); err != nil {
-		return fmt.Errorf("saving the drift state: %w", err)
-	}
-	return nil
-}
-
-// writeDriftFile writes a file in Dir that only root can read.
-func writeDriftFile(c Scanner, p string, contents []byte) error {
-	for _, dir := range []string{host.StateDir, ExportDir} {
-		is, err := c.Host.Files.Stat(dir)
-		if err == nil && is.Kind == host.Absent {
-			err = c.Host.Files.Mkdir(dir, host.Entry{Kind: host.Dir, Mode: 0o700})
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return c.Host.Files.Write(p, host.Entry{Kind: host.File, Mode: 0o600}, contents)
-}
-
-// diffPath returns where the redacted difference of a path is stored.
-func diffPath(p string) string {
-	name := url.PathEscape(strings.TrimPrefix(p, "/"))
-	if len(name) > 200 {
-		name = name[:150] + "-" + string(host.DigestOf([]byte(p)))[:16]
-	}
-	return ExportDir + "/" + name + ".diff"
-}
-
-// hasDiff reports whether Dir has the difference of a result.
-func hasDiff(v Result) bool { return path.IsAbs(v.Name) && v.Action != v1alpha1.DriftIgnore }

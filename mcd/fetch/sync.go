@@ -19,9 +19,6 @@ import (
 // progressEvery is how often a download calls the progress function.
 const progressEvery = 15 * time.Second
 
-// ErrStopSync is the error with which a progress function ends a download.
-var ErrStopSync = ErrStop
-
 // SyncError is the error for remote files or an OS image that the node cannot download now. The node waits and is not
 // drained.
 type SyncError struct {
@@ -39,8 +36,8 @@ func (e *SyncError) Error() string {
 // Unwrap returns the reasons.
 func (e *SyncError) Unwrap() error { return e.Err }
 
-// SyncFetcher returns what brings remote files onto a machine; nil if the host has no content store.
-func SyncFetcher(h host.Host, web func(Access) Web) *Fetcher {
+// NewFetcher returns what brings remote files onto a machine; nil if the host has no content store.
+func NewFetcher(h host.Host, web func(Access) Web) *Fetcher {
 	store, can := h.Contents.(interface {
 		Store
 		Partials
@@ -54,9 +51,12 @@ func SyncFetcher(h host.Host, web func(Access) Web) *Fetcher {
 // Way is a change from one config to another.
 type Way struct{ From, To plan.Config }
 
-// Fetch downloads the remote files that a config needs and the machine lacks, and stores those of the config in force
-// for a rollback. Fetch returns whether it stored any. The error is an *Error, ErrStop or that of the context.
-func Fetch(ctx context.Context, f *Fetcher, way Way, progress func(text string) error) (changed bool, _ error) {
+// FetchFiles downloads the remote files that a config needs and the machine lacks, and stores those of the config in
+// force for a rollback. It returns whether it stored any. The error is a *SyncError, ErrStop or that of the context.
+func (s *Syncer) FetchFiles(ctx context.Context, way Way,
+	progress func(text string) error,
+) (changed bool, _ error) {
+	f := s.Fetcher()
 	adopted, err := f.Adopt(way.From.Config)
 	if err != nil {
 		return adopted, &SyncError{way.To.Name, err}
@@ -69,7 +69,7 @@ func Fetch(ctx context.Context, f *Fetcher, way Way, progress func(text string) 
 		last = time.Now()
 		return progress(progressText(p))
 	})
-	if err == nil || errors.Is(err, ErrStopSync) || ctx.Err() != nil {
+	if err == nil || errors.Is(err, ErrStop) || ctx.Err() != nil {
 		return adopted || fetched, err
 	}
 	return adopted || fetched, &SyncError{way.To.Name, err}
@@ -87,7 +87,7 @@ func progressText(p Progress) string {
 func (s *Syncer) Resolve(c machineconfig.Config) machineconfig.Config { return s.Fetcher().Resolve(c) }
 
 // Keep stores the contents of the config in force, and removes those that no rollback needs.
-func Keep(f *Fetcher, at plan.Config) error {
+func (f *Fetcher) Keep(at plan.Config) error {
 	if _, err := f.Adopt(at.Config); err != nil {
 		return err
 	}

@@ -541,7 +541,7 @@ func TestTheDigestIsKnownWithoutSpaceForACopy(t *testing.T) {
 	c := m.config("https://127.0.0.1:1/file", sha512Of(data), "")
 	for range 2 {
 		at := plan.Config{Name: "rendered-a", Config: c}
-		if err := fetch.Keep(m.fetcher(), at); err == nil ||
+		if err := m.fetcher().Keep(at); err == nil ||
 			!strings.Contains(err.Error(), "/opt/large: the disk of "+host.ContentDir+" is full") {
 			t.Errorf("it says %v", err)
 		}
@@ -559,7 +559,7 @@ func TestTheDigestIsKnownWithoutSpaceForACopy(t *testing.T) {
 	if err := unix.Mount("none", dir, "tmpfs", unix.MS_REMOUNT, "size=64m"); err != nil {
 		t.Fatal(err)
 	}
-	if err := fetch.Keep(m.fetcher(), plan.Config{Name: "rendered-a", Config: c}); err != nil {
+	if err := m.fetcher().Keep(plan.Config{Name: "rendered-a", Config: c}); err != nil {
 		t.Error(err)
 	}
 	m.has(data)
@@ -582,9 +582,9 @@ func TestADownloadEndsWithItsCaller(t *testing.T) {
 		t.Errorf("it says %v", err)
 	}
 	_, err = m.fetcher().Fetch(t.Context(), m.config(m.server.URL, sha512Of(large), ""), func(fetch.Progress) error {
-		return fetch.ErrStopSync
+		return fetch.ErrStop
 	})
-	if !errors.Is(err, fetch.ErrStopSync) {
+	if !errors.Is(err, fetch.ErrStop) {
 		t.Errorf("it says %v", err)
 	}
 }

@@ -9,29 +9,25 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/bunsen-os/bunsen/mcd/drift"
-	authorizationv1 "k8s.io/api/authorization/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
-
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-
-	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/disruption"
-	"github.com/bunsen-os/bunsen/mcd/plan"
-	"github.com/bunsen-os/bunsen/mcd/report"
 	operatorv1 "github.com/openshift/api/operator/v1"
-
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/disruption"
+	"github.com/bunsen-os/bunsen/mcd/drift"
+	"github.com/bunsen-os/bunsen/mcd/plan"
+	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
 var (
@@ -268,140 +264,4 @@ func (k *Client) watchOnce(ctx context.Context, changed chan<- struct{}) error {
 		}
 	}
 	return nil
-}
-
-// accessInterval is the interval between two checks of the daemon's read permissions.
-const accessInterval = time.Hour
-
-// access has the read permissions of the daemon's identity at the API server.
-type access struct {
-	readsAll bool
-	// checked is when the API server last answered; zero if it never did.
-	checked time.Time
-}
-
-// update checks the rights again, about once an hour. A node that may read every config also reads from the servers, so
-// that its report shows where it would read its config without that right. While the API server does not answer, access
-// uses the last answer.
-func (a *access) update(ctx context.Context, cluster *Connection) {
-	if !a.checked.IsZero() && time.Since(a.checked) < accessInterval {
-		return
-	}
-	readsAll, err := withClient(cluster, func(k *Client) (bool, error) { return k.readsAllConfigs(ctx) })
-	if err != nil {
-		cluster.configs.servers.logger().Debug("cannot check what the node may read", "err", err)
-		return
-	}
-	a.readsAll, a.checked = readsAll, time.Now()
-	if readsAll {
-		cluster.configs.probeServers(ctx)
-	}
-}
-
-// probeServers reads the config in force from the servers, to check that they serve it. probeServers stores no config.
-func (c *configs) probeServers(ctx context.Context) {
-	node, err := c.cluster.Node(ctx)
-	if err != nil || node.Current == "" {
-		return
-	}
-	if _, err := c.fromServers(ctx, v1alpha1.ConfigName(node.Current)); err == nil || apierrors.IsNotFound(err) {
-		c.recordSource(v1alpha1.ConfigsFromServer, nil)
-	} else {
-		c.recordSource(v1alpha1.ConfigsFromAPIServer, err)
-	}
-}
-
-// readsAllConfigs reports whether the node may read every MachineConfig.
-func (k *Client) readsAllConfigs(ctx context.Context) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
-	defer cancel()
-	review := authorizationv1.SelfSubjectAccessReview{
-		TypeMeta: metav1.TypeMeta{
-			APIVersion: authorizationv1.SchemeGroupVersion.String(),
-			Kind:       "SelfSubjectAccessReview",
-		},
-		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Verb: "get", Group: machineConfigs.Group, Resource: machineConfigs.Resource,
-		}},
-	}
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&review)
-	if err != nil {
-		return false, fmt.Errorf("checking what the node may read: %w", err)
-	}
-	answer, err := k.objects.Resource(authorizationv1.SchemeGroupVersion.WithResource("selfsubjectaccessreviews")).
-		Create(ctx, &unstructured.Unstructured{Object: fields}, metav1.CreateOptions{})
-	if err != nil {
-		return false, fmt.Errorf("checking what the node may read: %w", markUnreachable(err))
-	}
-	allowed, _, err := unstructured.NestedBool(answer.Object, "status", "allowed")
-	return allowed, err
-}
-
-var pinnedImageSets = mcfgv1.GroupVersion.WithResource("pinnedimagesets")
-
-// imagesManager is the field manager of the report about images. It differs from statusManager for the same reason as
-// heartbeatManager does.
-const imagesManager = "machine-config-daemon-images"
-
-// PinnedImageSets reads sets by their names. It leaves out those that do not exist.
-func PinnedImageSets(ctx context.Context, cluster *Connection,
-	names []string,
-) (sets []*mcfgv1.PinnedImageSet, _ error) {
-	return withClient(cluster, func(k *Client) ([]*mcfgv1.PinnedImageSet, error) {
-		for _, name := range names {
-			set := new(mcfgv1.PinnedImageSet)
-			switch err := k.get(ctx, pinnedImageSets, name, set); {
-			case apierrors.IsNotFound(err): // The controller names the sets again.
-			case err != nil:
-				return nil, fmt.Errorf("reading PinnedImageSet %s: %w", name, err)
-			default:
-				sets = append(sets, set)
-			}
-		}
-		return sets, nil
-	})
-}
-
-// ReportImages writes the conditions and the sets to the status of the MachineConfigNode, unless
-// it has them. A set that was deleted and created again has a lower generation, which the API accepts only for a new
-// entry of the list. So ReportImages first removes the entries in this case.
-func ReportImages(ctx context.Context, cluster *Connection, at report.Images) error {
-	_, err := withClient(cluster, func(k *Client) (struct{}, error) {
-		err := k.reportImages(ctx, at)
-		if apierrors.IsInvalid(err) {
-			if err = k.reportImages(ctx, report.Images{Problem: at.Problem}); err == nil {
-				err = k.reportImages(ctx, at)
-			}
-		}
-		return struct{}{}, err
-	})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("writing the status of MachineConfigNode %s: %w", cluster.lastName(), err)
-	}
-	return err
-}
-
-func (k *Client) reportImages(ctx context.Context, at report.Images) error {
-	var is mcfgv1.MachineConfigNode
-	if err := k.get(ctx, machineConfigNodes, k.node, &is); err != nil {
-		return err
-	}
-	conditions, sets := at.Status(is.Status.Conditions, metav1.Now())
-	text, err := json.Marshal(map[string]any{
-		"apiVersion": mcfgv1.GroupVersion.String(), "kind": "MachineConfigNode",
-		"metadata": map[string]any{"name": k.node},
-		"status":   map[string]any{"conditions": conditions, "pinnedImageSets": sets},
-	})
-	if err != nil {
-		return err
-	}
-	object := &unstructured.Unstructured{}
-	if err := object.UnmarshalJSON(text); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
-	defer cancel()
-	_, err = k.objects.Resource(machineConfigNodes).ApplyStatus(ctx, k.node, object,
-		metav1.ApplyOptions{FieldManager: imagesManager, Force: true})
-	return markUnreachable(err)
 }

@@ -6,31 +6,24 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net"
-	"net/http"
-	"net/url"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 
 	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/health"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 	"github.com/bunsen-os/bunsen/mcd/report"
-	authenticationv1 "k8s.io/api/authentication/v1"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/dynamic"
-
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/rest"
 )
 
 // Connection is a connection to the API server. Connection connects at the first use, and again after the server
@@ -254,54 +247,6 @@ func (l *Connection) APIHealth(err error) health.API {
 	host := l.host
 	l.mu.Unlock()
 	return apiHealth(err, func() bool { return isThisMachine(host) })
-}
-
-// isThisMachine reports whether the URL of an API server names this machine.
-func isThisMachine(server string) bool {
-	u, err := url.Parse(server)
-	if err != nil || u.Hostname() == "" {
-		return false
-	}
-	ips := []net.IP{net.ParseIP(u.Hostname())}
-	if ips[0] == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), lookupLimit)
-		defer cancel()
-		if ips, err = net.DefaultResolver.LookupIP(ctx, "ip", u.Hostname()); err != nil {
-			return false
-		}
-	}
-	own, err := net.InterfaceAddrs()
-	if err != nil {
-		return false
-	}
-	for _, ip := range ips {
-		for _, a := range own {
-			if n, is := a.(*net.IPNet); ip.IsLoopback() || is && n.IP.Equal(ip) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// apiHealth classifies the error of a call to the API server, for the table of package health. The parameter here is a
-// function that reports whether the API server runs on this machine.
-func apiHealth(err error, here func() bool) health.API {
-	code, is := httpStatus(err)
-	switch {
-	case err == nil:
-		return health.Answers
-	case is && code == http.StatusUnauthorized, isUntrusted(err):
-		return health.Untrusted
-	case is && code < http.StatusInternalServerError:
-		return health.Answers
-	case is, errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF):
-		if here() {
-			return health.RefusedHere
-		}
-		return health.RefusedElsewhere
-	}
-	return health.NoAnswer
 }
 
 const (

@@ -1,14 +1,14 @@
-// Package kube asks the members of etcd whether they are healthy, on a node that runs a member. Package etcd uses the
-// client certificate that kubeadm, k3s or RKE2 stored on that node.
+// Package kube speaks to the cluster for one node, with the rights of its kubelet. Its types implement the interfaces
+// that the agent declares.
 //
-// In: files of the node. Out: the number of members, and how many are healthy. Never: a change of etcd, its keys, a
-// certificate or key in a text.
+// A Connection makes a Client when a kubeconfig is usable, and makes another one when the node is renamed or the
+// credentials change. It reads and writes the annotations of the Node, reads policies, watches the Node and the images
+// that it pins. Configs, secrets and files come from the machine-config-servers; configs also from the API server.
+// Recorder writes events, StatusPublisher the MachineConfigNode, and Heartbeat the daemon's report, which on a node
+// with etcd says whether its members are healthy. If the API server gives no usable answer, the error wraps
+// report.ErrUnreachable; APIHealth says what such an error means for the health check. Every call has a time limit.
 //
-// The part kube calls the API server for one node. Package kube reads and writes the Node's annotations, reads configs
-// and the cluster's policies, watches the Node, writes events and the MachineConfigNode, and classifies errors for the
-// health check. The types of package kube implement the interfaces that the agent declares. If the API server does not
-// answer, the error wraps report.ErrUnreachable. Every call has a time limit.
-//
-// In: a rest.Config, the node's name; the address of a kubelet. Out: calls with the kubelet's rights. Never: another
-// node, evictions, the machine's disk, a decision about what to do.
+// In: what loads a rest.Config, the node's name, saved addresses of servers, files of the node with the certificates of
+// etcd. Out: calls, answers, errors. Never: another node, evictions, the machine's disk, a change of etcd, a key or
+// certificate in a text, a decision about what to do.
 package kube

@@ -58,7 +58,7 @@ func TestHeartbeat(t *testing.T) {
 	defer server.Close()
 	before := time.Now().Truncate(time.Second)
 	cluster := NewConnection("worker-0", func() (*rest.Config, error) { return &rest.Config{Host: server.URL}, nil })
-	Heartbeat(t.Context(), cluster, v1alpha1.DaemonReport{Version: "v1"}, nil,
+	cluster.Heartbeat(t.Context(), v1alpha1.DaemonReport{Version: "v1"}, nil,
 		slog.New(slog.NewTextHandler(t.Output(), nil)))
 	is := <-written
 	r, err := v1alpha1.ParseDaemonReport(is.Annotations[v1alpha1.DaemonAnnotation])
@@ -86,7 +86,7 @@ func TestARefusedHeartbeatIsLoggedOnce(t *testing.T) {
 	defer server.Close()
 	cluster := NewConnection("worker-0", func() (*rest.Config, error) { return &rest.Config{Host: server.URL}, nil })
 	lines := make(chan string, 10)
-	Heartbeat(t.Context(), cluster, v1alpha1.DaemonReport{Version: "v1"}, nil,
+	cluster.Heartbeat(t.Context(), v1alpha1.DaemonReport{Version: "v1"}, nil,
 		slog.New(slog.NewTextHandler(writer(func(p []byte) { lines <- string(p) }), nil)))
 	<-asked
 	if line := <-lines; !strings.Contains(line, "cannot write the heartbeat") || !strings.Contains(line, "worker-0") {

@@ -2,109 +2,23 @@ package kube
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/bunsen-os/bunsen/mcd/report"
-	"k8s.io/apimachinery/pkg/api/meta"
-
-	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"github.com/bunsen-os/bunsen/mcd/report"
 )
-
-// heartbeatManager is the field manager of the daemon's heartbeat. heartbeatManager differs from statusManager, because
-// writes of the status with the same manager would remove the heartbeat.
-const heartbeatManager = "machine-config-daemon"
-
-// Heartbeat reports about once a minute, until the context ends, that the daemon runs. The report is on the node's
-// MachineConfigNode. The caller sets the version and the form in the report. Heartbeat adds the time, the daemon's
-// config source, its read permissions, and the state of etcd, unless the function etcd is nil. Heartbeat returns at
-// once. The StatusPublisher creates the MachineConfigNode. If the object does not exist, or the API server does not
-// answer, Heartbeat retries with pauses of up to a minute. A rejected write is logged once.
-func Heartbeat(ctx context.Context, cluster *Connection, r v1alpha1.DaemonReport,
-	etcd func(context.Context) *v1alpha1.EtcdReport, log *slog.Logger,
-) {
-	go func() {
-		next, refused, may := newBackoff(), "", access{}
-		for ctx.Err() == nil {
-			may.update(ctx, cluster)
-			if etcd != nil {
-				r.Etcd = etcd(ctx)
-			}
-			r.Seen, r.ConfigsFrom, r.ReadsAllConfigs = metav1.NewTime(time.Now()), cluster.configs.lastSource(),
-				may.readsAll
-			err := writeHeartbeat(ctx, cluster, r)
-			if err == nil {
-				next, refused = newBackoff(), ""
-				sleep(ctx, v1alpha1.DaemonReportsEvery+rand.N(v1alpha1.DaemonReportsEvery/4))
-				continue
-			}
-			if isForbidden(err) && err.Error() != refused && ctx.Err() == nil {
-				refused = err.Error()
-				log.Warn("cannot write the heartbeat; continuing", "err", err)
-			}
-			sleep(ctx, next.Step())
-		}
-	}()
-}
-
-// writeHeartbeat writes one heartbeat.
-func writeHeartbeat(ctx context.Context, cluster *Connection, r v1alpha1.DaemonReport) error {
-	patch, err := json.Marshal(
-		map[string]any{
-			"metadata": map[string]any{"annotations": map[string]string{v1alpha1.DaemonAnnotation: r.String()}},
-		})
-	if err != nil {
-		return fmt.Errorf("writing the heartbeat: %w", err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
-	defer cancel()
-	_, err = withClient(cluster, func(k *Client) (struct{}, error) {
-		_, err := k.objects.Resource(machineConfigNodes).Patch(ctx, k.node, types.MergePatchType, patch,
-			metav1.PatchOptions{FieldManager: heartbeatManager})
-		return struct{}{}, markUnreachable(err)
-	})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("writing the heartbeat to MachineConfigNode %s: %w", cluster.lastName(), err)
-	}
-	return err
-}
-
-// newBackoff returns the pauses between attempts while the API server does not answer. The pauses grow from a second to
-// a minute. A random part keeps many nodes from sending requests at once after an outage.
-func newBackoff() *wait.Backoff {
-	return &wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.25, Steps: 10, Cap: time.Minute}
-}
-
-// sleep waits for a duration, or until the context ends.
-func sleep(ctx context.Context, pause time.Duration) {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-}
 
 var machineConfigNodes = mcfgv1.GroupVersion.WithResource("machineconfignodes")
 
@@ -333,88 +247,71 @@ func (b *StatusPublisher) apply(ctx context.Context, name string, fields map[str
 	return typed, nil
 }
 
-// retryableCodes are the codes below 500 after which the daemon retries. These codes mean: too many requests; rejected
-// credentials, because they may have expired; and missing rights, because a starting API server may not have loaded its
-// roles yet.
-var retryableCodes = []int32{http.StatusTooManyRequests, http.StatusUnauthorized, http.StatusForbidden}
+var pinnedImageSets = mcfgv1.GroupVersion.WithResource("pinnedimagesets")
 
-// markUnreachable wraps an error as report.ErrUnreachable, unless the API server gave a usable answer.
-func markUnreachable(err error) error {
-	code, answered := httpStatus(err)
-	switch {
-	case err == nil, meta.IsNoMatchError(err):
-		return err
-	case !answered:
-		return &report.NoAnswerError{Err: err}
-	case code >= http.StatusInternalServerError, slices.Contains(retryableCodes, code):
-		return &report.AnswerError{Code: int(code), Err: err}
+// imagesManager is the field manager of the report about images. It differs from statusManager for the same reason as
+// heartbeatManager does.
+const imagesManager = "machine-config-daemon-images"
+
+// PinnedImageSets reads sets by their names. It leaves out those that do not exist.
+func (l *Connection) PinnedImageSets(ctx context.Context,
+	names []string,
+) (sets []*mcfgv1.PinnedImageSet, _ error) {
+	return withClient(l, func(k *Client) ([]*mcfgv1.PinnedImageSet, error) {
+		for _, name := range names {
+			set := new(mcfgv1.PinnedImageSet)
+			switch err := k.get(ctx, pinnedImageSets, name, set); {
+			case apierrors.IsNotFound(err): // The controller names the sets again.
+			case err != nil:
+				return nil, fmt.Errorf("reading PinnedImageSet %s: %w", name, err)
+			default:
+				sets = append(sets, set)
+			}
+		}
+		return sets, nil
+	})
+}
+
+// ReportImages writes the conditions and the sets to the status of the MachineConfigNode, unless
+// it has them. A set that was deleted and created again has a lower generation, which the API accepts only for a new
+// entry of the list. So ReportImages first removes the entries in this case.
+func (l *Connection) ReportImages(ctx context.Context, at report.Images) error {
+	_, err := withClient(l, func(k *Client) (struct{}, error) {
+		err := k.reportImages(ctx, at)
+		if apierrors.IsInvalid(err) {
+			if err = k.reportImages(ctx, report.Images{Problem: at.Problem}); err == nil {
+				err = k.reportImages(ctx, at)
+			}
+		}
+		return struct{}{}, err
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("writing the status of MachineConfigNode %s: %w", l.lastName(), err)
 	}
 	return err
 }
 
-// httpStatus returns the HTTP status that an API server, or a proxy in front of it, sent with an error.
-func httpStatus(err error) (code int32, is bool) {
-	var s apierrors.APIStatus
-	if !errors.As(err, &s) {
-		return 0, false
+func (k *Client) reportImages(ctx context.Context, at report.Images) error {
+	var is mcfgv1.MachineConfigNode
+	if err := k.get(ctx, machineConfigNodes, k.node, &is); err != nil {
+		return err
 	}
-	return s.Status().Code, true
-}
-
-// isUntrusted reports whether the client or the server rejected the certificate of the other side.
-func isUntrusted(err error) bool {
-	var unverified *tls.CertificateVerificationError
-	var unknown x509.UnknownAuthorityError
-	var invalid x509.CertificateInvalidError
-	var name x509.HostnameError
-	if errors.As(err, &unverified) || errors.As(err, &unknown) || errors.As(err, &invalid) || errors.As(err, &name) {
-		return true
-	}
-	var said *net.OpError // A TLS alert of the other side has no exported type in crypto/tls, so its text is compared.
-	return errors.As(err, &said) && said.Op == "remote error"
-}
-
-// lookupLimit is how long the resolution of a name may take.
-const lookupLimit = 5 * time.Second
-
-// dial connects to localhost without a resolver, because a machine may not have one.
-func dial(ctx context.Context, network, address string) (net.Conn, error) {
-	var d net.Dialer
-	host, port, err := net.SplitHostPort(address)
-	if err != nil || host != "localhost" {
-		return d.DialContext(ctx, network, address)
-	}
-	conn, err := d.DialContext(ctx, network, net.JoinHostPort("127.0.0.1", port))
+	conditions, sets := at.Status(is.Status.Conditions, metav1.Now())
+	text, err := json.Marshal(map[string]any{
+		"apiVersion": mcfgv1.GroupVersion.String(), "kind": "MachineConfigNode",
+		"metadata": map[string]any{"name": k.node},
+		"status":   map[string]any{"conditions": conditions, "pinnedImageSets": sets},
+	})
 	if err != nil {
-		if six, sixErr := d.DialContext(ctx, network, net.JoinHostPort("::1", port)); sixErr == nil {
-			return six, nil
-		}
+		return err
 	}
-	return conn, err
-}
-
-// KubeletHealth returns a function that calls a kubelet's health endpoint, such as http://localhost:10248/healthz. The
-// function is for agent.HealthOptions.Kubelet.
-func KubeletHealth(endpoint string) func(context.Context) error {
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: dial}}
-	return func(ctx context.Context) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, endpoint, nil)
-		if err != nil {
-			return err
-		}
-		answer, err := client.Do(request)
-		if err != nil {
-			return err
-		}
-		defer answer.Body.Close() //nolint:errcheck // only read
-		if answer.StatusCode == http.StatusOK {
-			return nil
-		}
-		text, err := io.ReadAll(io.LimitReader(answer.Body, 200))
-		if err != nil {
-			text = nil
-		}
-		return fmt.Errorf("%s says %s: %s", endpoint, answer.Status,
-			report.OneLine(strings.ReplaceAll(string(text), "\n", " ")))
+	object := &unstructured.Unstructured{}
+	if err := object.UnmarshalJSON(text); err != nil {
+		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	_, err = k.objects.Resource(machineConfigNodes).ApplyStatus(ctx, k.node, object,
+		metav1.ApplyOptions{FieldManager: imagesManager, Force: true})
+	return markUnreachable(err)
 }

@@ -107,8 +107,7 @@ func (r *reader) user(u ign.PasswdUser) {
 		return
 	}
 	want.Account = host.User{There: true}
-	r.readTexts(&want, u)
-	r.readIDs(&want, u)
+	want = r.withIDs(r.withTexts(want, u), u)
 	hash := host.NoPassword
 	if u.PasswordHash != nil && *u.PasswordHash != "" {
 		hash = *u.PasswordHash
@@ -144,8 +143,8 @@ func (r *reader) addPassword(hash string) host.Digest {
 	return d
 }
 
-// readTexts reads the text attributes of a user.
-func (r *reader) readTexts(want *User, u ign.PasswdUser) {
+// withTexts returns a user with the text attributes of the config.
+func (r *reader) withTexts(want User, u ign.PasswdUser) User {
 	d := r.accounts.Defaults.Filled()
 	home := cmp.Or(r.accounts.Homes[u.Name], r.accounts.Left[u.Name].Home, path.Join(d.HomeBase, u.Name))
 	for _, f := range []struct {
@@ -170,11 +169,12 @@ func (r *reader) readTexts(want *User, u ign.PasswdUser) {
 		}
 		want.Account.Home = "/"
 	}
+	return want
 }
 
-// readIDs reads the groups of a user. readIDs also chooses the numbers that the config omits: the numbers that the name
-// has on the machine, or the numbers that useradd would choose.
-func (r *reader) readIDs(want *User, u ign.PasswdUser) {
+// withIDs returns a user with the groups of the config, and with the numbers that the config omits: those that the name
+// has on the machine, or those that useradd would choose.
+func (r *reader) withIDs(want User, u ign.PasswdUser) User {
 	system := u.System != nil && *u.System
 	owner, known := r.uids[u.Name]
 	want.Account.UID, want.Specified.UID = owner.UID, u.UID != nil
@@ -188,7 +188,7 @@ func (r *reader) readIDs(want *User, u ign.PasswdUser) {
 	if want.Specified.GID {
 		want.Account.GID = r.gid(u.Name, *u.PrimaryGroup)
 	} else {
-		want.Account.GID = r.ownGroup(want, u, owner)
+		want.Account.GID = r.ownGroup(want.Account.UID, u, owner)
 	}
 	r.uids[u.Name] = want.Account.Owner()
 	var names []string
@@ -197,6 +197,7 @@ func (r *reader) readIDs(want *User, u ign.PasswdUser) {
 		names = append(names, string(g))
 	}
 	want.Specified.Groups, want.Account.Groups = len(names) > 0, host.JoinNames(names)
+	return want
 }
 
 // gid resolves the name or number of a group.
@@ -215,7 +216,7 @@ func (r *reader) gid(user, group string) int {
 
 // ownGroup returns the primary group of a user for whom the config names none. The result is the user's present group,
 // or else a group with the user's name.
-func (r *reader) ownGroup(want *User, u ign.PasswdUser, owner host.Owner) int {
+func (r *reader) ownGroup(uid int, u ign.PasswdUser, owner host.Owner) int {
 	_, known := r.uids[u.Name]
 	gid, named := r.gids[u.Name]
 	listed := slices.ContainsFunc(r.w.Groups, func(g Group) bool { return g.Name == u.Name })
@@ -233,7 +234,7 @@ func (r *reader) ownGroup(want *User, u ign.PasswdUser, owner host.Owner) int {
 				"user cannot have one of its own: say primaryGroup: %s, or noUserGroup: true", u.Name, u.Name))
 		return gid
 	case !named:
-		gid = r.freeGID(u.System != nil && *u.System, cmp.Or(r.former[u.Name].GID, want.Account.UID))
+		gid = r.freeGID(u.System != nil && *u.System, cmp.Or(r.former[u.Name].GID, uid))
 		r.gids[u.Name] = gid
 	}
 	if !listed {

@@ -1,10 +1,9 @@
-// Package state reads and writes the files that the agent stores below host.StateDir, for root only: the update
-// under way, the config that the machine rejected, and the addresses of the servers.
+// Package state has the files that the daemon stores below host.StateDir, for root only: the update under way (Task),
+// the config that the machine rejected (Rejection), the force file of a user, and the addresses of the servers.
 //
-// In: a host.Host. Out: Task, Rejection, the force file. Never: the API server, a log.
+// Attempts counts how often applying a config ended in a way that a power cut may have caused, and says when the daemon
+// gives the config up. The agent, the health check and the first boot use one rule.
 //
-// The part attempts counts the attempts to apply a config whose failure may be the effect of a power cut. The package
-// also decides when the daemon stops retrying. The packages agent, apply and once use it.
-//
-// In: the cause of a rollback, the counts of earlier attempts as JSON. Out: Count. Never: any I/O, a file's name.
+// In: a host.Host, the causes of rollbacks. Out: the contents of the files, durable when a call returns, and the texts
+// that name a config and who requested it. Never: the API server, a log.
 package state

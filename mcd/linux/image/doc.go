@@ -1,12 +1,11 @@
-// Package image sets the kernel arguments of machines that run from packages or from partitions, in the files of
-// their boot loader.
+// Package image changes the OS of a machine, below the directory of its root.
 //
-// In: a machine's files, the directory of its root. Out: host.OperatingSystem. Never: a change of other text in these
-// files, an argument that GRUB would interpret, a part of the OS other than the kernel arguments.
+// A machine that runs from an OSTree image has rpm-ostree or bootc (DetectOSTree). Image, kernel arguments, kernel type
+// and extensions are staged with that program for the next boot; the deployment that runs does not change. A machine
+// that runs from packages or from partitions keeps its OS: only its kernel arguments can change, in the files of its
+// boot loader (DetectBootLoader), of which all other text stays.
 //
-// The part ostree changes the OS of a machine through the machine's own rpm-ostree or bootc: image, kernel arguments,
-// kernel type and extensions, staged for the next boot.
-//
-// In: a machine's files, the directory of its root. Out: host.OperatingSystem. Never: a change of the running
-// deployment, the output of a program in a log, a secret of a registry in an error.
+// In: the files of the machine, the directory of its root, steps to stage. Out: host.OperatingSystem, host.BootChecker.
+// Never: a change of the running deployment, an argument that GRUB would interpret, the output of a program in a log, a
+// secret of a registry in an error.
 package image

@@ -333,30 +333,6 @@ func isBusy(err error) bool {
 	return errors.As(err, &f) && strings.Contains(f.Said, "ransaction in progress")
 }
 
-// Packaged is an OS that the daemon does not change. Packaged only reports the running OS.
-type Packaged struct {
-	// Why is the reason, as the end of a sentence with "because".
-	Why string
-}
-
-// Status implements host.OperatingSystem.
-func (o Packaged) Status(context.Context) (host.OSStatus, error) {
-	kargs, err := machine.RunningKargs()
-	if err != nil {
-		return host.OSStatus{}, err
-	}
-	runs := host.OS{Kargs: kargs, KernelType: "default"}
-	return host.OSStatus{Booted: runs, Next: runs, Support: host.Support{Why: o.Why}}, nil
-}
-
-// Stage implements host.OperatingSystem.
-func (o Packaged) Stage(_ context.Context, step host.Step) error { return refused(step, o.Why) }
-
-// refused returns the error of a step that this machine does not support.
-func refused(step host.Step, why string) error {
-	return fmt.Errorf("%s: %w: %s", step.Verb, host.ErrUnsupported, why)
-}
-
 // kargsChange returns the smallest edit of the argument list all. After the edit, those arguments in all that before or
 // after names are exactly after, in order. The edit keeps the longest prefix of after that all already has. The
 // arguments del are removed, then add is appended. Each word of del removes its first occurrence, as in ostree.

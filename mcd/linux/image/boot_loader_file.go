@@ -17,71 +17,72 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/linux/machine"
 )
 
-// view has the data that the daemon read from a machine.
-type view struct {
-	// text of the file; "" if it does not exist. entry has the owner and the mode of the file.
-	text  string
-	entry host.Entry
-	// added are the arguments of the daemon in the file.
-	added []string
-	// own are the machine's own arguments. running are the arguments of the running kernel.
-	own     []string
-	running string
-	// recorded is true if the arguments of the daemon at boot are in a file.
-	recorded bool
-}
+const (
+	// grubConfig is the path of the file that update-grub generates.
+	grubConfig = "/boot/grub/grub.cfg"
+	// grubDir is the directory of files that grub-mkconfig reads after /etc/default/grub.
+	grubDir = "/etc/default/grub.d"
+)
 
-// read reads the file and the running kernel.
-func (o *BootLoaderFile) read() (v view, err error) {
-	if v.running, err = o.running(); err != nil {
-		return v, err
+// oemConfigs are the possible paths of Flatcar's grub.cfg, that of the newest release first.
+var oemConfigs = []string{"/oem/grub.cfg", "/usr/share/oem/grub.cfg"}
+
+// DetectBootLoader returns the machine's OS with its boot loader, by the machine's row in the table of distributions.
+// For a machine without a known boot loader, Detect returns nil. The parameter dir is the mount point of the machine's
+// root.
+func DetectBootLoader(root *files.Root, dir string) host.OperatingSystem {
+	release := machine.Release(root)
+	system, _ := distribution.SystemOf(release["ID"], release["VARIANT_ID"])
+	file := &BootLoaderFile{
+		root: root, running: machine.RunningKargs,
+		name: cmp.Or(release["PRETTY_NAME"], system.Name),
 	}
-	if v.entry, err = o.root.Stat(o.path); err == nil && v.entry.Kind != host.Absent && v.entry.Kind != host.File {
-		err = errors.New("it is no file: move it away")
-	}
-	if err == nil {
-		v.text, err = o.content(o.path)
-	}
-	if err == nil {
-		v.added, err = o.format.args(v.text)
-	}
-	if err != nil {
-		return v, fmt.Errorf("reading %s: %w", o.path, err)
-	}
-	booted := v.added
-	if is, err := o.root.Stat(nodepath.BootedArguments); err == nil && is.Kind == host.File {
-		words, err := o.content(nodepath.BootedArguments)
-		if err != nil {
-			return v, fmt.Errorf("reading %s: %w", nodepath.BootedArguments, err)
+	switch system.KernelArguments.Method {
+	case distribution.UpdateGrub:
+		file.path, file.format = nodepath.GrubArguments, fragment{}
+		file.generate = machine.FindProgram(root, dir, system.KernelArguments.Name)
+		if file.generate.Path == "" || !machine.Exists(root, grubConfig) {
+			return nil
 		}
-		booted, v.recorded = host.SplitArgs(words), true
-	}
-	v.own = withoutLast(host.SplitArgs(v.running), booted)
-	return v, nil
-}
-
-// content returns the text of a file; "" if it does not exist.
-func (o *BootLoaderFile) content(at string) (string, error) {
-	text, err := o.root.Read(at)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	return string(text), err
-}
-
-// withoutLast removes the last occurrence of each word from a list.
-func withoutLast(list, words []string) []string {
-	left := slices.Clone(list)
-	for _, w := range slices.Backward(words) {
-		for i := len(left) - 1; i >= 0; i-- {
-			if left[i] == w {
-				left = slices.Delete(left, i, i+1)
-				break
+		return file
+	case distribution.OEMGrub:
+		file.format = block{}
+		for _, at := range oemConfigs {
+			if file.path = at; machine.Exists(root, path.Dir(at)) {
+				return file
 			}
 		}
 	}
-	return left
+	return nil
 }
+
+// BootLoaderFile is an OS whose kernel arguments are in a file that the boot loader, or the generator of its config,
+// reads. The daemon adds its arguments at the end and never changes other arguments.
+type BootLoaderFile struct {
+	root *files.Root
+	// path of the file, and its format.
+	path   string
+	format format
+	// generate is the program that makes the boot loader's config from the file; its path is empty if the boot loader
+	// reads the file itself.
+	generate machine.Program
+	// running returns the arguments of the running kernel.
+	running func() (string, error)
+	// name of the OS for users.
+	name string
+}
+
+// format reads and writes the arguments of the daemon in a file.
+type format interface {
+	// args returns the arguments of the daemon. If the file has none, args returns none.
+	args(text string) ([]string, error)
+	// with returns the file with other arguments of the daemon; "" for no file.
+	with(text string, args []string) (string, error)
+}
+
+// errForeign means that another program or a user has changed lines that the daemon wrote.
+var errForeign = errors.New("a line of Bunsen's part was changed by others: remove this part, and the daemon writes " +
+	"it anew")
 
 // Status implements host.OperatingSystem.
 func (o *BootLoaderFile) Status(context.Context) (host.OSStatus, error) {
@@ -93,6 +94,14 @@ func (o *BootLoaderFile) Status(context.Context) (host.OSStatus, error) {
 	next := booted
 	next.Kargs = host.JoinArgs(slices.Concat(v.own, v.added))
 	return host.OSStatus{Booted: booted, Next: next, Support: o.support(host.JoinArgs(v.own))}, nil
+}
+
+func (o *BootLoaderFile) support(own string) host.Support {
+	return host.Support{
+		Kargs: true, PlainKargs: true, OwnKargs: own,
+		Why: fmt.Sprintf("it is %s, of which the daemon changes only kernel arguments, and no image, kernel type or "+
+			"extensions", o.name),
+	}
 }
 
 // BootSpace implements host.BootChecker. Both the boot loader's config and the file of the arguments are written anew
@@ -213,77 +222,69 @@ func kernelLine(config string) (string, bool) {
 }
 
 // Paths of boot loaders.
-const (
-	// grubConfig is the path of the file that update-grub generates.
-	grubConfig = "/boot/grub/grub.cfg"
-	// grubDir is the directory of files that grub-mkconfig reads after /etc/default/grub.
-	grubDir = "/etc/default/grub.d"
-)
 
-// oemConfigs are the possible paths of Flatcar's grub.cfg, that of the newest release first.
-var oemConfigs = []string{"/oem/grub.cfg", "/usr/share/oem/grub.cfg"}
+// view has the data that the daemon read from a machine.
+type view struct {
+	// text of the file; "" if it does not exist. entry has the owner and the mode of the file.
+	text  string
+	entry host.Entry
+	// added are the arguments of the daemon in the file.
+	added []string
+	// own are the machine's own arguments. running are the arguments of the running kernel.
+	own     []string
+	running string
+	// recorded is true if the arguments of the daemon at boot are in a file.
+	recorded bool
+}
 
-// DetectBootLoader returns the machine's OS with its boot loader, by the machine's row in the table of distributions.
-// For a machine without a known boot loader, Detect returns nil. The parameter dir is the mount point of the machine's
-// root.
-func DetectBootLoader(root *files.Root, dir string) host.OperatingSystem {
-	release := machine.Release(root)
-	system, _ := distribution.SystemOf(release["ID"], release["VARIANT_ID"])
-	file := &BootLoaderFile{
-		root: root, running: machine.RunningKargs,
-		name: cmp.Or(release["PRETTY_NAME"], system.Name),
+// read reads the file and the running kernel.
+func (o *BootLoaderFile) read() (v view, err error) {
+	if v.running, err = o.running(); err != nil {
+		return v, err
 	}
-	switch system.KernelArguments.Method {
-	case distribution.UpdateGrub:
-		file.path, file.format = nodepath.GrubArguments, fragment{}
-		file.generate = machine.FindProgram(root, dir, system.KernelArguments.Name)
-		if file.generate.Path == "" || !machine.Exists(root, grubConfig) {
-			return nil
+	if v.entry, err = o.root.Stat(o.path); err == nil && v.entry.Kind != host.Absent && v.entry.Kind != host.File {
+		err = errors.New("it is no file: move it away")
+	}
+	if err == nil {
+		v.text, err = o.content(o.path)
+	}
+	if err == nil {
+		v.added, err = o.format.args(v.text)
+	}
+	if err != nil {
+		return v, fmt.Errorf("reading %s: %w", o.path, err)
+	}
+	booted := v.added
+	if is, err := o.root.Stat(nodepath.BootedArguments); err == nil && is.Kind == host.File {
+		words, err := o.content(nodepath.BootedArguments)
+		if err != nil {
+			return v, fmt.Errorf("reading %s: %w", nodepath.BootedArguments, err)
 		}
-		return file
-	case distribution.OEMGrub:
-		file.format = block{}
-		for _, at := range oemConfigs {
-			if file.path = at; machine.Exists(root, path.Dir(at)) {
-				return file
+		booted, v.recorded = host.SplitArgs(words), true
+	}
+	v.own = withoutLast(host.SplitArgs(v.running), booted)
+	return v, nil
+}
+
+// content returns the text of a file; "" if it does not exist.
+func (o *BootLoaderFile) content(at string) (string, error) {
+	text, err := o.root.Read(at)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return string(text), err
+}
+
+// withoutLast removes the last occurrence of each word from a list.
+func withoutLast(list, words []string) []string {
+	left := slices.Clone(list)
+	for _, w := range slices.Backward(words) {
+		for i := len(left) - 1; i >= 0; i-- {
+			if left[i] == w {
+				left = slices.Delete(left, i, i+1)
+				break
 			}
 		}
 	}
-	return nil
-}
-
-// BootLoaderFile is an OS whose kernel arguments are in a file that the boot loader, or the generator of its config,
-// reads. The daemon adds its arguments at the end and never changes other arguments.
-type BootLoaderFile struct {
-	root *files.Root
-	// path of the file, and its format.
-	path   string
-	format format
-	// generate is the program that makes the boot loader's config from the file; its path is empty if the boot loader
-	// reads the file itself.
-	generate machine.Program
-	// running returns the arguments of the running kernel.
-	running func() (string, error)
-	// name of the OS for users.
-	name string
-}
-
-// format reads and writes the arguments of the daemon in a file.
-type format interface {
-	// args returns the arguments of the daemon. If the file has none, args returns none.
-	args(text string) ([]string, error)
-	// with returns the file with other arguments of the daemon; "" for no file.
-	with(text string, args []string) (string, error)
-}
-
-// errForeign means that another program or a user has changed lines that the daemon wrote.
-var errForeign = errors.New("a line of Bunsen's part was changed by others: remove this part, and the daemon writes " +
-	"it anew")
-
-func (o *BootLoaderFile) support(own string) host.Support {
-	return host.Support{
-		Kargs: true, PlainKargs: true, OwnKargs: own,
-		Why: fmt.Sprintf("it is %s, of which the daemon changes only kernel arguments, and no image, kernel type or "+
-			"extensions", o.name),
-	}
+	return left
 }
