@@ -59,30 +59,6 @@ func InRegistry(repository machineconfig.Artifact, registries Registries) Stored
 	}
 }
 
-// copyStored leaves a verified copy of a file of the content store in the directory, and returns its size.
-func (c *Copies) copyStored(ctx context.Context, name string) (int64, error) {
-	if size, ok := verify(c.path(name), name); ok {
-		return size, nil
-	}
-	f, err := c.Stored(ctx, name)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Body.Close() //nolint:errcheck // only read
-	return f.Size, c.write(name, f.Size, func(to io.Writer) error {
-		sum := newSum(name)
-		// One byte more shows a file that is too long.
-		got, err := io.Copy(io.MultiWriter(to, sum), io.LimitReader(f.Body, f.Size+1))
-		if err != nil {
-			return fmt.Errorf("reading file %s: %w", name, err)
-		}
-		if got != f.Size || sum.String() != name {
-			return f.Mismatch
-		}
-		return nil
-	})
-}
-
 const (
 	// for one file
 	readTimeout = 10 * time.Minute
@@ -370,6 +346,30 @@ func (c *Copies) removeBefore(name string, used time.Time) error {
 }
 
 func (c *Copies) path(file string) string { return filepath.Join(c.Dir, file) }
+
+// copyStored leaves a verified copy of a file of the content store in the directory, and returns its size.
+func (c *Copies) copyStored(ctx context.Context, name string) (int64, error) {
+	if size, ok := verify(c.path(name), name); ok {
+		return size, nil
+	}
+	f, err := c.Stored(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Body.Close() //nolint:errcheck // only read
+	return f.Size, c.write(name, f.Size, func(to io.Writer) error {
+		sum := newSum(name)
+		// One byte more shows a file that is too long.
+		got, err := io.Copy(io.MultiWriter(to, sum), io.LimitReader(f.Body, f.Size+1))
+		if err != nil {
+			return fmt.Errorf("reading file %s: %w", name, err)
+		}
+		if got != f.Size || sum.String() != name {
+			return f.Mismatch
+		}
+		return nil
+	})
+}
 
 // maxArtifact: in bytes; the daemon has the same limit
 const maxArtifact = 1 << 30

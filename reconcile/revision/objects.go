@@ -155,6 +155,14 @@ func WantedObject(o client.Object) (*unstructured.Unstructured, error) {
 	return u, nil
 }
 
+// Revisions has the sources and their objects on the cluster, on which it depends whether a pool may be rendered or
+// rolled out.
+type Revisions struct {
+	Objects
+	Sources []v1alpha1.GitSource
+	States  []State
+}
+
 // Selected returns the MachineConfigs from which a pool's config is rendered.
 func (r Revisions) Selected(pool *mcfgv1.MachineConfigPool) ([]*mcfgv1.MachineConfig, error) {
 	selector, err := Selector(pool)
@@ -162,14 +170,6 @@ func (r Revisions) Selected(pool *mcfgv1.MachineConfigPool) ([]*mcfgv1.MachineCo
 		return nil, err
 	}
 	return Select(selector, r.Configs), nil
-}
-
-// Revisions has the sources and their objects on the cluster, on which it depends whether a pool may be rendered or
-// rolled out.
-type Revisions struct {
-	Objects
-	Sources []v1alpha1.GitSource
-	States  []State
 }
 
 // Settled reads Revisions for a pool, and why it must not be rendered or rolled out; empty if it may be. While one of
