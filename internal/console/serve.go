@@ -165,7 +165,7 @@ func (l *loopback) exchange(w http.ResponseWriter, r *http.Request, token string
 	return true
 }
 
-// mostHTTP2Streams: at a time, per connection
+// mostHTTP2Streams limits the requests of a connection at a time.
 const mostHTTP2Streams = 100
 
 // serve logs nothing, because the path of a request may contain a token.

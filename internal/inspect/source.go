@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// patientSource: for an error that the controller retries, before a user has to check the source
+// patientSource is for an error that the controller retries, before a user has to check the source.
 const patientSource = 10 * time.Minute
 
 // SourceReason says why the newest commit of a source is not on the cluster; false if nothing prevents that. Its

@@ -27,7 +27,7 @@ var (
 	ErrKeyService = errors.New("the key service is asked again later")
 )
 
-// maxMessage: of an error of a file, in characters: the file decides how many keys it names
+// maxMessage limits an error of a file, in characters: the file decides how many keys it names.
 const maxMessage = 4000
 
 // Config is a rendered config with unresolved files.

@@ -223,8 +223,8 @@ func readSources(ctx context.Context, c client.Reader) ([]v1alpha1.GitSource, er
 	return sources.Items, nil
 }
 
-// reportUnsettledAfter: until the status of a pool that waits for a whole revision reports that; a normal apply takes
-// less
+// reportUnsettledAfter is how long a pool waits for a whole revision before its status says so. A normal apply takes
+// less.
 const reportUnsettledAfter = 10 * time.Second
 
 // PoolCheck decides whether a pool may be rolled out: for each source, the cluster must have the objects of one whole

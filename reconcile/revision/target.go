@@ -260,7 +260,7 @@ func (f TargetFacts) digests() map[string]string {
 	return out
 }
 
-// shortDigest: in a pool's record, in characters
+// shortDigest is for a pool's record, in characters.
 const shortDigest = 16
 
 func shorten(digest string) string {

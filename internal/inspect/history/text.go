@@ -156,7 +156,7 @@ func nextText(next *v1alpha1.NextRollout) string {
 	return "another config"
 }
 
-// newSecrets: if the changes are not known
+// newSecrets is the subject if the changes are not known.
 const newSecrets = "new values of secrets"
 
 // secretsSubject names the newest change of secrets, and how many more there are.
