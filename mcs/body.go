@@ -84,7 +84,7 @@ func (b Body) Len() int {
 	return len(b.Head) + BootstrapTokenLength + len(b.Tail)
 }
 
-// errToken: does not contain the token
+// errToken does not contain the token.
 var errToken = errors.New("the body needs a token of 23 characters of a-z, 0-9 and a dot, or none where it has no " +
 	"placeholder")
 

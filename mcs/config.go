@@ -171,7 +171,7 @@ func (c *ServedConfig) newestError() error {
 	return err
 }
 
-// maxContentBodies: of bodies with grants: each version, encoding and address has one in an hour
+// maxContentBodies limits the bodies with grants: each version, encoding and address has one in an hour.
 const maxContentBodies = 64
 
 // contentFormat selects a body with files that machines read from the server.

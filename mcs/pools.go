@@ -232,8 +232,8 @@ func (p *Pools) setPool(name string, now pool) {
 	p.pools[name] = now
 }
 
-// maxNodeConfigs: of single nodes: a machine boots once, so they are only for machines that boot at the same time or
-// try again
+// maxNodeConfigs limits configs of single nodes: a machine boots once, so they are only for machines that boot at the
+// same time or try again.
 const maxNodeConfigs = 128
 
 // ReadConfig reads a rendered config of the pools, as JSON.

@@ -84,7 +84,7 @@ func failedConfig(record v1alpha1.RolloutRecord) string {
 	return record.Config
 }
 
-// verdictTexts: about the end of a rollout
+// verdictTexts are about the end of a rollout.
 var verdictTexts = map[v1alpha1.RolloutVerdict]string{
 	v1alpha1.RolloutHalted:   "halted",
 	v1alpha1.RolloutReverted: "taken back",

@@ -20,7 +20,7 @@ type withholder struct {
 	needed      []string         // needed has the secret fields that the machine cannot get later.
 }
 
-// joinPaths: without these files, a machine cannot join the cluster.
+// joinPaths are files without which a machine cannot join the cluster.
 var joinPaths = []string{KubeconfigPath, "/etc/kubernetes/bootstrap-kubelet.conf", "/etc/kubernetes/kubelet.conf"}
 
 func (w *withholder) leaveOut(format string, args ...any) {

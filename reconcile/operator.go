@@ -22,7 +22,7 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/kube"
 )
 
-// lookForOperator: while Bunsen leads
+// lookForOperator is the pause between two looks while Bunsen leads.
 const lookForOperator = time.Minute
 
 // OperatorWait has the settings of a process that waits for the Machine Config Operator.

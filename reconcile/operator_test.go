@@ -22,7 +22,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/bunsen-os/bunsen/reconcile"
-	reconcilehealth "github.com/bunsen-os/bunsen/reconcile/health"
+	"github.com/bunsen-os/bunsen/reconcile/health"
 	"github.com/bunsen-os/bunsen/test/ports"
 )
 
@@ -82,11 +82,11 @@ func TestNothingHappensWhereTheMachineConfigOperatorLeads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	health := fmt.Sprintf("127.0.0.1:%d", free[0])
+	address := fmt.Sprintf("127.0.0.1:%d", free[0])
 	ended := make(chan error, 1)
 	go func() {
 		ended <- reconcile.WaitForOperator(t.Context(), as, reconcile.OperatorWait{
-			Health: health, Replica: reconcilehealth.Replica{Name: "controller-0", PodNamespace: "bunsen-system"},
+			Health: address, Replica: health.Replica{Name: "controller-0", PodNamespace: "bunsen-system"},
 			Every: 100 * time.Millisecond,
 		})
 	}()
@@ -94,7 +94,7 @@ func TestNothingHappensWhereTheMachineConfigOperatorLeads(t *testing.T) {
 		t.Helper()
 		err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true,
 			func(context.Context) (bool, error) {
-				answer, err := http.Get("http://" + health + path)
+				answer, err := http.Get("http://" + address + path)
 				if err != nil {
 					return false, nil
 				}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/internal/adopt"
 	"github.com/bunsen-os/bunsen/internal/cli"
-	clirepository "github.com/bunsen-os/bunsen/internal/cli/repository"
+	"github.com/bunsen-os/bunsen/internal/cli/repository"
 	"github.com/bunsen-os/bunsen/internal/secretmask"
 )
 
@@ -53,21 +53,21 @@ Exit codes: 0 done, 2 invalid input.`,
 			if opts.Secrets, err = secretmask.ParsePaths(secrets); err != nil {
 				return cli.Invalid(fmt.Errorf("--secret: %w", err))
 			}
-			repository, findings, err := clirepository.ReadImport(cmd, args, filesDir, opts)
+			made, findings, err := repository.ReadImport(cmd, args, filesDir, opts)
 			if err != nil {
 				return cli.Invalid(err)
 			}
 			for _, f := range findings {
 				fmt.Fprintln(cmd.ErrOrStderr(), f)
 			}
-			if len(repository.Files) == 0 {
+			if len(made.Files) == 0 {
 				return cli.Invalid(errors.New("nothing to import: the files have no MachineConfig, MachineConfigPool " +
 					"or Butane for a repository; bunsen did not write " + out))
 			}
-			if err := clirepository.WriteFiles(out, repository); err != nil {
+			if err := repository.WriteFiles(out, made); err != nil {
 				return err
 			}
-			return summarize(cmd.OutOrStdout(), repository.Repository, out)
+			return summarize(cmd.OutOrStdout(), made.Repository, out)
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", "", "the directory to write, new or empty")

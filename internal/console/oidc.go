@@ -70,7 +70,7 @@ type sso struct {
 // attempt has the values that the provider's answer to one user must match.
 type attempt struct{ state, nonce, verifier, next string }
 
-// mostAnswer: in bytes, of the provider
+// mostAnswer limits an answer of the provider, in bytes.
 const mostAnswer = 1 << 20
 
 // careful sends requests over https only, also to the addresses that the provider names, and limits the answers.

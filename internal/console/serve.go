@@ -24,65 +24,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// sessionTime: the console usually ends before.
-const sessionTime = 7 * 24 * time.Hour
-
-// loopback admits the browser that first uses the token of the printed address.
-type loopback struct {
-	token   *OneTime
-	store   *SessionStore[*visitor]
-	visitor *visitor
-	refuse  func(w http.ResponseWriter, status int, text string)
-}
-
-// admit exchanges the token for a cookie. A second use closes all sessions, because another user may have read the
-// token.
-func (l *loopback) admit(w http.ResponseWriter, r *http.Request, now time.Time) *visitor {
-	v, signedIn := l.store.Find(r, now)
-	token := r.URL.Query().Get("token")
-	if r.URL.Path != "/" || token == "" {
-		if !signedIn {
-			if !returnToSite(w, r) {
-				l.refuse(w, http.StatusUnauthorized, "not signed in: open the address that `bunsen ui` printed")
-			}
-			return nil
-		}
-		return v
-	}
-	if !signedIn && !l.exchange(w, r, token, now) {
-		return nil
-	}
-	w.Header().Set("Location", "/")
-	w.WriteHeader(http.StatusSeeOther)
-	return nil
-}
-
-func (l *loopback) exchange(w http.ResponseWriter, r *http.Request, token string, now time.Time) bool {
-	if r.Method != http.MethodGet {
-		l.refuse(w, http.StatusUnauthorized, "not signed in")
-		return false
-	}
-	valid, first := l.token.Use(token)
-	if !valid {
-		l.refuse(w, http.StatusUnauthorized, "the token of this address is not valid: open the address that `bunsen "+
-			"ui` printed")
-		return false
-	}
-	if !first {
-		l.store.CloseIf(func(*visitor) bool { return true })
-		l.refuse(w, http.StatusUnauthorized, "another browser used this address before, so its session has ended: "+
-			"run `bunsen ui` again")
-		return false
-	}
-	cookie, err := l.store.Open(rand.Reader, l.visitor, now, now.Add(sessionTime))
-	if err != nil {
-		l.refuse(w, http.StatusInternalServerError, err.Error())
-		return false
-	}
-	http.SetCookie(w, cookie)
-	return true
-}
-
 // Local is a console for one user on this machine.
 type Local struct {
 	listener net.Listener
@@ -165,7 +106,66 @@ func (l *Local) Serve(ctx context.Context) error {
 	return serve(ctx, sameUser{l.listener}, l.server)
 }
 
-// mostHTTP2Streams: at a time, per connection
+// sessionTime: the console usually ends before.
+const sessionTime = 7 * 24 * time.Hour
+
+// loopback admits the browser that first uses the token of the printed address.
+type loopback struct {
+	token   *OneTime
+	store   *SessionStore[*visitor]
+	visitor *visitor
+	refuse  func(w http.ResponseWriter, status int, text string)
+}
+
+// admit exchanges the token for a cookie. A second use closes all sessions, because another user may have read the
+// token.
+func (l *loopback) admit(w http.ResponseWriter, r *http.Request, now time.Time) *visitor {
+	v, signedIn := l.store.Find(r, now)
+	token := r.URL.Query().Get("token")
+	if r.URL.Path != "/" || token == "" {
+		if !signedIn {
+			if !returnToSite(w, r) {
+				l.refuse(w, http.StatusUnauthorized, "not signed in: open the address that `bunsen ui` printed")
+			}
+			return nil
+		}
+		return v
+	}
+	if !signedIn && !l.exchange(w, r, token, now) {
+		return nil
+	}
+	w.Header().Set("Location", "/")
+	w.WriteHeader(http.StatusSeeOther)
+	return nil
+}
+
+func (l *loopback) exchange(w http.ResponseWriter, r *http.Request, token string, now time.Time) bool {
+	if r.Method != http.MethodGet {
+		l.refuse(w, http.StatusUnauthorized, "not signed in")
+		return false
+	}
+	valid, first := l.token.Use(token)
+	if !valid {
+		l.refuse(w, http.StatusUnauthorized, "the token of this address is not valid: open the address that `bunsen "+
+			"ui` printed")
+		return false
+	}
+	if !first {
+		l.store.CloseIf(func(*visitor) bool { return true })
+		l.refuse(w, http.StatusUnauthorized, "another browser used this address before, so its session has ended: "+
+			"run `bunsen ui` again")
+		return false
+	}
+	cookie, err := l.store.Open(rand.Reader, l.visitor, now, now.Add(sessionTime))
+	if err != nil {
+		l.refuse(w, http.StatusInternalServerError, err.Error())
+		return false
+	}
+	http.SetCookie(w, cookie)
+	return true
+}
+
+// mostHTTP2Streams limits the requests of a connection at a time.
 const mostHTTP2Streams = 100
 
 // serve logs nothing, because the path of a request may contain a token.

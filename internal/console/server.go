@@ -388,7 +388,7 @@ func (s *Server) write(w http.ResponseWriter, status int, p view.Page) {
 	_, _ = w.Write(b.Bytes()) // An error means that the browser has closed the connection.
 }
 
-// longestFilter: in bytes
+// longestFilter is in bytes.
 const longestFilter = 200
 
 // sessionOf returns the viewer with the cache of the user's reads; one that is no session of the console gets a cache

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// secretBytes: of tokens and cookies: 256 bits
+// secretBytes is the length of tokens and cookies: 256 bits.
 const secretBytes = 32
 
 // newSecret returns a random value as a browser sends it.

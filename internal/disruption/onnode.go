@@ -249,7 +249,7 @@ func ownedNodes(c ign.Config) (all []ign.Node) {
 // ValidAccount reports whether a name is valid for a user or group.
 func ValidAccount(name string) bool { return accountName.MatchString(name) }
 
-// invalidNameText: of useradd and groupadd
+// invalidNameText is about useradd and groupadd.
 const invalidNameText = "the name is not valid for a %s: use letters, digits, _, - and ., at most 32"
 
 // maxID: the next one, -1 in 32 bits, means "unchanged" to the kernel.

@@ -178,7 +178,7 @@ func refuseGroups(from, to []ign.PasswdGroup) (all []Refusal) {
 	return all
 }
 
-// newNodes: for what only a first boot can apply
+// newNodes is the advice for what only a first boot can apply.
 const newNodes = "it is set up on first boot only: restore the earlier value, or replace the nodes with new ones"
 
 // sameList does not tell nil from empty.

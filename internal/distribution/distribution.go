@@ -270,8 +270,8 @@ func ArgumentTools() (out []string) {
 	return out
 }
 
-// plainArgument: without characters that mean something in a shell, in GRUB's script language or in a regular
-// expression of grubby.
+// plainArgument has no characters that mean something in a shell, in GRUB's script language or in a regular expression
+// of grubby.
 var plainArgument = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.,:=/@%+~!-]*$`)
 
 // PlainArgument reports whether a kernel argument can be in a file of GRUB. GRUB has two layers of quotes, and the

@@ -17,7 +17,7 @@ type Layer struct {
 	Size   int64  `json:"size"`
 }
 
-// digestForm: of layers
+// digestForm matches the digests of layers.
 var digestForm = regexp.MustCompile(`^(sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})$`)
 
 // LayerOf returns the only layer of a manifest. The error says why the manifest is none of a file.

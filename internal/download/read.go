@@ -65,8 +65,8 @@ const (
 const manifestTypes = "application/vnd.oci.image.manifest.v1+json, " +
 	"application/vnd.docker.distribution.manifest.v2+json, application/vnd.oci.image.index.v1+json"
 
-// imageTypes: without the list of Docker, a registry would choose a platform, and its digest would be that of this
-// platform.
+// imageTypes have the list of Docker: otherwise a registry would choose a platform, and its digest would be that of
+// this platform.
 const imageTypes = manifestTypes + ", application/vnd.docker.distribution.manifest.list.v2+json"
 
 // StatusError is an answer of a registry that is no success.

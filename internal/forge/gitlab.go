@@ -13,7 +13,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 )
 
-// states: of a pipeline
+// states are those of a pipeline.
 var states = map[State]gitlab.BuildStateValue{
 	Success: gitlab.Success, Failure: gitlab.Failed, Pending: gitlab.Running,
 	Canceled: gitlab.Canceled,

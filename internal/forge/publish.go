@@ -74,7 +74,7 @@ const (
 	Unchanged Outcome = "unchanged"
 )
 
-// maxDescription: in characters: that of GitHub, the smallest
+// maxDescription is that of GitHub, the smallest, in characters.
 const maxDescription = 140
 
 // Publish sets the status, and creates the comment, or edits the oldest one of the same account with the same first

@@ -243,7 +243,7 @@ func drainActions(node string, report *v1alpha1.DrainReport) []string {
 	return []string{findController + node}
 }
 
-// findController: for what the daemon of a node requests in vain; the name of the node follows
+// findController is for what the daemon of a node requests in vain. The name of the node follows.
 const findController = "kubectl -n bunsen-system get pods,leases   # does machine-config-controller run? Its log names "
 
 // describeFirst shows why the first pod of a drain has not ended; "" without a pod.

@@ -371,7 +371,6 @@ func unattestedAnswer(f *fleet.Fleet, row fleet.NodeRow, n poolstate.Node) (Answ
 	return a, true
 }
 
-// mostDenied: in a text
 const mostDenied = 3
 
 // DeniedOf returns an answer for each denied machine that requested the name of a node, the last denial first.

@@ -16,59 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// createSource creates a deleted GitSource again from the pools' records: the wanted one, or the first that a pool
-// names.
-func createSource(f *fleet.Fleet, wanted string) string {
-	name, spec, comment := cmp.Or(wanted, "config"), json.RawMessage(`{"url":"URL"}`), "   # write the repository's "+
-		"URL for URL: docs/sources.md"
-	for i := range f.Pools {
-		of, recorded := f.Pools[i].Annotations[v1alpha1.SourceAnnotation],
-			f.Pools[i].Annotations[v1alpha1.SourceSpecAnnotation]
-		// There is no name, or the name is unsafe in a command.
-		if len(validation.IsDNS1123Subdomain(of)) > 0 || wanted != "" && of != wanted {
-			continue
-		}
-		if name = of; json.Valid([]byte(recorded)) {
-			spec, comment = json.RawMessage(recorded), "   # creates GitSource "+name+" as it was"
-			break
-		}
-	}
-	manifest, err := json.Marshal(map[string]any{
-		"apiVersion": v1alpha1.GroupVersion.String(), "kind": "GitSource", "metadata": map[string]any{"name": name},
-		"spec": spec,
-	})
-	if err != nil {
-		return "" // There is no error, because texts can always be encoded.
-	}
-	return "echo " + fleet.ShellWord(string(manifest)) + " | kubectl apply -f -" + comment
-}
-
-// fixWithoutSource is for a pool with a faulty config if no GitSource exists, so that pushes have no effect, and no
-// range of commits to revert is known. A GitSource that is created again replaces later manual edits.
-func fixWithoutSource(f *fleet.Fleet, v *fleet.Pool) []string {
-	const correct = "   # pool %s is rendered from these; correct the one at fault with kubectl edit"
-	if f.SourceOf(v, v.Facts.Target) == "" {
-		return []string{fmt.Sprintf("kubectl get machineconfigs -l '"+inputSelector(v)+"'"+correct, v.Object.Name)}
-	}
-	return []string{
-		"push a commit that fixes pool " + v.Object.Name, createSource(f, ""),
-		fleet.Alternative("pool "+v.Object.Name+" is to do without git", "kubectl label machineconfigs -l '"+
-			inputSelector(v)+","+v1alpha1.SourceLabel+"' "+v1alpha1.SourceLabel+
-			"-   # then correct the MachineConfig at fault with kubectl edit"),
-	}
-}
-
-// inputSelector selects the MachineConfigs that a pool is rendered from, without rendered configs.
-func inputSelector(v *fleet.Pool) string {
-	if s := v.Object.Spec.MachineConfigSelector; s != nil {
-		if text := metav1.FormatLabelSelector(s); !strings.HasPrefix(text, "<") {
-			return text
-		}
-	}
-	return v1alpha1.RoleLabel + "=" + v.Object.Name
-}
-
-// patientSource: for an error that the controller retries, before a user has to check the source
+// patientSource is for an error that the controller retries, before a user has to check the source.
 const patientSource = 10 * time.Minute
 
 // SourceReason says why the newest commit of a source is not on the cluster; false if nothing prevents that. Its
@@ -154,6 +102,58 @@ func observedCommit(src *v1alpha1.GitSource) string {
 		break
 	}
 	return text
+}
+
+// createSource creates a deleted GitSource again from the pools' records: the wanted one, or the first that a pool
+// names.
+func createSource(f *fleet.Fleet, wanted string) string {
+	name, spec, comment := cmp.Or(wanted, "config"), json.RawMessage(`{"url":"URL"}`), "   # write the repository's "+
+		"URL for URL: docs/sources.md"
+	for i := range f.Pools {
+		of, recorded := f.Pools[i].Annotations[v1alpha1.SourceAnnotation],
+			f.Pools[i].Annotations[v1alpha1.SourceSpecAnnotation]
+		// There is no name, or the name is unsafe in a command.
+		if len(validation.IsDNS1123Subdomain(of)) > 0 || wanted != "" && of != wanted {
+			continue
+		}
+		if name = of; json.Valid([]byte(recorded)) {
+			spec, comment = json.RawMessage(recorded), "   # creates GitSource "+name+" as it was"
+			break
+		}
+	}
+	manifest, err := json.Marshal(map[string]any{
+		"apiVersion": v1alpha1.GroupVersion.String(), "kind": "GitSource", "metadata": map[string]any{"name": name},
+		"spec": spec,
+	})
+	if err != nil {
+		return "" // There is no error, because texts can always be encoded.
+	}
+	return "echo " + fleet.ShellWord(string(manifest)) + " | kubectl apply -f -" + comment
+}
+
+// fixWithoutSource is for a pool with a faulty config if no GitSource exists, so that pushes have no effect, and no
+// range of commits to revert is known. A GitSource that is created again replaces later manual edits.
+func fixWithoutSource(f *fleet.Fleet, v *fleet.Pool) []string {
+	const correct = "   # pool %s is rendered from these; correct the one at fault with kubectl edit"
+	if f.SourceOf(v, v.Facts.Target) == "" {
+		return []string{fmt.Sprintf("kubectl get machineconfigs -l '"+inputSelector(v)+"'"+correct, v.Object.Name)}
+	}
+	return []string{
+		"push a commit that fixes pool " + v.Object.Name, createSource(f, ""),
+		fleet.Alternative("pool "+v.Object.Name+" is to do without git", "kubectl label machineconfigs -l '"+
+			inputSelector(v)+","+v1alpha1.SourceLabel+"' "+v1alpha1.SourceLabel+
+			"-   # then correct the MachineConfig at fault with kubectl edit"),
+	}
+}
+
+// inputSelector selects the MachineConfigs that a pool is rendered from, without rendered configs.
+func inputSelector(v *fleet.Pool) string {
+	if s := v.Object.Spec.MachineConfigSelector; s != nil {
+		if text := metav1.FormatLabelSelector(s); !strings.HasPrefix(text, "<") {
+			return text
+		}
+	}
+	return v1alpha1.RoleLabel + "=" + v.Object.Name
 }
 
 // sourceActions are for a GitSource that is not Ready.

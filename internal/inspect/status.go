@@ -17,60 +17,6 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// stepText is empty for a rollout without steps.
-func stepText(v *fleet.Pool) string {
-	s, r, steps := v.Decision.Stage, v.Decision.Record, v.Facts.Care.Pace.Steps
-	switch {
-	case s.Of == 0, r.Verdict == v1alpha1.RolloutReverted:
-		return ""
-	case r.Verdict != "" && r.Steps >= len(steps):
-		return fmt.Sprintf("stopped after step %d of %d", s.Of, s.Of)
-	case r.Verdict != "" && steps[r.Steps].Canary:
-		return fmt.Sprintf("stopped in step %d of %d (canary)", r.Steps+1, s.Of)
-	case r.Verdict != "":
-		return fmt.Sprintf("stopped in step %d of %d", r.Steps+1, s.Of)
-	}
-	if s.Step >= s.Of {
-		return fmt.Sprintf("all %d steps done: %d of %d nodes assigned, %d healthy", s.Of, s.Assigned, s.Want,
-			max(0, s.Healthy))
-	}
-	kind := ""
-	if s.Canary {
-		kind = " (canary)"
-	}
-	return fmt.Sprintf("step %d of %d%s: %d of %d nodes assigned, %d healthy", s.Step+1, s.Of, kind, s.Assigned, s.Want,
-		max(0, s.Healthy))
-}
-
-// warnings belong to no single pool, node or server.
-func warnings(f *fleet.Fleet, c *fleet.Controllers) []string {
-	var all []string
-	if text := f.WithoutSource(); text != "" && c != nil {
-		all = append(all, text)
-	}
-	if text := withoutWorkers(f); text != "" {
-		all = append(all, text)
-	}
-	if f.DaemonsNote != "" {
-		all = append(all, "it is not known which daemons run: "+f.DaemonsNote)
-	}
-	for i := range f.Pools {
-		v := f.PoolByName[f.Pools[i].Name]
-		if c := v.Condition(v1alpha1.ImageWithoutDigestCondition); c.Status == corev1.ConditionTrue {
-			all = append(all, "pool "+v.Object.Name+": "+c.Message)
-		}
-	}
-	return all
-}
-
-// withoutWorkers warns if the pool worker, to which most nodes belong, does not exist.
-func withoutWorkers(f *fleet.Fleet) string {
-	if n := len(f.Unmanaged); n > 0 && f.PoolByName["worker"] == nil {
-		return "there is no MachineConfigPool worker: " + fleet.Count(n, "node") + " of no pool get no config"
-	}
-	return ""
-}
-
 // Status is the one-screen status of a whole cluster.
 type Status struct {
 	// Outcome is the worst of the pools and sources. A node in several pools, so that none has it, is Blocked.
@@ -185,6 +131,60 @@ func StatusOf(f *fleet.Fleet) Status {
 	}
 	slices.SortFunc(s.Nodes, func(a, b fleet.NodeRow) int { return strings.Compare(a.Name, b.Name) })
 	return s
+}
+
+// stepText is empty for a rollout without steps.
+func stepText(v *fleet.Pool) string {
+	s, r, steps := v.Decision.Stage, v.Decision.Record, v.Facts.Care.Pace.Steps
+	switch {
+	case s.Of == 0, r.Verdict == v1alpha1.RolloutReverted:
+		return ""
+	case r.Verdict != "" && r.Steps >= len(steps):
+		return fmt.Sprintf("stopped after step %d of %d", s.Of, s.Of)
+	case r.Verdict != "" && steps[r.Steps].Canary:
+		return fmt.Sprintf("stopped in step %d of %d (canary)", r.Steps+1, s.Of)
+	case r.Verdict != "":
+		return fmt.Sprintf("stopped in step %d of %d", r.Steps+1, s.Of)
+	}
+	if s.Step >= s.Of {
+		return fmt.Sprintf("all %d steps done: %d of %d nodes assigned, %d healthy", s.Of, s.Assigned, s.Want,
+			max(0, s.Healthy))
+	}
+	kind := ""
+	if s.Canary {
+		kind = " (canary)"
+	}
+	return fmt.Sprintf("step %d of %d%s: %d of %d nodes assigned, %d healthy", s.Step+1, s.Of, kind, s.Assigned, s.Want,
+		max(0, s.Healthy))
+}
+
+// warnings belong to no single pool, node or server.
+func warnings(f *fleet.Fleet, c *fleet.Controllers) []string {
+	var all []string
+	if text := f.WithoutSource(); text != "" && c != nil {
+		all = append(all, text)
+	}
+	if text := withoutWorkers(f); text != "" {
+		all = append(all, text)
+	}
+	if f.DaemonsNote != "" {
+		all = append(all, "it is not known which daemons run: "+f.DaemonsNote)
+	}
+	for i := range f.Pools {
+		v := f.PoolByName[f.Pools[i].Name]
+		if c := v.Condition(v1alpha1.ImageWithoutDigestCondition); c.Status == corev1.ConditionTrue {
+			all = append(all, "pool "+v.Object.Name+": "+c.Message)
+		}
+	}
+	return all
+}
+
+// withoutWorkers warns if the pool worker, to which most nodes belong, does not exist.
+func withoutWorkers(f *fleet.Fleet) string {
+	if n := len(f.Unmanaged); n > 0 && f.PoolByName["worker"] == nil {
+		return "there is no MachineConfigPool worker: " + fleet.Count(n, "node") + " of no pool get no config"
+	}
+	return ""
 }
 
 func poolReports(f *fleet.Fleet) []PoolReport {

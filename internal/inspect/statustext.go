@@ -60,7 +60,7 @@ func nodeTable(rows []fleet.NodeRow, now time.Time) terminal.Table {
 	return t
 }
 
-// fewNodes: of more nodes, the text lists only those with a step or a problem.
+// fewNodes are listed completely; of more, only those with a step or a problem.
 const fewNodes = 12
 
 // Text prints the screen: sources, pools, servers, then nodes.

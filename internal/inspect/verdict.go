@@ -160,7 +160,7 @@ func Verdicts(f *fleet.Fleet) []v1alpha1.Verdict {
 	return out
 }
 
-// mostNamed: of one outcome, in a sentence
+// mostNamed is for one outcome in a sentence.
 const mostNamed = 3
 
 // Sentence says how the whole cluster is: what is not fine by its outcome, the worst first, and how much there is.

@@ -14,7 +14,7 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// mostListed: in a block of text
+// mostListed is for a block of text.
 const mostListed = 20
 
 // Text prints the answer as a sentence, then the facts that support the answer, then commands.

@@ -255,7 +255,7 @@ func (c Comparison) WithReaders(changes Readers) Comparison {
 	return c
 }
 
-// runningCluster: for a base that is read from a cluster
+// runningCluster is the name of a base that is read from a cluster.
 const runningCluster = "the cluster"
 
 func undo(c Comparison) string {

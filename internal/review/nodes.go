@@ -254,7 +254,7 @@ type NodeWrites struct {
 	Bytes   int `json:"bytes"`
 }
 
-// minNodeWrites: from so many bytes on, a review names them: rows cost memory also for nodes that do not exist
+// minNodeWrites are so many bytes that a review names them: rows cost memory also for nodes that do not exist.
 const minNodeWrites = 1 << 20
 
 // nodes is nil if all nodes run the config of the pool.

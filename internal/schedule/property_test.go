@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	internalschedule "github.com/bunsen-os/bunsen/internal/schedule"
+	"github.com/bunsen-os/bunsen/internal/schedule"
 )
 
 // zones whose clocks change in different ways: over an hour in spring and autumn, in the south, over half an hour, with
@@ -20,7 +20,7 @@ var zones = []string{
 
 // random is a window with the sets behind its schedule, so that the walk below needs no reader of schedules.
 type random struct {
-	internalschedule.Window
+	schedule.Window
 	zone                         *time.Location
 	minute, hour, dom, moon, dow map[int]bool // moon: of the year
 }
@@ -43,7 +43,7 @@ func set(r *rand.Rand, low, high, most int) (map[int]bool, string) {
 }
 
 func randomWindow(r *rand.Rand, around time.Time) random {
-	w := random{Window: internalschedule.Window{Deny: r.Intn(3) == 0, Zone: zones[r.Intn(len(zones))]}}
+	w := random{Window: schedule.Window{Deny: r.Intn(3) == 0, Zone: zones[r.Intn(len(zones))]}}
 	w.zone, _ = time.LoadLocation(w.Zone)
 	texts := make([]string, 5)
 	w.minute, texts[0] = set(r, 0, 59, 4)
@@ -120,11 +120,11 @@ func TestAtAgreesWithTheClock(t *testing.T) {
 	for seed := range rounds {
 		r := rand.New(rand.NewSource(int64(seed)))
 		from := changeOfClocks(r)
-		var ws []internalschedule.Window
+		var ws []schedule.Window
 		var walks [][]bool
 		for range 1 + r.Intn(4) {
 			w := randomWindow(r, from)
-			if internalschedule.CheckWindows([]internalschedule.Window{w.Window}) != nil {
+			if schedule.CheckWindows([]schedule.Window{w.Window}) != nil {
 				continue // it opens never, or too often
 			}
 			ws, walks = append(ws, w.Window), append(walks, w.walk(from, minutes))
@@ -155,7 +155,7 @@ func TestAtAgreesWithTheClock(t *testing.T) {
 }
 
 // together is the table of TestWhatWindowsSayTogether, minute by minute.
-func together(ws []internalschedule.Window, walks [][]bool, minutes int) []bool {
+func together(ws []schedule.Window, walks [][]bool, minutes int) []bool {
 	out := make([]bool, minutes)
 	for i := range out {
 		allows, allowed, denied := 0, false, false
@@ -193,9 +193,9 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add("@daily", "Local", int64(0), int64(-1<<40))
 	f.Add("30 2 * * *", "Australia/Lord_Howe", int64(-5), int64(1<<40))
-	f.Fuzz(func(t *testing.T, schedule, zone string, lasts, now int64) {
-		w := internalschedule.Window{Schedule: schedule, Zone: zone, Duration: time.Duration(lasts) * time.Second}
-		set, err := internalschedule.ParseWindow([]internalschedule.Window{
+	f.Fuzz(func(t *testing.T, begins, zone string, lasts, now int64) {
+		w := schedule.Window{Schedule: begins, Zone: zone, Duration: time.Duration(lasts) * time.Second}
+		set, err := schedule.ParseWindow([]schedule.Window{
 			w,
 			{Deny: true, Schedule: "0 2 * * *", Duration: time.Hour},
 		})
@@ -211,17 +211,17 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if !state.Until.After(at) {
-			t.Errorf("%q: at %s it says until %s", schedule, at, state.Until)
+			t.Errorf("%q: at %s it says until %s", begins, at, state.Until)
 		}
 		if set.At(state.Until.Add(-1)).Open != state.Open || set.At(state.Until).Open == state.Open {
-			t.Errorf("%q in %q for %s: at %s: %+v does not change then", schedule, zone, w.Duration, at, state)
+			t.Errorf("%q in %q for %s: at %s: %+v does not change then", begins, zone, w.Duration, at, state)
 		}
 	})
 }
 
 func BenchmarkAt(b *testing.B) {
 	now := time.Date(2025, 3, 30, 0, 30, 0, 0, time.UTC)
-	for name, ws := range map[string][]internalschedule.Window{
+	for name, ws := range map[string][]schedule.Window{
 		"weekly":           {allow("", "0 1 * * 6", 4*time.Hour)},
 		"nightly but June": {allow("", "0 1 * * *", 4*time.Hour), deny("", "0 0 1 6 *", 720*time.Hour)},
 		"never in a year":  {allow("", "0 1 * * *", time.Hour), deny("", "0 0 * * *", 4*time.Hour)},
@@ -231,7 +231,7 @@ func BenchmarkAt(b *testing.B) {
 		for i := range ws {
 			ws[i].Zone = "Europe/Berlin"
 		}
-		set, err := internalschedule.ParseWindow(ws)
+		set, err := schedule.ParseWindow(ws)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -243,7 +243,7 @@ func BenchmarkAt(b *testing.B) {
 	}
 	b.Run("parse", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := internalschedule.ParseWindow([]internalschedule.Window{{
+			if _, err := schedule.ParseWindow([]schedule.Window{{
 				Schedule: "0 1 * * 6", Duration: time.Hour,
 				Zone: "Europe/Berlin",
 			}}); err != nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	internalschedule "github.com/bunsen-os/bunsen/internal/schedule"
+	"github.com/bunsen-os/bunsen/internal/schedule"
 )
 
 func at(t *testing.T, text string) time.Time {
@@ -20,21 +20,21 @@ func at(t *testing.T, text string) time.Time {
 	return when
 }
 
-func parse(t *testing.T, ws ...internalschedule.Window) internalschedule.Windows {
+func parse(t *testing.T, ws ...schedule.Window) schedule.Windows {
 	t.Helper()
-	s, err := internalschedule.ParseWindow(ws)
+	s, err := schedule.ParseWindow(ws)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-func allow(name, schedule string, d time.Duration) internalschedule.Window {
-	return internalschedule.Window{Name: name, Schedule: schedule, Duration: d}
+func allow(name, begins string, d time.Duration) schedule.Window {
+	return schedule.Window{Name: name, Schedule: begins, Duration: d}
 }
 
-func deny(name, schedule string, d time.Duration) internalschedule.Window {
-	return internalschedule.Window{Name: name, Deny: true, Schedule: schedule, Duration: d}
+func deny(name, begins string, d time.Duration) schedule.Window {
+	return schedule.Window{Name: name, Deny: true, Schedule: begins, Duration: d}
 }
 
 // Which windows win: all at Wednesday 2025-01-15, 12:00 UTC.
@@ -44,30 +44,30 @@ func TestWhatWindowsSayTogether(t *testing.T) {
 	noon, evening := deny("noon", "0 12 * * *", 10*time.Minute), deny("evening", "0 18 * * *", time.Hour)
 	for _, c := range []struct {
 		sentence string
-		windows  []internalschedule.Window
+		windows  []schedule.Window
 		want     string
 	}{
 		{"with no window at all, it is open for ever", nil, "open, for a year"},
-		{"an Allow window that is open opens it", []internalschedule.Window{lunch}, "open until 15T12:30 by lunch"},
-		{"an Allow window that is closed closes it, and is what opens it next", []internalschedule.Window{night}, "closed until 16T01:00 by night"},
-		{"one of two Allow windows is enough", []internalschedule.Window{night, lunch}, "open until 15T12:30 by lunch"},
-		{"a Deny window that is open closes it", []internalschedule.Window{noon}, "closed until 15T12:10 by noon"},
-		{"a Deny window that is closed leaves all else open", []internalschedule.Window{evening}, "open until 15T18:00"},
-		{"Deny wins over Allow, whatever the order", []internalschedule.Window{lunch, noon}, "closed until 15T12:10 by noon"},
-		{"Deny wins over Allow, whatever the order (2)", []internalschedule.Window{noon, lunch}, "closed until 15T12:10 by noon"},
-		{"an end of Deny where no Allow is open opens nothing: the next Allow does", []internalschedule.Window{noon, night}, "closed until 16T01:00 by noon"},
-		{"a Deny window that is closed is no Allow window", []internalschedule.Window{evening, night}, "closed until 16T01:00 by night"},
-		{"a Deny window that begins within an Allow window ends it", []internalschedule.Window{allow("day", "0 8 * * *", 12*time.Hour), evening}, "open until 15T18:00 by day"},
-		{"an Allow window that is denied whole never opens", []internalschedule.Window{night, deny("dark", "0 0 * * *", 4*time.Hour)}, "closed, for a year"},
-		{"windows that touch are one", []internalschedule.Window{lunch, allow("after lunch", "30 12 * * *", time.Hour)}, "open until 15T13:30 by lunch"},
-		{"windows that overlap are one", []internalschedule.Window{lunch, allow("long lunch", "0 12 * * *", time.Hour)}, "open until 15T13:00 by lunch"},
-		{"a window that lasts longer than until its next beginning is always open", []internalschedule.Window{allow("always", "@daily", 30*time.Hour)}, "open, for a year by always"},
-		{"a window that lasts as long as until its next beginning is always open", []internalschedule.Window{allow("always", "@daily", day)}, "open, for a year by always"},
-		{"every minute for a minute is always", []internalschedule.Window{allow("always", "* * * * *", time.Minute)}, "open, for a year by always"},
-		{"a long window that began last week is still open", []internalschedule.Window{deny("moratorium", "0 0 6 1 *", 14*day)}, "closed until 20T00:00 by moratorium"},
-		{"a window without a name is called by its schedule", []internalschedule.Window{allow("", "30 11 * * *", time.Hour)}, "open until 15T12:30 by 30 11 * * *"},
-		{"an end to the minute is closed already", []internalschedule.Window{allow("morning", "0 11 * * *", time.Hour)}, "closed until 16T11:00 by morning"},
-		{"a beginning to the minute is open", []internalschedule.Window{allow("noon", "0 12 * * *", time.Hour)}, "open until 15T13:00 by noon"},
+		{"an Allow window that is open opens it", []schedule.Window{lunch}, "open until 15T12:30 by lunch"},
+		{"an Allow window that is closed closes it, and is what opens it next", []schedule.Window{night}, "closed until 16T01:00 by night"},
+		{"one of two Allow windows is enough", []schedule.Window{night, lunch}, "open until 15T12:30 by lunch"},
+		{"a Deny window that is open closes it", []schedule.Window{noon}, "closed until 15T12:10 by noon"},
+		{"a Deny window that is closed leaves all else open", []schedule.Window{evening}, "open until 15T18:00"},
+		{"Deny wins over Allow, whatever the order", []schedule.Window{lunch, noon}, "closed until 15T12:10 by noon"},
+		{"Deny wins over Allow, whatever the order (2)", []schedule.Window{noon, lunch}, "closed until 15T12:10 by noon"},
+		{"an end of Deny where no Allow is open opens nothing: the next Allow does", []schedule.Window{noon, night}, "closed until 16T01:00 by noon"},
+		{"a Deny window that is closed is no Allow window", []schedule.Window{evening, night}, "closed until 16T01:00 by night"},
+		{"a Deny window that begins within an Allow window ends it", []schedule.Window{allow("day", "0 8 * * *", 12*time.Hour), evening}, "open until 15T18:00 by day"},
+		{"an Allow window that is denied whole never opens", []schedule.Window{night, deny("dark", "0 0 * * *", 4*time.Hour)}, "closed, for a year"},
+		{"windows that touch are one", []schedule.Window{lunch, allow("after lunch", "30 12 * * *", time.Hour)}, "open until 15T13:30 by lunch"},
+		{"windows that overlap are one", []schedule.Window{lunch, allow("long lunch", "0 12 * * *", time.Hour)}, "open until 15T13:00 by lunch"},
+		{"a window that lasts longer than until its next beginning is always open", []schedule.Window{allow("always", "@daily", 30*time.Hour)}, "open, for a year by always"},
+		{"a window that lasts as long as until its next beginning is always open", []schedule.Window{allow("always", "@daily", day)}, "open, for a year by always"},
+		{"every minute for a minute is always", []schedule.Window{allow("always", "* * * * *", time.Minute)}, "open, for a year by always"},
+		{"a long window that began last week is still open", []schedule.Window{deny("moratorium", "0 0 6 1 *", 14*day)}, "closed until 20T00:00 by moratorium"},
+		{"a window without a name is called by its schedule", []schedule.Window{allow("", "30 11 * * *", time.Hour)}, "open until 15T12:30 by 30 11 * * *"},
+		{"an end to the minute is closed already", []schedule.Window{allow("morning", "0 11 * * *", time.Hour)}, "closed until 16T11:00 by morning"},
+		{"a beginning to the minute is open", []schedule.Window{allow("noon", "0 12 * * *", time.Hour)}, "open until 15T13:00 by noon"},
 	} {
 		s := parse(t, c.windows...).At(at(t, "2025-01-15T12:00:00Z"))
 		if got := windowSpell(s); got != c.want {
@@ -76,7 +76,7 @@ func TestWhatWindowsSayTogether(t *testing.T) {
 	}
 }
 
-func windowSpell(s internalschedule.WindowState) string {
+func windowSpell(s schedule.WindowState) string {
 	text := "closed"
 	if s.Open {
 		text = "open"
@@ -97,7 +97,7 @@ func TestBoundsOfAWindow(t *testing.T) {
 	const hour = time.Hour
 	for _, c := range []struct {
 		sentence    string
-		w           internalschedule.Window
+		w           schedule.Window
 		from, until string
 		want        string
 	}{
@@ -124,7 +124,7 @@ func TestBoundsOfAWindow(t *testing.T) {
 }
 
 // spans follows Until from one time to another, and prints what is open in the zone of the first window.
-func spans(t *testing.T, w internalschedule.Window, from, to time.Time) []string {
+func spans(t *testing.T, w schedule.Window, from, to time.Time) []string {
 	t.Helper()
 	zone, err := time.LoadLocation(w.Zone)
 	if err != nil {
@@ -248,7 +248,7 @@ func TestDaysThatAreOdd(t *testing.T) {
 			[]string{"2025-03-28 22:00 +0100 55h0m0s"},
 		},
 	} {
-		w := internalschedule.Window{Schedule: c.schedule, Duration: c.lasts, Zone: c.zone}
+		w := schedule.Window{Schedule: c.schedule, Duration: c.lasts, Zone: c.zone}
 		got := spans(t, w, at(t, c.from), at(t, c.to))
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.sentence, diff)
@@ -275,7 +275,7 @@ func TestFarAwayIsNotNamed(t *testing.T) {
 func TestRefusedWindows(t *testing.T) {
 	for _, c := range []struct {
 		sentence string
-		w        internalschedule.Window
+		w        schedule.Window
 		want     string
 	}{
 		{"a day that does not come", allow("", "0 0 30 2 *", time.Hour), `window 1 ("0 0 30 2 *"): schedule "0 0 30 2 *" never opens: no such day comes in those months`},
@@ -300,14 +300,14 @@ func TestRefusedWindows(t *testing.T) {
 		{"a duration of seconds", allow("", "@daily", 30*time.Second), `it lasts only 30s; write a minute or more`},
 		{"a duration of years", allow("", "@yearly", 3*8784*time.Hour), `more than a year; write * * * * * as the schedule and bound it with from and until`},
 		{"openings without end", allow("", "*/2 * * * *", time.Minute), `it opens 720 times a day, each time for 1m0s; write at most 96 openings, or a longer duration`},
-		{"a zone that does not exist", internalschedule.Window{Schedule: "@daily", Duration: time.Hour, Zone: "Europe/Brelin"}, `time zone "Europe/Brelin" is not known; write an IANA name such as Europe/Berlin`},
-		{"an abbreviation as a zone", internalschedule.Window{Schedule: "@daily", Duration: time.Hour, Zone: "CEST"}, `time zone "CEST" is not known`},
-		{"the zone of the machine", internalschedule.Window{Schedule: "@daily", Duration: time.Hour, Zone: "Local"}, `is another one on each machine`},
-		{"a zone that is a path", internalschedule.Window{Schedule: "@daily", Duration: time.Hour, Zone: "../../etc/passwd"}, `is not known`},
-		{"an end before the beginning", internalschedule.Window{Schedule: "@daily", Duration: time.Hour, From: at(t, "2025-02-01T00:00:00Z"), Until: at(t, "2025-01-01T00:00:00Z")}, `until 2025-01-01T00:00:00Z is not after from 2025-02-01T00:00:00Z; exchange them`},
-		{"bounds that leave nothing", internalschedule.Window{Schedule: "0 0 24 12 *", Duration: time.Hour, From: at(t, "2025-01-01T00:00:00Z"), Until: at(t, "2025-12-01T00:00:00Z")}, `it never opens between from 2025-01-01T00:00:00Z and until 2025-12-01T00:00:00Z`},
+		{"a zone that does not exist", schedule.Window{Schedule: "@daily", Duration: time.Hour, Zone: "Europe/Brelin"}, `time zone "Europe/Brelin" is not known; write an IANA name such as Europe/Berlin`},
+		{"an abbreviation as a zone", schedule.Window{Schedule: "@daily", Duration: time.Hour, Zone: "CEST"}, `time zone "CEST" is not known`},
+		{"the zone of the machine", schedule.Window{Schedule: "@daily", Duration: time.Hour, Zone: "Local"}, `is another one on each machine`},
+		{"a zone that is a path", schedule.Window{Schedule: "@daily", Duration: time.Hour, Zone: "../../etc/passwd"}, `is not known`},
+		{"an end before the beginning", schedule.Window{Schedule: "@daily", Duration: time.Hour, From: at(t, "2025-02-01T00:00:00Z"), Until: at(t, "2025-01-01T00:00:00Z")}, `until 2025-01-01T00:00:00Z is not after from 2025-02-01T00:00:00Z; exchange them`},
+		{"bounds that leave nothing", schedule.Window{Schedule: "0 0 24 12 *", Duration: time.Hour, From: at(t, "2025-01-01T00:00:00Z"), Until: at(t, "2025-12-01T00:00:00Z")}, `it never opens between from 2025-01-01T00:00:00Z and until 2025-12-01T00:00:00Z`},
 	} {
-		_, err := internalschedule.ParseWindow([]internalschedule.Window{c.w})
+		_, err := schedule.ParseWindow([]schedule.Window{c.w})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v\nwant %s", c.sentence, err, c.want)
 		}
@@ -315,23 +315,23 @@ func TestRefusedWindows(t *testing.T) {
 }
 
 func TestEveryWindowThatIsWrongIsNamed(t *testing.T) {
-	ws := []internalschedule.Window{
+	ws := []schedule.Window{
 		allow("fine", "@daily", time.Hour),
 		{Name: "first", Schedule: "61 25 * * *", Zone: "Nowhere"},
 		deny("second", "0 0 30 2 *", time.Hour),
 	}
 	var got []string
-	for _, p := range internalschedule.CheckWindows(ws) {
+	for _, p := range schedule.CheckWindows(ws) {
 		got = append(got, fmt.Sprintf("%d %s", p.Window, p.Field))
 	}
 	want := []string{"1 Schedule", "1 Schedule", "1 Zone", "1 Duration", "2 Schedule"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := internalschedule.ParseWindow(ws); err == nil || strings.Count(err.Error(), "\n") != len(want)-1 {
+	if _, err := schedule.ParseWindow(ws); err == nil || strings.Count(err.Error(), "\n") != len(want)-1 {
 		t.Errorf("Parse says %v", err)
 	}
-	if internalschedule.CheckWindows(ws[:1]) != nil || parse(t, ws[:1]...).Len() != 1 {
+	if schedule.CheckWindows(ws[:1]) != nil || parse(t, ws[:1]...).Len() != 1 {
 		t.Error("the first one is fine")
 	}
 }

@@ -78,7 +78,7 @@ func isRandom(text, _ string) bool {
 		strings.ContainsAny(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") && !strings.Contains(text, "EXAMPLE")
 }
 
-// checksumDigits: at the ends of tokens of GitHub and npm
+// checksumDigits are at the ends of tokens of GitHub and npm.
 const checksumDigits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 // hasChecksum reports whether the last six characters of a token are the CRC-32 of the others.

@@ -40,7 +40,7 @@ func Join(lists ...Paths) string {
 	return strings.Join(slices.Compact(all), ",")
 }
 
-// unitDir: of the units of a config on a node
+// unitDir has the units of a config on a node.
 const unitDir = "/etc/systemd/system/"
 
 // Match reports whether a path, the name of a unit or a drop-in (app.service.d/10-a.conf) is marked. A mark of a unit

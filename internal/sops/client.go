@@ -171,11 +171,11 @@ func (c *KeyServiceClient) decrypt(ctx context.Context, r document.Recipient) ([
 	return readAnswer(resp, answer)
 }
 
-// unanswered: in gRPC, the request had no answer: deadline exceeded and unavailable. The program sops has one code for
-// everything that fails behind it.
+// unanswered are the codes of gRPC for a request without an answer: deadline exceeded and unavailable. The program sops
+// has one code for everything that fails behind it.
 var unanswered = map[string]bool{"4": true, "14": true}
 
-// maxSaid: of the service's own text, in characters
+// maxSaid limits the service's own text, in characters.
 const maxSaid = 400
 
 // foreign decodes the text of an error, which gRPC encodes as a URL.

@@ -15,7 +15,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/sops/document"
 )
 
-// maxDataKey: or a part of it, in bytes
+// maxDataKey, also for a part of it, is in bytes.
 const maxDataKey = 1 << 10
 
 // ParseIdentities reads the age identities of a file: one a line, with comments. Its errors do not contain them.

@@ -14,7 +14,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/sops/document"
 )
 
-// version: of the SOPS whose files this package writes
+// version is that of the SOPS whose files this package writes.
 const version = "3.13.3"
 
 // Decrypt decrypts a file with age keys alone, as Keys.Decrypt does.

@@ -14,7 +14,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/sops/document"
 )
 
-// nonceSize: of nonces that SOPS writes; others are read too, because the file names its nonce
+// nonceSize is that of SOPS. Others are read too, because the file names its nonce.
 const nonceSize = 32
 
 var sealed = regexp.MustCompile(`^ENC\[AES256_GCM,data:(.+),iv:(.+),tag:(.+),type:(.+)\]$`)

@@ -25,7 +25,7 @@ type Table struct {
 	Rows [][]string
 }
 
-// maxCell: of characters
+// maxCell is in characters.
 const maxCell = 1000
 
 const gap = 3

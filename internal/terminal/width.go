@@ -56,7 +56,7 @@ func Wrap(text string, width int) []string {
 	return append(lines, line)
 }
 
-// narrowest: in columns, for the last column of a table to be wrapped beside the others
+// narrowest is how many columns the last column of a table needs to be wrapped beside the others.
 const narrowest = 24
 
 var (

@@ -197,7 +197,7 @@ func parseCertificate(raw []byte) (*x509.Certificate, error) {
 	return cert, nil
 }
 
-// restoreHint: about an unreadable file
+// restoreHint is about an unreadable file.
 const restoreHint = "restore it, or remove all certificate files to create new ones"
 
 type authority struct {

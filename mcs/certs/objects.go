@@ -22,7 +22,7 @@ import (
 // owns it
 const issuedAnnotation = "bunsen.dev/issued"
 
-// errChanged: since the server read it
+// errChanged: another writer has changed the object since it was read.
 var errChanged = errors.New("another writer changed the object")
 
 // secret is nil if there is none.
@@ -165,7 +165,7 @@ func (s *secretStore) publish(ctx context.Context, out *servingCert) error {
 	return err
 }
 
-// maxURLs: in the ConfigMap
+// maxURLs is for the ConfigMap.
 const maxURLs = 32
 
 // withURLs adds a replica's URLs, one a line. Those of other replicas stay, even of some that no longer run, because

@@ -19,8 +19,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcs"
 )
 
-// secrets is an API server that refuses the first few.
-func secrets(t *testing.T, reason metav1.StatusReason, refusals int) (*Cluster, *[]corev1.Secret) {
+// refusingCluster has an API server that refuses the first few.
+func refusingCluster(t *testing.T, reason metav1.StatusReason, refusals int) (*Cluster, *[]corev1.Secret) {
 	t.Helper()
 	var got []corev1.Secret
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -53,7 +53,7 @@ func secrets(t *testing.T, reason metav1.StatusReason, refusals int) (*Cluster, 
 }
 
 func TestATokenWhoseIDIsTakenIsMintedAgain(t *testing.T) {
-	c, got := secrets(t, metav1.StatusReasonAlreadyExists, 2)
+	c, got := refusingCluster(t, metav1.StatusReasonAlreadyExists, 2)
 	text, err := c.CreateBootstrapToken(t.Context(), mcs.JoiningMachine{Pool: "worker", Address: "2001:db8::1"})
 	if err != nil || !regexp.MustCompile(`^[a-z0-9]{6}\.[a-z0-9]{16}$`).MatchString(text) {
 		t.Fatalf("%q, %v", text, err)
@@ -74,7 +74,7 @@ func TestATokenThatCannotBeMintedIsAnErrorWithoutIt(t *testing.T) {
 		metav1.StatusReasonAlreadyExists: idAttempts,
 		metav1.StatusReasonForbidden:     1,
 	} {
-		c, got := secrets(t, reason, 1000)
+		c, got := refusingCluster(t, reason, 1000)
 		_, err := c.CreateBootstrapToken(t.Context(), mcs.JoiningMachine{Pool: "worker"})
 		if err == nil || len(*got) != tries {
 			t.Fatalf("%s: %v after %d tries, want %d", reason, err, len(*got), tries)

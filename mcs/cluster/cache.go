@@ -255,7 +255,7 @@ func (c *Cache) nodePools() map[string][]string {
 	return known
 }
 
-// caPollInterval: for the CA of the API server's clients
+// caPollInterval is for the CA of the API server's clients.
 const caPollInterval = time.Minute
 
 // Here every API server publishes the CA of its clients.

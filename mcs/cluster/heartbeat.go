@@ -38,7 +38,7 @@ type heartbeat struct {
 	answered time.Time
 }
 
-// invalidInNames: in the name of an object
+// invalidInNames are not allowed in the name of an object.
 var invalidInNames = regexp.MustCompile(`[^a-z0-9.-]+`)
 
 // run renews the Lease until the context ends, and then lets it expire within a second.

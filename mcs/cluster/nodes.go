@@ -23,13 +23,13 @@ import (
 	"github.com/bunsen-os/bunsen/mcs"
 )
 
-// cacheNodesDelay: for collecting changes before they are cached
+// cacheNodesDelay collects changes before they are cached.
 const cacheNodesDelay = time.Second
 
-// maxConfigReads: of rendered configs at a time, each of a megabyte and more
+// maxConfigReads limits the rendered configs that are read at a time: each has a megabyte and more.
 const maxConfigReads = 8
 
-// asMetadata: in the header Accept
+// asMetadata is for the header Accept.
 const asMetadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 // nodes decides which configs nodes may read, and reads them. It reads the Node for each request, so that one that left

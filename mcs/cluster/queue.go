@@ -17,6 +17,45 @@ const (
 	maxSourceRequests = maxRequests / 4
 )
 
+// ShareLimits limits how many bootstrap tokens the server creates, in all and for each requester. The zero value is
+// ready to use.
+type ShareLimits struct {
+	mu     sync.Mutex
+	shares tokenShares
+	queue  requestQueue
+}
+
+// Begin waits until a requester may create one bootstrap token. The caller calls end afterwards.
+func (l *ShareLimits) Begin(ctx context.Context, r Requester,
+	now time.Time,
+) (end func(created bool, now time.Time), err error) {
+	l.mu.Lock()
+	if err := l.shares.reserve(r, now); err != nil {
+		l.mu.Unlock()
+		return nil, err
+	}
+	request := l.queue.add(r)
+	l.mu.Unlock()
+	end = func(created bool, now time.Time) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.queue.remove(request)
+		if created {
+			l.shares.confirm(r, now)
+		} else {
+			l.shares.release(r)
+		}
+	}
+	select {
+	case <-request.started:
+		return end, nil
+	case <-ctx.Done():
+		end(false, now)
+		return nil, fmt.Errorf("waiting for other requests for bootstrap tokens, of which %d run at a time: %w",
+			maxRequests, ctx.Err())
+	}
+}
+
 // requestQueue decides which request for a bootstrap token runs next. The zero value is ready to use, for one goroutine
 // at a time.
 type requestQueue struct {
@@ -84,43 +123,4 @@ func (q *requestQueue) count(r Requester, n int) {
 	q.running += n
 	addCount(q.byHolder, r.holder, n)
 	addCount(q.byRequester, r, n)
-}
-
-// ShareLimits limits how many bootstrap tokens the server creates, in all and for each requester. The zero value is
-// ready to use.
-type ShareLimits struct {
-	mu     sync.Mutex
-	shares tokenShares
-	queue  requestQueue
-}
-
-// Begin waits until a requester may create one bootstrap token. The caller calls end afterwards.
-func (l *ShareLimits) Begin(ctx context.Context, r Requester,
-	now time.Time,
-) (end func(created bool, now time.Time), err error) {
-	l.mu.Lock()
-	if err := l.shares.reserve(r, now); err != nil {
-		l.mu.Unlock()
-		return nil, err
-	}
-	request := l.queue.add(r)
-	l.mu.Unlock()
-	end = func(created bool, now time.Time) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.queue.remove(request)
-		if created {
-			l.shares.confirm(r, now)
-		} else {
-			l.shares.release(r)
-		}
-	}
-	select {
-	case <-request.started:
-		return end, nil
-	case <-ctx.Done():
-		end(false, now)
-		return nil, fmt.Errorf("waiting for other requests for bootstrap tokens, of which %d run at a time: %w",
-			maxRequests, ctx.Err())
-	}
 }

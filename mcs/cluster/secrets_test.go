@@ -18,7 +18,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
-	mcssecrets "github.com/bunsen-os/bunsen/mcs/secrets"
+	"github.com/bunsen-os/bunsen/mcs/secrets"
 )
 
 // nodeSecrets has nodes read the secrets of their configs, with the rights of the server's account: a new value, a
@@ -46,13 +46,13 @@ func nodeSecrets(t *testing.T, p *plane) {
 	c, log, _ := run(t, p.server, Options{})
 	log.await(t, "ready")
 	var said bytes.Buffer
-	server := func() *mcssecrets.Follower {
+	server := func() *secrets.Follower {
 		t.Helper()
-		f, err := mcssecrets.NewFollower(p.server, mcssecrets.Options{
+		f, err := secrets.NewFollower(p.server, secrets.Options{
 			Pools: c.NodePools, Now: time.Now,
 			Log: slog.New(slog.NewTextHandler(&said, nil)), NewDecrypt: func(context.Context,
 				[][]byte,
-			) (mcssecrets.Decrypt, error) {
+			) (secrets.Decrypt, error) {
 				return nil, nil
 			},
 		})
@@ -61,7 +61,7 @@ func nodeSecrets(t *testing.T, p *plane) {
 		}
 		return f
 	}
-	reads := func(f *mcssecrets.Follower) v1alpha1.SecretsRevision {
+	reads := func(f *secrets.Follower) v1alpha1.SecretsRevision {
 		t.Helper()
 		if err := f.Read(t.Context()); err != nil {
 			t.Fatal(err)
@@ -80,7 +80,7 @@ func nodeSecrets(t *testing.T, p *plane) {
 		}
 		return out
 	}
-	gets := func(because string, f *mcssecrets.Follower, want string) {
+	gets := func(because string, f *secrets.Follower, want string) {
 		t.Helper()
 		text, err := f.NodeSecrets(t.Context(), "secretive-0", name)
 		var got v1alpha1.NodeSecrets
@@ -163,15 +163,15 @@ func keyServiceAway(t *testing.T, p *plane) {
 		}
 	}()
 	now, asked, away := time.Now(), 0, true
-	f, err := mcssecrets.NewFollower(p.server, mcssecrets.Options{
+	f, err := secrets.NewFollower(p.server, secrets.Options{
 		Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler),
-		NewDecrypt: func(ctx context.Context, _ [][]byte) (mcssecrets.Decrypt, error) {
+		NewDecrypt: func(ctx context.Context, _ [][]byte) (secrets.Decrypt, error) {
 			if _, bounded := ctx.Deadline(); !bounded {
 				t.Error("the key service has no limit of time")
 			}
 			return func(string, []byte) ([]byte, error) {
 				if asked++; away {
-					return nil, mcssecrets.ErrKeyService
+					return nil, secrets.ErrKeyService
 				}
 				return []byte(value), nil
 			}, nil

@@ -10,8 +10,8 @@ import (
 // TokenTTL is how long a machine has from its first config to its first certificate.
 const TokenTTL = time.Hour
 
-// tokensPerHour: of one replica, valid at a time: etcd stores each for an hour, and the holder of one unlimited
-// provisioning token must not fill it
+// tokensPerHour of one replica may be valid at a time: etcd stores each for an hour, and the holder of one unlimited
+// provisioning token must not fill it.
 const tokensPerHour = 20_000
 
 // Requester identifies the client that requests a bootstrap token.

@@ -15,7 +15,7 @@ var morning = time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC)
 // However often a token is used: the bootstrap tokens that are good at once have an end, others get theirs, and there
 // are new ones as those end.
 func TestBootstrapTokensAreNotMintedWithoutEnd(t *testing.T) {
-	c, got := secrets(t, metav1.StatusReasonForbidden, 0)
+	c, got := refusingCluster(t, metav1.StatusReasonForbidden, 0)
 	now := morning
 	c.Now = func() time.Time { return now }
 	leaked := mcs.JoiningMachine{Pool: "worker", Token: "aaaaaaaaaa", Address: "192.0.2.1"}
@@ -75,7 +75,7 @@ func TestWhatWasNotMintedDoesNotCount(t *testing.T) {
 		"one that is forbidden":                      {1, 1, all},
 		"one that is forbidden, and one that is not": {1, 2, all - 1},
 	} {
-		api, _ := secrets(t, metav1.StatusReasonForbidden, c.away)
+		api, _ := refusingCluster(t, metav1.StatusReasonForbidden, c.away)
 		api.Now = func() time.Time { return morning }
 		for i := range c.mints {
 			if _, err := api.CreateBootstrapToken(t.Context(), machine); (err == nil) == (i < c.away) {

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// cacheTokensDelay: for collecting changes before they are cached
+// cacheTokensDelay collects changes before they are cached.
 const cacheTokensDelay = time.Second
 
 // Of a write to a token.
@@ -155,7 +155,7 @@ func (l *limitedUses) count(ctx context.Context, known *v1alpha1.ProvisioningTok
 	return l.batches.Do(ctx, known.Name, known, use)
 }
 
-// maxLostWrites: in a row without an answer
+// maxLostWrites limits the writes in a row without an answer.
 const maxLostWrites = 3
 
 // write writes a batch of uses at once, and returns the written token and a result for each, or one error for all. A

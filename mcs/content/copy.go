@@ -78,7 +78,7 @@ func (c *Copies) write(file string, size int64, fill func(io.Writer) error) (err
 	return nil
 }
 
-// largestReserve: of the disk stays free, at most
+// largestReserve limits the part of the disk that stays free.
 const largestReserve = 1 << 30
 
 // makeRoom removes the copies that were used the longest time ago, until there is room for another file, and reserves

@@ -59,30 +59,6 @@ func InRegistry(repository machineconfig.Artifact, registries Registries) Stored
 	}
 }
 
-// copyStored leaves a verified copy of a file of the content store in the directory, and returns its size.
-func (c *Copies) copyStored(ctx context.Context, name string) (int64, error) {
-	if size, ok := verify(c.path(name), name); ok {
-		return size, nil
-	}
-	f, err := c.Stored(ctx, name)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Body.Close() //nolint:errcheck // only read
-	return f.Size, c.write(name, f.Size, func(to io.Writer) error {
-		sum := newSum(name)
-		// One byte more shows a file that is too long.
-		got, err := io.Copy(io.MultiWriter(to, sum), io.LimitReader(f.Body, f.Size+1))
-		if err != nil {
-			return fmt.Errorf("reading file %s: %w", name, err)
-		}
-		if got != f.Size || sum.String() != name {
-			return f.Mismatch
-		}
-		return nil
-	})
-}
-
 const (
 	// for one file
 	readTimeout = 10 * time.Minute
@@ -95,7 +71,7 @@ const (
 	maxReads, maxRegistryReads = 2, 8
 )
 
-// tempPrefix: of a file that is being written
+// tempPrefix begins the name of a file that is being written.
 const tempPrefix = ".new-"
 
 // Options of Copies. All are required.
@@ -194,7 +170,7 @@ func (w wanted) key() string {
 	return fmt.Sprintf("%s%x", artifactPrefix, sha256.Sum256([]byte(w.name)))
 }
 
-// artifactPrefix: of copies from registries
+// artifactPrefix begins the names of copies from registries.
 const artifactPrefix = "oci-"
 
 // keyOf is empty if the name is not one of a copy.
@@ -330,7 +306,7 @@ func (c *Copies) copyInTime(ctx context.Context, w wanted) (is entry, err error)
 // maxFailures: only files that configs name are read.
 const maxFailures = 1024
 
-// unusedLife: for a copy that no config names: the grants of an earlier config are valid as long
+// unusedLife is that of a copy that no config names: the grants of an earlier config are valid as long.
 const unusedLife = 25 * time.Hour
 
 // RemoveUnused removes the copies of files of the content store that no request used for a day, and whose hash is not
@@ -371,7 +347,31 @@ func (c *Copies) removeBefore(name string, used time.Time) error {
 
 func (c *Copies) path(file string) string { return filepath.Join(c.Dir, file) }
 
-// maxArtifact: in bytes; the daemon has the same limit
+// copyStored leaves a verified copy of a file of the content store in the directory, and returns its size.
+func (c *Copies) copyStored(ctx context.Context, name string) (int64, error) {
+	if size, ok := verify(c.path(name), name); ok {
+		return size, nil
+	}
+	f, err := c.Stored(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Body.Close() //nolint:errcheck // only read
+	return f.Size, c.write(name, f.Size, func(to io.Writer) error {
+		sum := newSum(name)
+		// One byte more shows a file that is too long.
+		got, err := io.Copy(io.MultiWriter(to, sum), io.LimitReader(f.Body, f.Size+1))
+		if err != nil {
+			return fmt.Errorf("reading file %s: %w", name, err)
+		}
+		if got != f.Size || sum.String() != name {
+			return f.Mismatch
+		}
+		return nil
+	})
+}
+
+// maxArtifact is in bytes. The daemon has the same limit.
 const maxArtifact = 1 << 30
 
 // copyArtifact leaves a verified copy of a file in a registry in the directory. The digest of the artifact names a

@@ -14,7 +14,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/trustfile"
 )
 
-// pollInterval: for the file of CA certificates
+// pollInterval is for the file of CA certificates.
 const pollInterval = time.Minute
 
 // ClientCertificates are CA certificates. A value of Certificates never changes.

@@ -22,7 +22,7 @@ import (
 // error, for each combination
 const vary = "Accept, Accept-Encoding, Authorization"
 
-// prepareTimeout: for creating a bootstrap token and counting the use of a token; then the machine has to retry.
+// prepareTimeout is for creating a bootstrap token and counting the use of a token; then the machine has to retry.
 // Ignition waits 10 s for response headers, and a use that is counted later would be lost.
 const prepareTimeout = 5 * time.Second
 

@@ -16,7 +16,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/content"
 )
 
-// maxStreams: of the content store and of registries at a time, so that most connections stay free for configs
+// maxStreams limits the files of the content store and of registries at a time, so that most connections stay free for
+// configs.
 const maxStreams = 256
 
 // Content has the files of the content store and of OCI registries.

@@ -11,7 +11,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
-// retryAfter: in seconds; Ignition retries even without this header
+// retryAfter is in seconds. Ignition retries even without this header.
 const retryAfter = 5
 
 // challenge: requests a valid token (RFC 6750, section 3)

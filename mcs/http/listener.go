@@ -20,11 +20,11 @@ const (
 	closedOverloaded = "Overloaded"
 )
 
-// connectionsPerRequest: for each request that the source may send. With more than 1, most clients over the limit still
-// get a 503, and a load balancer that hides addresses can probe the server while thousands of machines boot.
+// connectionsPerRequest is for each request that the source may send. With more than 1, most clients over the limit
+// still get a 503, and a load balancer that hides addresses can probe the server while thousands of machines boot.
 const connectionsPerRequest = 4
 
-// errClosed: to make room for another one
+// errClosed: the connection was closed to make room for another one.
 var errClosed = errors.New("the connection was closed to make room for another one")
 
 // listener limits connections before TLS. It closes those from addresses that are not allowed, and of a source that

@@ -13,7 +13,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcs"
 )
 
-// nodesOrganization: of every kubelet's certificate, as Kubernetes' Node authorization requires
+// nodesOrganization is in every kubelet's certificate, as Kubernetes' Node authorization requires.
 const nodesOrganization = "system:nodes"
 
 const (

@@ -19,11 +19,11 @@ const (
 	actionRefuse = "refuse"
 )
 
-// byNode: about a node that read its config
+// byNode marks an entry about a node that read its config.
 const byNode = "node"
 
-// errorLines: for error responses of all sources together, because a client with many addresses stays within the limits
-// of each
+// errorLines are for error responses of all sources together, because a client with many addresses stays within the
+// limits of each.
 var errorLines = Rate{PerSecond: 50, Burst: 1000}
 
 // requestLog records each response: a line of the log, a line of the audit log, metrics. Of errors that clients can

@@ -37,7 +37,7 @@ type Server struct {
 	Log *slog.Logger
 }
 
-// suites: of TLS 1.2 with forward secrecy and authenticated encryption. TLS 1.3 has only such ones.
+// suites are those of TLS 1.2 with forward secrecy and authenticated encryption. TLS 1.3 has only such ones.
 var suites = []uint16{
 	tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
 	tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,

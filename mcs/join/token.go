@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// prefix: so that users and scanners for leaked secrets recognize a token
+// prefix lets users and scanners for leaked secrets recognize a token.
 const prefix = "bunsen"
 
 const (

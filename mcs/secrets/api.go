@@ -23,7 +23,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcs"
 )
 
-// revisionKey: in the Secret v1alpha1.SecretsConfigMap; the servers compute revisions with it
+// revisionKey is in the Secret v1alpha1.SecretsConfigMap. The servers compute revisions with it.
 const revisionKey = "revision.key"
 
 // api has the rights of machine-config-server.

@@ -27,7 +27,7 @@ var (
 	ErrKeyService = errors.New("the key service is asked again later")
 )
 
-// maxMessage: of an error of a file, in characters: the file decides how many keys it names
+// maxMessage limits an error of a file, in characters: the file decides how many keys it names.
 const maxMessage = 4000
 
 // Config is a rendered config with unresolved files.
@@ -131,48 +131,6 @@ func (c Config) contents(f machineconfig.SecretFile, objects Objects, decrypt De
 	return out, bad
 }
 
-// value has a problem without a reason if there is none.
-func (o Objects) value(r machineconfig.SecretReference, pool string) ([]byte, v1alpha1.SecretProblem) {
-	kind := map[machineconfig.SecretKind]string{
-		machineconfig.Secret:    "Secret",
-		machineconfig.ConfigMap: "ConfigMap",
-	}[r.Kind]
-	place := fmt.Sprintf("%s %s/%s", kind, v1alpha1.SecretsNamespace, r.Name)
-	object, ok := o[id(r)]
-	if !ok {
-		return nil, v1alpha1.SecretProblem{
-			Reason:  v1alpha1.SecretNotFound,
-			Message: fmt.Sprintf("%s does not exist: create it, or correct the reference %s", place, r),
-		}
-	}
-	if !object.isFor(pool) { // first, so that a commit cannot find out which keys the object has
-		return nil, v1alpha1.SecretProblem{Reason: v1alpha1.SecretNotForPool, Message: fmt.Sprintf(
-			"%s is not for pool %s: kubectl -n %s annotate --overwrite %s %s %s=%s", place, pool,
-			v1alpha1.SecretsNamespace, strings.ToLower(kind), r.Name, v1alpha1.SecretPoolsAnnotation,
-			object.withPool(pool))}
-	}
-	value, ok := object.Data[r.Key]
-	if !ok {
-		return nil, v1alpha1.SecretProblem{
-			Reason:  v1alpha1.SecretNotFound,
-			Message: fmt.Sprintf("%s has no key %s: add the key, or correct the reference %s", place, r.Key, r),
-		}
-	}
-	return value, v1alpha1.SecretProblem{}
-}
-
-// withPool returns the value of the annotation that adds a pool, without those that are no names of pools: it is a part
-// of a command that a user may paste into a shell.
-func (o Object) withPool(pool string) string {
-	var pools []string
-	for _, p := range strings.Split(o.Pools, ",") {
-		if p = strings.TrimSpace(p); p != "" && len(validation.IsDNS1123Subdomain(p)) == 0 {
-			pools = append(pools, p)
-		}
-	}
-	return strings.Join(append(pools, pool), ",")
-}
-
 // objects returns what the files of the config, and of the configs of single nodes, refer to, each once.
 func (c Config) objects() []machineconfig.SecretReference {
 	var out []machineconfig.SecretReference
@@ -222,4 +180,46 @@ func (o Object) isFor(pool string) bool {
 		}
 	}
 	return false
+}
+
+// value has a problem without a reason if there is none.
+func (o Objects) value(r machineconfig.SecretReference, pool string) ([]byte, v1alpha1.SecretProblem) {
+	kind := map[machineconfig.SecretKind]string{
+		machineconfig.Secret:    "Secret",
+		machineconfig.ConfigMap: "ConfigMap",
+	}[r.Kind]
+	place := fmt.Sprintf("%s %s/%s", kind, v1alpha1.SecretsNamespace, r.Name)
+	object, ok := o[id(r)]
+	if !ok {
+		return nil, v1alpha1.SecretProblem{
+			Reason:  v1alpha1.SecretNotFound,
+			Message: fmt.Sprintf("%s does not exist: create it, or correct the reference %s", place, r),
+		}
+	}
+	if !object.isFor(pool) { // first, so that a commit cannot find out which keys the object has
+		return nil, v1alpha1.SecretProblem{Reason: v1alpha1.SecretNotForPool, Message: fmt.Sprintf(
+			"%s is not for pool %s: kubectl -n %s annotate --overwrite %s %s %s=%s", place, pool,
+			v1alpha1.SecretsNamespace, strings.ToLower(kind), r.Name, v1alpha1.SecretPoolsAnnotation,
+			object.withPool(pool))}
+	}
+	value, ok := object.Data[r.Key]
+	if !ok {
+		return nil, v1alpha1.SecretProblem{
+			Reason:  v1alpha1.SecretNotFound,
+			Message: fmt.Sprintf("%s has no key %s: add the key, or correct the reference %s", place, r.Key, r),
+		}
+	}
+	return value, v1alpha1.SecretProblem{}
+}
+
+// withPool returns the value of the annotation that adds a pool, without those that are no names of pools: it is a part
+// of a command that a user may paste into a shell.
+func (o Object) withPool(pool string) string {
+	var pools []string
+	for _, p := range strings.Split(o.Pools, ",") {
+		if p = strings.TrimSpace(p); p != "" && len(validation.IsDNS1123Subdomain(p)) == 0 {
+			pools = append(pools, p)
+		}
+	}
+	return strings.Join(append(pools, pool), ",")
 }

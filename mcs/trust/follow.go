@@ -265,8 +265,8 @@ func (f *Follower) logProblem(err error) {
 	}
 }
 
-// poolsTime: for which a node's pools count for the answer that nothing has changed; one with contents is always for
-// the pools of now
+// poolsTime is how long a node's pools count for the answer that nothing has changed. One with contents is always for
+// the pools of now.
 const poolsTime = 5 * time.Minute
 
 type readPools struct {
@@ -314,7 +314,7 @@ func (f *Follower) NodeTrust(ctx context.Context, node, known string) ([]byte, s
 	return a.text, a.revision, nil
 }
 
-// maxNodes: whose pools are stored
+// maxNodes limits the nodes whose pools are stored.
 const maxNodes = 20000
 
 // isUnchanged reports whether a node has the newest revision for its pools of a short time ago. It reads nothing.

@@ -28,7 +28,7 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/kube"
 )
 
-// collectFor: for collecting requests, because each reconciliation reads every one
+// collectFor collects requests, because each reconciliation reads every one.
 const collectFor = 200 * time.Millisecond
 
 // Controller approves and denies the certificate requests of new machines.
@@ -49,7 +49,6 @@ type Controller struct {
 	uses Uses
 }
 
-// maxConcurrentWrites: for decisions
 const maxConcurrentWrites = 16
 
 // SetupWithManager enqueues the only reconcile key when a machine requests a certificate, and when a Node is created or

@@ -382,5 +382,5 @@ func nameOf(request string) string {
 // Each says what happened, why, and which commands help. A kubelet whose request was denied creates another one after a
 // user deletes it.
 
-// longest: of the message about an invalid request, whose subject may be long
+// longest is for the message about an invalid request, whose subject may be long.
 const longest = 500

@@ -22,8 +22,8 @@ const (
 	nodesGroup    = "system:nodes"
 )
 
-// shortest: of a certificate that a request specifies. kube-controller-manager deletes a request when its certificate
-// expires, and it proves that its token was used, so it must exist longer than the token.
+// shortest is for the lifetime of a certificate that a request specifies. kube-controller-manager deletes a request
+// when its certificate expires, and it proves that its token was used, so it must exist longer than the token.
 const shortest = 2 * time.Hour
 
 // subjectAltName: RFC 5280, 4.2.1.6

@@ -329,7 +329,7 @@ func selecting(pod *corev1.Pod, budgets []*policyv1.PodDisruptionBudget) []*poli
 // reasonNotReady: one of the pod's containers is not Ready.
 const reasonNotReady = "ContainersNotReady"
 
-// mostReason: of a reason, which is one word
+// mostReason limits a reason, which is one word.
 const mostReason = 60
 
 // PodText returns a text that says why a drain waits for a pod, with the pod that its budget waits for.

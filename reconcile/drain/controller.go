@@ -54,7 +54,6 @@ type Controller struct {
 	daemonSets sync.Map // namespace/name → daemonSet
 }
 
-// maxConcurrentDrains: for nodes at a time
 const maxConcurrentDrains = 20
 
 // SetupWithManager reconciles a node after each of its changes, and after one of a PodDisruptionBudget that its drain

@@ -11,8 +11,8 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// mostReport: in bytes of JSON: all annotations of an object share 256 KiB, and each write of the Node includes the
-// report
+// mostReport is in bytes of JSON: all annotations of an object share 256 KiB, and each write of the Node includes the
+// report.
 const mostReport = 8 << 10
 
 // ReportText returns the report in the form of the annotation.

@@ -18,7 +18,7 @@ import (
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
-// sweepContentsEvery: for checking the content store
+// sweepContentsEvery is for checking the content store.
 const sweepContentsEvery = 10 * time.Minute
 
 // sweepContents deletes files of the content store that no config names, and writes lost ones again. It waits while a

@@ -246,7 +246,7 @@ func (g *Controller) recreate(ctx context.Context, h render.Holders, pool *mcfgv
 	return nil, errors.Join(append(errs, errors.New(consequence))...)
 }
 
-// consequence: for the nodes of a config that cannot be created again
+// consequence is about the nodes of a config that cannot be created again.
 const consequence = "its nodes are assigned the pool's next config as usual"
 
 func poolNamed(pools []mcfgv1.MachineConfigPool, name string) *mcfgv1.MachineConfigPool {

@@ -23,7 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// poolLabel: on a gate's job, beside v1alpha1.GateLabel and the labels of the CronJob's template
+// poolLabel is on a gate's job, beside v1alpha1.GateLabel and the labels of the CronJob's template.
 const poolLabel = "bunsen.dev/pool"
 
 // configAnnotation: the rendered config of a gate's job, whose name is too long for a label

@@ -243,7 +243,7 @@ func (h *Reporter) Ready(req *http.Request) error {
 	return nil
 }
 
-// invalidInNames: in the name of an object
+// invalidInNames are not allowed in the name of an object.
 var invalidInNames = regexp.MustCompile(`[^a-z0-9.-]+`)
 
 // leaseName has a suffix, because the Lease of the leader election has the name without it.

@@ -16,7 +16,7 @@ import (
 // ReadEvery is between two reads. Heartbeats change all the time, so the manager's cache does not contain them.
 const ReadEvery = time.Minute
 
-// readFirstEvery: while no daemon has reported yet, so that a new installation soon counts as available
+// readFirstEvery is for the time while no daemon has reported yet, so that a new installation soon counts as available.
 const readFirstEvery = 5 * time.Second
 
 // Heartbeats has the heartbeats of the daemons from the last read.

@@ -91,7 +91,7 @@ func NewMetrics(c MetricsConfig) *Metrics {
 	return m
 }
 
-// latencyBuckets: in seconds
+// latencyBuckets are in seconds.
 var latencyBuckets = []float64{5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 43200, 86400}
 
 // Register adds m to a registry. It replaces a Metrics that was registered before.

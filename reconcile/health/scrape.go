@@ -23,7 +23,7 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// scrapeTimeout: for a scrape to read from the cache
+// scrapeTimeout is for reading from the cache.
 const scrapeTimeout = 5 * time.Second
 
 // Describe sends the descriptions of all metrics; Prometheus' client library calls it.

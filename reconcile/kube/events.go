@@ -62,7 +62,7 @@ func (r recorder) Send(e Event) {
 	r.to.Eventf(e.Object, e.Related, e.Type(), e.Reason, e.Action, "%s", note)
 }
 
-// component: of the controller in its events
+// component is the controller's name in its events.
 const component = "machine-config-controller"
 
 // NewEvents returns the Events for the controllers of a manager. It sends them until the manager ends.

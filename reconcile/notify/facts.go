@@ -167,7 +167,7 @@ func message(pool *mcfgv1.MachineConfigPool, kind mcfgv1.MachineConfigPoolCondit
 	return cmp.Or(c.Message, c.Reason)
 }
 
-// maxLine: of a reason, in runes
+// maxLine limits a reason, in runes.
 const maxLine = 300
 
 // line returns the first line without hidden characters, shortened.

@@ -21,7 +21,7 @@ import (
 // maxComments: failed attempts to write a comment that may delay the commit status about the end of a rollout
 const maxComments = 5
 
-// pullAge: until the git host is asked again about a commit without a pull request
+// pullAge is until the git host is asked again about a commit without a pull request.
 const pullAge = 5 * time.Minute
 
 // pull is the pull request of a commit, and the time of the answer; the number is 0 if there was none then.

@@ -80,7 +80,7 @@ type Forecast struct {
 	Takes string
 }
 
-// planMarker: of a review; the key and the end of an HTML comment follow
+// planMarker begins a review. The key and the end of an HTML comment follow.
 const planMarker = "<!-- bunsen:plan:v1:"
 
 // ParseForecast reads the numbers of a review's table from a comment; false for other comments, and for a review

@@ -14,7 +14,7 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// minToken: of a key that signs webhooks, in bytes
+// minToken is for a key that signs webhooks, in bytes.
 const minToken = 16
 
 type secret struct {

@@ -15,7 +15,7 @@ type Template struct{ parsed *template.Template }
 
 var errTooLong = fmt.Errorf("the text is longer than %d KiB", maxText>>10)
 
-// maxText: of a message, in bytes
+// maxText is in bytes.
 const maxText = 16 << 10
 
 // functions: the result of each is at most as long as its arguments, and none does I/O.

@@ -155,6 +155,14 @@ func WantedObject(o client.Object) (*unstructured.Unstructured, error) {
 	return u, nil
 }
 
+// Revisions has the sources and their objects on the cluster, on which it depends whether a pool may be rendered or
+// rolled out.
+type Revisions struct {
+	Objects
+	Sources []v1alpha1.GitSource
+	States  []State
+}
+
 // Selected returns the MachineConfigs from which a pool's config is rendered.
 func (r Revisions) Selected(pool *mcfgv1.MachineConfigPool) ([]*mcfgv1.MachineConfig, error) {
 	selector, err := Selector(pool)
@@ -162,14 +170,6 @@ func (r Revisions) Selected(pool *mcfgv1.MachineConfigPool) ([]*mcfgv1.MachineCo
 		return nil, err
 	}
 	return Select(selector, r.Configs), nil
-}
-
-// Revisions has the sources and their objects on the cluster, on which it depends whether a pool may be rendered or
-// rolled out.
-type Revisions struct {
-	Objects
-	Sources []v1alpha1.GitSource
-	States  []State
 }
 
 // Settled reads Revisions for a pool, and why it must not be rendered or rolled out; empty if it may be. While one of
@@ -223,8 +223,8 @@ func readSources(ctx context.Context, c client.Reader) ([]v1alpha1.GitSource, er
 	return sources.Items, nil
 }
 
-// reportUnsettledAfter: until the status of a pool that waits for a whole revision reports that; a normal apply takes
-// less
+// reportUnsettledAfter is how long a pool waits for a whole revision before its status says so. A normal apply takes
+// less.
 const reportUnsettledAfter = 10 * time.Second
 
 // PoolCheck decides whether a pool may be rolled out: for each source, the cluster must have the objects of one whole

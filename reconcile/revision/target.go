@@ -12,6 +12,23 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 )
 
+// TargetFacts has the rendered config of a pool and its inputs.
+type TargetFacts struct {
+	// the pool, its rendered config, and the last config with which it was healthy as a whole
+	Pool, Config, Healthy string
+	// the newest applied one of the sources that own Inputs; zero if there is none
+	Commit v1alpha1.CommitInfo
+	// who ended the hold of the pool; empty if unknown
+	ReleasedBy string
+	// Commit did not descend from the one before it. Earlier are the configs of the pool's recorded rollouts.
+	Rewritten bool
+	Earlier   []string
+	// what the pool was rendered from
+	Inputs []v1alpha1.TargetInput
+	// the applied revision of each existing GitSource that owns inputs, or owned some before
+	Sources map[string]string
+}
+
 // Left returns an error if MachineConfigs of a GitSource that was deleted during an apply may be a part of a revision.
 // They are a whole one if the pool was last rendered from exactly these, by its record was, or, if that does not
 // contain the GitSource, by recorded: the digests of the inputs of the config in force. MachineConfigs without a
@@ -50,23 +67,6 @@ func (f TargetFacts) hasOnly(recorded map[string]string) bool {
 		}
 	}
 	return true
-}
-
-// TargetFacts has the rendered config of a pool and its inputs.
-type TargetFacts struct {
-	// the pool, its rendered config, and the last config with which it was healthy as a whole
-	Pool, Config, Healthy string
-	// the newest applied one of the sources that own Inputs; zero if there is none
-	Commit v1alpha1.CommitInfo
-	// who ended the hold of the pool; empty if unknown
-	ReleasedBy string
-	// Commit did not descend from the one before it. Earlier are the configs of the pool's recorded rollouts.
-	Rewritten bool
-	Earlier   []string
-	// what the pool was rendered from
-	Inputs []v1alpha1.TargetInput
-	// the applied revision of each existing GitSource that owns inputs, or owned some before
-	Sources map[string]string
 }
 
 // NextTarget returns the record of a pool's target after a render, with the requester of a new config: the commit of a
@@ -260,7 +260,7 @@ func (f TargetFacts) digests() map[string]string {
 	return out
 }
 
-// shortDigest: in a pool's record, in characters
+// shortDigest is for a pool's record, in characters.
 const shortDigest = 16
 
 func shorten(digest string) string {

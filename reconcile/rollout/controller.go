@@ -57,7 +57,7 @@ type Controller struct {
 	reported reported
 }
 
-// retrySoon: after stale objects were read; then the informers usually show the new ones
+// retrySoon is for stale objects. By then, the informers usually show the new ones.
 const retrySoon = 10 * time.Millisecond
 
 // Reconcile makes one decision about one pool, and carries it out.

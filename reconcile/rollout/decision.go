@@ -218,10 +218,10 @@ func (f *Fleet) resolveWrite(key objectKey, version string, now time.Time) {
 	}
 }
 
-// evaluateNodesEvery: of a pool's node gates, while one of them is closed
+// evaluateNodesEvery is for a pool's node gates, while one of them is closed.
 const evaluateNodesEvery = 10 * time.Second
 
-// gatesNotEvaluated: since the node changed
+// gatesNotEvaluated: they are not since the node changed.
 const gatesNotEvaluated = "its health gates are not evaluated yet"
 
 // nodeGates are zero for none.

@@ -343,8 +343,8 @@ const (
 	again = "/again"
 )
 
-// patience: so long after a retry, a reported failure counts as the one before, if the daemon does not report to which
-// retry it belongs.
+// patience is how long after a retry a reported failure counts as the one before, if the daemon does not report to
+// which retry it belongs.
 const patience = 5 * time.Minute
 
 // withForgiven adds to the forgiven nodes.

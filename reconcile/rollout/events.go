@@ -98,7 +98,7 @@ func (r *Controller) reportStatus(ctx context.Context, t transition) {
 	r.Metrics.Pool(t.after.Name, d.next.Counts, d.next.Blocks, d.facts.Care.Pace.Windows.At(now))
 }
 
-// maxNodeEvents: of more nodes, one event is for all.
+// maxNodeEvents have one each; for more nodes, one event is for all.
 const maxNodeEvents = 10
 
 // reportAssigned has the name of the config as the action, because Kubernetes merges events that differ only in their

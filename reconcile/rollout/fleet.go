@@ -23,8 +23,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// coalesce: for more events before a pool is reconciled: thousands of nodes may report at the same time, and each
-// reconciliation may write the pool's status
+// coalesce waits for more events before a pool is reconciled: thousands of nodes may report at the same time, and each
+// reconciliation may write the pool's status.
 const coalesce = 100 * time.Millisecond
 
 // Fleet has all pools and nodes in their last state from the informers, with which it shares them: it does not change
@@ -363,7 +363,7 @@ func (s *NodeConfigStore) All(at string) []string {
 	return []string{name}
 }
 
-// maxConfigs: of rendered configs; a pool has at most about 3,000
+// maxConfigs limits the rendered configs in memory. A pool has at most about 3,000.
 const maxConfigs = 10000
 
 // RemoteFiles has the hashes of the remote files, and the OS images, of rendered configs. The zero value is ready for

@@ -18,7 +18,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/controllertest"
-	reconcilegate "github.com/bunsen-os/bunsen/reconcile/gate"
+	"github.com/bunsen-os/bunsen/reconcile/gate"
 )
 
 // TestWhatHappensWhileALookGathersCounts: nobody is told by a pool or a policy of before.
@@ -163,7 +163,7 @@ func TestDaemonSetGatesOfALargePool(t *testing.T) {
 		}
 		return inner.List(ctx, l, o...)
 	}})
-	r.Gates = &reconcilegate.Evaluator{Live: live, Client: w.Client, Now: r.Now, Events: w.Events}
+	r.Gates = &gate.Evaluator{Live: live, Client: w.Client, Now: r.Now, Events: w.Events}
 	const looks = 20
 	for range looks {
 		for _, name := range w.busy() {
@@ -184,7 +184,7 @@ func TestANodeThatNobodyAskedAboutIsHeld(t *testing.T) {
 	w, r := rolloutsFleet(t, 3, gatedPolicy(), controllertest.DaemonSet(2, 3, nil),
 		controllertest.GatePod("cni-0", "n0",
 			controllertest.Ready))
-	r.Gates = &reconcilegate.Evaluator{
+	r.Gates = &gate.Evaluator{
 		Live: interceptor.NewClient(w.Admin, interceptor.Funcs{}), Client: w.Client, Now: r.Now,
 		Events: w.Events,
 	}
@@ -219,7 +219,7 @@ func TestANodeThatNobodyAskedAboutIsHeld(t *testing.T) {
 
 // TestAGateThatOpensWakesThePoolsThatShareABudget: no event of the API server's says that there is room now.
 func TestAGateThatOpensWakesThePoolsThatShareABudget(t *testing.T) {
-	for sentence, gate := range map[string]v1alpha1.HealthGate{
+	for sentence, shared := range map[string]v1alpha1.HealthGate{
 		"a DaemonSet's pod gets ready":      {Name: "network", DaemonSets: []v1alpha1.ObjectName{{Namespace: "kube-system", Name: "cni"}}},
 		"a node has been Ready for a while": {Name: "settled", Ready: &v1alpha1.ReadyGate{For: metav1.Duration{Duration: 50 * time.Second}}},
 	} {
@@ -228,11 +228,11 @@ func TestAGateThatOpensWakesThePoolsThatShareABudget(t *testing.T) {
 			w, r := rolloutsFleet(t, 1, controllertest.DaemonSet(0, 2, nil), pod,
 				rolloutPolicy("together", func(s *v1alpha1.RolloutPolicySpec) {
 					s.Pools, s.MaxUnavailableTogether = []string{"worker", "infra"}, new(intstr.FromInt32(1))
-					s.Gates = []v1alpha1.HealthGate{gate}
+					s.Gates = []v1alpha1.HealthGate{shared}
 				}))
 			w.infra(1)
 			w.aim("infra", "v1")
-			r.Gates = &reconcilegate.Evaluator{Live: w.Admin, Client: w.Client, Now: r.Now, Events: w.Events}
+			r.Gates = &gate.Evaluator{Live: w.Admin, Client: w.Client, Now: r.Now, Events: w.Events}
 			var woken []string
 			r.Wake = func(pool string) { woken = append(woken, pool) }
 			r.roll("worker", "infra")

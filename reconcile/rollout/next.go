@@ -22,6 +22,43 @@ const (
 	maxRequeue = 10 * time.Minute
 )
 
+// Next decides which configs a pool's nodes are assigned now: none while the pool is paused, has no target, or has a
+// target with secrets that the server has not resolved.
+//
+// An assigned node takes a place in the budget until it is done. One that is already out of service, because it failed
+// another config or changes to another, takes no new place, and so can be assigned the target at once. At most
+// MaxUnavailable nodes are at work at a time.
+func Next(f poolstate.Facts, now time.Time) poolstate.Decision {
+	if f.Target == "" {
+		e := evaluate(f, now)
+		return poolstate.Decision{Record: e.record, Counts: counts(e, settling{}), Blocks: invalidBlocks(f.Care)}
+	}
+	if f.Secrets.Unresolved != "" {
+		return poolstate.Decision{
+			Record: f.Care.Record, Counts: poolstate.Count(f),
+			Blocks: append(invalidBlocks(f.Care),
+				poolstate.Block{Cause: poolstate.CauseSecrets, Reason: f.Secrets.Unresolved}),
+		}
+	}
+	p := newPlan(f, now)
+	w := poolstate.Decision{
+		Record: p.record, Ended: endedRollouts(p.evaluation), Target: p.nodes.Target, Assign: assignmentsOf(p),
+		Release: p.released,
+		Counts:  counts(p.evaluation, p.capacity.settling), Stage: p.step.Stage,
+	}
+	w.Marks = marksOf(p)
+	blocks, again := poolBlocks(p)
+	w.Blocks, again = blocks,
+		earliest(p.again, again, content(p.evaluation).Late(p.nodes.Candidates[poolstate.CandidateInService]))
+	if p.nodes.Total.Changing > 0 || len(w.Assign) > 0 {
+		again = earliest(again, now.Add(recheckNodes))
+	}
+	if !again.IsZero() {
+		w.RequeueAfter = min(max(again.Sub(now), minRequeue), maxRequeue)
+	}
+	return w
+}
+
 // plan has the results of all steps of a decision.
 type plan struct {
 	evaluation
@@ -258,43 +295,6 @@ func admit(e evaluation, b blockers) evaluation {
 	})
 	e.again = late
 	return e
-}
-
-// Next decides which configs a pool's nodes are assigned now: none while the pool is paused, has no target, or has a
-// target with secrets that the server has not resolved.
-//
-// An assigned node takes a place in the budget until it is done. One that is already out of service, because it failed
-// another config or changes to another, takes no new place, and so can be assigned the target at once. At most
-// MaxUnavailable nodes are at work at a time.
-func Next(f poolstate.Facts, now time.Time) poolstate.Decision {
-	if f.Target == "" {
-		e := evaluate(f, now)
-		return poolstate.Decision{Record: e.record, Counts: counts(e, settling{}), Blocks: invalidBlocks(f.Care)}
-	}
-	if f.Secrets.Unresolved != "" {
-		return poolstate.Decision{
-			Record: f.Care.Record, Counts: poolstate.Count(f),
-			Blocks: append(invalidBlocks(f.Care),
-				poolstate.Block{Cause: poolstate.CauseSecrets, Reason: f.Secrets.Unresolved}),
-		}
-	}
-	p := newPlan(f, now)
-	w := poolstate.Decision{
-		Record: p.record, Ended: endedRollouts(p.evaluation), Target: p.nodes.Target, Assign: assignmentsOf(p),
-		Release: p.released,
-		Counts:  counts(p.evaluation, p.capacity.settling), Stage: p.step.Stage,
-	}
-	w.Marks = marksOf(p)
-	blocks, again := poolBlocks(p)
-	w.Blocks, again = blocks,
-		earliest(p.again, again, content(p.evaluation).Late(p.nodes.Candidates[poolstate.CandidateInService]))
-	if p.nodes.Total.Changing > 0 || len(w.Assign) > 0 {
-		again = earliest(again, now.Add(recheckNodes))
-	}
-	if !again.IsZero() {
-		w.RequeueAfter = min(max(again.Sub(now), minRequeue), maxRequeue)
-	}
-	return w
 }
 
 // poolBlocks are about the pool as a whole, most important first.

@@ -23,8 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// maxFailedWrites: of a decision, after which the rest is skipped: the cause is probably not a node, so the others
-// would fail too
+// maxFailedWrites of a decision end it: the cause is probably not a node, so the others would fail too.
 const maxFailedWrites = 8
 
 // nodeWrite is to one node.

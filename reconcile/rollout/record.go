@@ -62,7 +62,7 @@ func isConfigOf(config, pool string) bool {
 	return ok && hash != "" && !strings.Contains(hash, "-")
 }
 
-// mostOfOutcome: of a verdict's reason in the pool's history, in runes
+// mostOfOutcome limits a verdict's reason in the pool's history, in runes.
 const mostOfOutcome = 200
 
 // stamp has the precision of a record: whole seconds.

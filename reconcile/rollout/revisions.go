@@ -109,7 +109,7 @@ func (r *SecretRevisions) set(data map[string]string) {
 	r.published = published
 }
 
-// maxKnownConfigs: for which it is stored whether they refer to secrets
+// maxKnownConfigs limits for how many rendered configs it is stored whether they refer to secrets.
 const maxKnownConfigs = 1000
 
 // Examine finds out whether a rendered config refers to secrets; read returns it, or nil if it does not exist. One

@@ -5,8 +5,8 @@ var shellFiles = map[string][]string{
 	"internal/download": {
 		"checked.go",
 		"download.go",
-		"mirrors.go",
 		"read.go",
+		"readmirrors.go",
 	},
 	"internal/forge": {
 		"gitea.go",

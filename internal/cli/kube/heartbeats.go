@@ -69,7 +69,7 @@ const (
 	daemonsAgain = 30 * time.Second
 )
 
-// notRead: until the first read has ended
+// notRead is the note until the first read has ended.
 const notRead = "not read yet"
 
 // Due reports whether it is time to read the leases again, or whether a read in the background has ended.

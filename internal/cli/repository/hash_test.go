@@ -46,7 +46,7 @@ func newServer(t *testing.T) (url, ca string, requests *int) {
 	return server.URL, ca, requests
 }
 
-func document(t *testing.T, contents ...string) string {
+func butane(t *testing.T, contents ...string) string {
 	t.Helper()
 	text := "variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n"
 	for _, c := range contents {
@@ -63,7 +63,7 @@ func TestHashesAreWrittenIntoTheDocument(t *testing.T) {
 	url, ca, requests := newServer(t)
 	long, short := fmt.Sprintf("sha512-%x", sha512.Sum512([]byte("contents"))),
 		fmt.Sprintf("sha256-%x", sha256.Sum256([]byte("contents")))
-	path := document(t, "source: '"+url+"/a?token=geheim'", "source: "+url+"/a.gz, compression: gzip", "source: "+url+
+	path := butane(t, "source: '"+url+"/a?token=geheim'", "source: "+url+"/a.gz, compression: gzip", "source: "+url+
 		"/a, verification: {hash: sha256-old}", "source: '"+url+"/a?token=geheim'")
 	results, err := repository.HashOptions{CAFile: ca}.Run(t.Context(), []string{path})
 	if err != nil || len(results) != 4 || *requests != 3 {
@@ -76,7 +76,7 @@ func TestHashesAreWrittenIntoTheDocument(t *testing.T) {
 		}
 	}
 	text, _ := os.ReadFile(path)
-	want := document(t, "source: '"+url+"/a?token=geheim', verification: {hash: "+long+"}", "source: "+url+
+	want := butane(t, "source: '"+url+"/a?token=geheim', verification: {hash: "+long+"}", "source: "+url+
 		"/a.gz, verification: {hash: "+long+"}, compression: gzip", "source: "+url+"/a, verification: {hash: "+short+
 		"}", "source: '"+url+"/a?token=geheim', verification: {hash: "+long+"}")
 	if shall, _ := os.ReadFile(want); !bytes.Equal(text, shall) {
@@ -93,7 +93,7 @@ func TestHashesAreWrittenIntoTheDocument(t *testing.T) {
 
 func TestACheckWritesNothing(t *testing.T) {
 	url, ca, _ := newServer(t)
-	path := document(t, "source: "+url+"/a")
+	path := butane(t, "source: "+url+"/a")
 	before, _ := os.ReadFile(path)
 	results, err := repository.HashOptions{CAFile: ca, Check: true}.Run(t.Context(), []string{path})
 	after, _ := os.ReadFile(path)
@@ -114,7 +114,7 @@ func TestAnAddressThatFailsLeavesItsDocument(t *testing.T) {
 		"no gzip":           {"source: '" + url + "/a?token=geheim', compression: gzip", "unpacking " + url + "/a?…: ", 2},
 	} {
 		t.Run(says, func(t *testing.T) {
-			path := document(t, "source: "+url+"/a", c.contents)
+			path := butane(t, "source: "+url+"/a", c.contents)
 			before, _ := os.ReadFile(path)
 			_, err := repository.HashOptions{CAFile: ca}.Run(t.Context(), []string{path})
 			after, _ := os.ReadFile(path)

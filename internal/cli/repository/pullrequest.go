@@ -24,6 +24,37 @@ import (
 	"github.com/bunsen-os/bunsen/internal/review/report"
 )
 
+// Post is a comment and a status for a pull request.
+type Post struct {
+	Target forge.Target
+	Body   string
+	Status forge.Status
+}
+
+// Publish posts the comment and the status. For the job of a fork that may not post, it prints the comment. In a dry
+// run, it sends nothing.
+func (p Post) Publish(ctx context.Context, out, notes io.Writer, dryRun bool) error {
+	if dryRun {
+		return p.preview(ctx, out, notes)
+	}
+	host, err := hostOf(p.Target)
+	if err != nil {
+		return cli.Invalid(err)
+	}
+	outcome := forge.Outcome("")
+	if err = forge.ErrForbidden; p.Target.Token != "" {
+		outcome, err = forge.Publish(ctx, host, p.Body, p.Status)
+	}
+	switch {
+	case errors.Is(err, forge.ErrForbidden) && p.Target.Fork:
+		return printToLog(out, "The job of a fork may not comment; this is what it would say:\n\n"+p.Body)
+	case err != nil:
+		return cli.Unreachable(fmt.Errorf("posting to the pull request: %w", err))
+	}
+	fmt.Fprintf(out, "comment %s, status %s: %s\n", outcome, p.Status.Context, p.Status.State)
+	return nil
+}
+
 // preview prints the comment, and writes to notes where it and the status would appear. It posts nothing, but with a
 // token it reads the comments of the pull request.
 func (p Post) preview(ctx context.Context, out, notes io.Writer) error {
@@ -223,35 +254,4 @@ func hostOf(t forge.Target) (service, error) {
 	default:
 		return forge.NewGitea(t, client)
 	}
-}
-
-// Post is a comment and a status for a pull request.
-type Post struct {
-	Target forge.Target
-	Body   string
-	Status forge.Status
-}
-
-// Publish posts the comment and the status. For the job of a fork that may not post, it prints the comment. In a dry
-// run, it sends nothing.
-func (p Post) Publish(ctx context.Context, out, notes io.Writer, dryRun bool) error {
-	if dryRun {
-		return p.preview(ctx, out, notes)
-	}
-	host, err := hostOf(p.Target)
-	if err != nil {
-		return cli.Invalid(err)
-	}
-	outcome := forge.Outcome("")
-	if err = forge.ErrForbidden; p.Target.Token != "" {
-		outcome, err = forge.Publish(ctx, host, p.Body, p.Status)
-	}
-	switch {
-	case errors.Is(err, forge.ErrForbidden) && p.Target.Fork:
-		return printToLog(out, "The job of a fork may not comment; this is what it would say:\n\n"+p.Body)
-	case err != nil:
-		return cli.Unreachable(fmt.Errorf("posting to the pull request: %w", err))
-	}
-	fmt.Fprintf(out, "comment %s, status %s: %s\n", outcome, p.Status.Context, p.Status.State)
-	return nil
 }

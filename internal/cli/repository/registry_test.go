@@ -53,7 +53,7 @@ func TestHashOfAFileInARegistry(t *testing.T) {
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
 	host, ca, push := newRegistry(t)
 	first := push("v1", "first")
-	path := document(t, "source: 'oci://"+host+"/x:v1'")
+	path := butane(t, "source: 'oci://"+host+"/x:v1'")
 	run := func(o repository.HashOptions) []repository.HashResult {
 		t.Helper()
 		o.CAFile = ca

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/internal/cli/repository"
-	sopsdocument "github.com/bunsen-os/bunsen/internal/sops/document"
+	"github.com/bunsen-os/bunsen/internal/sops/document"
 )
 
 // A commit can add a recipient to .sops.yaml. No rotation encrypts for it until a user names it.
@@ -47,7 +47,7 @@ func TestARotationAddsNoRecipientByItself(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := sopsdocument.Parse(sopsdocument.YAML, body)
+		d, err := document.Parse(document.YAML, body)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -35,131 +35,6 @@ import (
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
-// factsOf reads `pool=nodes` and `pool=nodes/at-once`, such as worker=40 and worker=40/4. Without at-once, the limit is
-// 0.
-func factsOf(flags []string) (review.Facts, error) {
-	facts := review.Facts{Pools: map[string]review.PoolFacts{}}
-	var errs []error
-	for _, f := range flags {
-		pool, numbers, ok := strings.Cut(f, "=")
-		count, atOnce, limited := strings.Cut(numbers, "/")
-		nodes, err := strconv.Atoi(count)
-		most := 0
-		if limited && err == nil {
-			most, err = strconv.Atoi(atOnce)
-		}
-		if !ok || pool == "" || err != nil || nodes < 0 || limited && most < 1 {
-			errs = append(errs, fmt.Errorf("--nodes %q: want POOL=NODES or POOL=NODES/AT-ONCE, such as worker=40 or "+
-				"worker=40/4", f))
-			continue
-		}
-		facts.Pools[pool] = review.PoolFacts{Nodes: nodes, MaxUnavailable: most}
-	}
-	return facts, errors.Join(errs...)
-}
-
-func policyFrom(file string) (disruption.Policy, disruption.Overrides, error) {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return disruption.Policy{}, disruption.Overrides{}, fmt.Errorf("reading the disruption policy: %w", err)
-	}
-	var mc operatorv1.MachineConfiguration
-	if err := yaml.UnmarshalStrict(data, &mc); err != nil {
-		return disruption.Policy{}, disruption.Overrides{}, fmt.Errorf("reading the disruption policy %s: %w", file,
-			err)
-	}
-	if mc.Kind != "MachineConfiguration" {
-		return disruption.Policy{}, disruption.Overrides{},
-			fmt.Errorf("reading the disruption policy %s: it is a %q, not a MachineConfiguration", file, mc.Kind)
-	}
-	p, err := disruption.FromSpec(mc.Spec.NodeDisruptionPolicy)
-	if err != nil {
-		return disruption.Policy{}, disruption.Overrides{}, fmt.Errorf("reading the disruption policy %s: %w", file,
-			err)
-	}
-	return p, disruption.OverridesOf(&mc), nil
-}
-
-// KeyHelp explains the flag --key.
-const KeyHelp = "name of the cluster or environment, for Markdown: it heads the comment, and keeps several " +
-	"comments apart"
-
-// AddFlags adds the flags of diff and comment.
-func (c *Comparison) AddFlags(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.StringVar(&c.At.Repo, "repo", ".", "a directory in the git repository")
-	f.StringVar(&c.At.Path, "path", "", "the folder below it that holds pools/")
-	f.StringVar(&c.policyFile, "policy", "", "a MachineConfiguration to judge by, instead of the one in cluster/")
-	f.StringSliceVar(&c.nodes, "nodes", nil, "nodes of a pool, and how many may be away at once, else as the pool in "+
-		"cluster/ says: worker=40/4 (repeatable)")
-	f.BoolVar(&c.Running, "cluster", false, "compare with what the cluster's nodes should run now")
-	f.StringVar(&c.source, "source", "", "with --cluster: the GitSource that follows this repository, where there "+
-		"are several; - for none of them")
-	f.StringVar(&c.defaults.OSImageURL, "os-image", "", "the cluster's default OS image, as the controller's flag of "+
-		"that name")
-	f.StringVar(&c.defaults.ExtensionsImage, "extensions-image", "", "the cluster's default extensions image")
-	f.BoolVar(&c.defaults.LargeFiles, cli.LargeFilesFlag, false, cli.LargeFilesUsage)
-	c.cluster.AddFlags(cmd)
-}
-
-// nodesHint says how to give the number of nodes of a changed pool to a comparison, if it is unknown. Only --cluster
-// reads it from a cluster, whose nodes may run another commit than base.
-func (c *Comparison) nodesHint(found review.Comparison) string {
-	unknown := slices.ContainsFunc(found.Pools, func(p review.PoolChange) bool {
-		return p.From != "" && p.To != "" && p.From != p.To && p.Rollout == nil
-	})
-	if !unknown || c.Running || os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
-		return ""
-	}
-	return "Nodes are unknown: add --cluster to compare with your cluster and count its nodes, or --nodes POOL=COUNT.\n"
-}
-
-// Arguments returns the two sides that the arguments name.
-func (c *Comparison) Arguments(ctx context.Context, args []string) (base, head string, err error) {
-	base, head = "HEAD", c.At.Repo
-	if c.Running {
-		if len(args) > 1 {
-			return "", "", errors.New("with --cluster the base is the cluster: name only the head")
-		}
-		args = append([]string{""}, args...)
-	}
-	if one, other, ok := strings.Cut(strings.Join(args, " "), "..."); ok && len(args) == 1 && !c.At.Directory(args[0]) {
-		head = cmp.Or(other, "HEAD")
-		base, err = history.MergeBase(ctx, c.At.Repo, cmp.Or(one, "HEAD"), head)
-		return base, head, err
-	}
-	if len(args) > 0 {
-		base = args[0]
-	}
-	if len(args) > 1 {
-		head = args[1]
-	}
-	return base, head, nil
-}
-
-// Show prints a comparison in one of the output forms.
-func (c *Comparison) Show(w io.Writer, found review.Comparison, output, key string) error {
-	text := ""
-	switch output {
-	case "json":
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		enc.SetEscapeHTML(false)
-		if err := enc.Encode(found); err != nil {
-			return fmt.Errorf("printing the comparison: %w", err)
-		}
-		return nil
-	case "markdown":
-		text = report.Markdown(found, report.MarkdownOptions{Key: key})
-	default:
-		text = report.Text(found, report.Style{Colour: cli.Colour()}) + c.nodesHint(found)
-	}
-	if _, err := io.WriteString(w, text); err != nil {
-		return fmt.Errorf("printing the comparison: %w", err)
-	}
-	return nil
-}
-
 // Comparison has the options of a comparison by the commands diff and comment.
 type Comparison struct {
 	At Repository
@@ -352,4 +227,129 @@ func (c Comparison) commit(ctx context.Context, tree source.Tree) (*review.Commi
 		Hash: tree.Commit.Hash, Subject: tree.Commit.Subject, Author: tree.Commit.Author,
 		Time: tree.Commit.Time.UTC().Format(time.RFC3339), Parents: parents,
 	}, nil
+}
+
+// KeyHelp explains the flag --key.
+const KeyHelp = "name of the cluster or environment, for Markdown: it heads the comment, and keeps several " +
+	"comments apart"
+
+// AddFlags adds the flags of diff and comment.
+func (c *Comparison) AddFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&c.At.Repo, "repo", ".", "a directory in the git repository")
+	f.StringVar(&c.At.Path, "path", "", "the folder below it that holds pools/")
+	f.StringVar(&c.policyFile, "policy", "", "a MachineConfiguration to judge by, instead of the one in cluster/")
+	f.StringSliceVar(&c.nodes, "nodes", nil, "nodes of a pool, and how many may be away at once, else as the pool in "+
+		"cluster/ says: worker=40/4 (repeatable)")
+	f.BoolVar(&c.Running, "cluster", false, "compare with what the cluster's nodes should run now")
+	f.StringVar(&c.source, "source", "", "with --cluster: the GitSource that follows this repository, where there "+
+		"are several; - for none of them")
+	f.StringVar(&c.defaults.OSImageURL, "os-image", "", "the cluster's default OS image, as the controller's flag of "+
+		"that name")
+	f.StringVar(&c.defaults.ExtensionsImage, "extensions-image", "", "the cluster's default extensions image")
+	f.BoolVar(&c.defaults.LargeFiles, cli.LargeFilesFlag, false, cli.LargeFilesUsage)
+	c.cluster.AddFlags(cmd)
+}
+
+// Arguments returns the two sides that the arguments name.
+func (c *Comparison) Arguments(ctx context.Context, args []string) (base, head string, err error) {
+	base, head = "HEAD", c.At.Repo
+	if c.Running {
+		if len(args) > 1 {
+			return "", "", errors.New("with --cluster the base is the cluster: name only the head")
+		}
+		args = append([]string{""}, args...)
+	}
+	if one, other, ok := strings.Cut(strings.Join(args, " "), "..."); ok && len(args) == 1 && !c.At.Directory(args[0]) {
+		head = cmp.Or(other, "HEAD")
+		base, err = history.MergeBase(ctx, c.At.Repo, cmp.Or(one, "HEAD"), head)
+		return base, head, err
+	}
+	if len(args) > 0 {
+		base = args[0]
+	}
+	if len(args) > 1 {
+		head = args[1]
+	}
+	return base, head, nil
+}
+
+// Show prints a comparison in one of the output forms.
+func (c *Comparison) Show(w io.Writer, found review.Comparison, output, key string) error {
+	text := ""
+	switch output {
+	case "json":
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(found); err != nil {
+			return fmt.Errorf("printing the comparison: %w", err)
+		}
+		return nil
+	case "markdown":
+		text = report.Markdown(found, report.MarkdownOptions{Key: key})
+	default:
+		text = report.Text(found, report.Style{Colour: cli.Colour()}) + c.nodesHint(found)
+	}
+	if _, err := io.WriteString(w, text); err != nil {
+		return fmt.Errorf("printing the comparison: %w", err)
+	}
+	return nil
+}
+
+// nodesHint says how to give the number of nodes of a changed pool to a comparison, if it is unknown. Only --cluster
+// reads it from a cluster, whose nodes may run another commit than base.
+func (c *Comparison) nodesHint(found review.Comparison) string {
+	unknown := slices.ContainsFunc(found.Pools, func(p review.PoolChange) bool {
+		return p.From != "" && p.To != "" && p.From != p.To && p.Rollout == nil
+	})
+	if !unknown || c.Running || os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
+		return ""
+	}
+	return "Nodes are unknown: add --cluster to compare with your cluster and count its nodes, or --nodes POOL=COUNT.\n"
+}
+
+// factsOf reads `pool=nodes` and `pool=nodes/at-once`, such as worker=40 and worker=40/4. Without at-once, the limit is
+// 0.
+func factsOf(flags []string) (review.Facts, error) {
+	facts := review.Facts{Pools: map[string]review.PoolFacts{}}
+	var errs []error
+	for _, f := range flags {
+		pool, numbers, ok := strings.Cut(f, "=")
+		count, atOnce, limited := strings.Cut(numbers, "/")
+		nodes, err := strconv.Atoi(count)
+		most := 0
+		if limited && err == nil {
+			most, err = strconv.Atoi(atOnce)
+		}
+		if !ok || pool == "" || err != nil || nodes < 0 || limited && most < 1 {
+			errs = append(errs, fmt.Errorf("--nodes %q: want POOL=NODES or POOL=NODES/AT-ONCE, such as worker=40 or "+
+				"worker=40/4", f))
+			continue
+		}
+		facts.Pools[pool] = review.PoolFacts{Nodes: nodes, MaxUnavailable: most}
+	}
+	return facts, errors.Join(errs...)
+}
+
+func policyFrom(file string) (disruption.Policy, disruption.Overrides, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return disruption.Policy{}, disruption.Overrides{}, fmt.Errorf("reading the disruption policy: %w", err)
+	}
+	var mc operatorv1.MachineConfiguration
+	if err := yaml.UnmarshalStrict(data, &mc); err != nil {
+		return disruption.Policy{}, disruption.Overrides{}, fmt.Errorf("reading the disruption policy %s: %w", file,
+			err)
+	}
+	if mc.Kind != "MachineConfiguration" {
+		return disruption.Policy{}, disruption.Overrides{},
+			fmt.Errorf("reading the disruption policy %s: it is a %q, not a MachineConfiguration", file, mc.Kind)
+	}
+	p, err := disruption.FromSpec(mc.Spec.NodeDisruptionPolicy)
+	if err != nil {
+		return disruption.Policy{}, disruption.Overrides{}, fmt.Errorf("reading the disruption policy %s: %w", file,
+			err)
+	}
+	return p, disruption.OverridesOf(&mc), nil
 }

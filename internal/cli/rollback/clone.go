@@ -265,7 +265,7 @@ func (c clone) files(ctx context.Context, commit string) (map[string]Blob, error
 	return files, nil
 }
 
-// mostPaths: in the arguments of one command
+// mostPaths limits the arguments of one command.
 const mostPaths = 500
 
 // commits lists the commits after old up to young that changed one of the files, newest first, and a merge if its files

@@ -133,7 +133,7 @@ func (j *job) token(s forge.Site, fromFile string) string {
 	return token
 }
 
-// maxToken: in bytes
+// maxToken is in bytes.
 const maxToken = 16 << 10
 
 // tokenFromFile reads the file of --token-from; - is standard input.

@@ -135,7 +135,7 @@ type compared struct {
 	unread int
 }
 
-// maxChangedNodes: whose own configs are read for a comparison, two for each
+// maxChangedNodes limits the nodes whose own configs are read for a comparison, two for each.
 const maxChangedNodes = 100
 
 // pools reads two rendered configs as the sides of a comparison, with the configs of single nodes that differ. If both
@@ -181,7 +181,7 @@ func (s DetailSession) pools(ctx context.Context, x pair, now time.Time) (compar
 	})
 }
 
-// maxInputs: of one rendered config
+// maxInputs limits the MachineConfigs of one rendered config that are read.
 const maxInputs = 500
 
 func (s DetailSession) contents(ctx context.Context, cluster *fleet.Cluster, name string,

@@ -36,7 +36,7 @@ type MapOptions struct {
 // phaseView is how a phase looks on a page.
 type phaseView struct{ Phase, Word, Sign string }
 
-// phaseViews: in the order of a legend
+// phaseViews are in the order of a legend.
 var phaseViews = []phaseView{
 	{"degraded", "failed", "✕"},
 	{"unknown", "unknown", "?"},
@@ -254,7 +254,7 @@ func (m *nodeMap) cell(r *fleet.NodeRow) Region {
 // idOf returns the id of an element about an object. Different names have different ids.
 func idOf(kind, name string) string { return kind + "-" + url.PathEscape(name) }
 
-// mostNodes: on one page of the table
+// mostNodes is for one page of the table.
 const mostNodes = 200
 
 // table draws one page of the nodes, each row as a region of its own.

@@ -115,7 +115,7 @@ func countsText(c fleet.PoolCounts) string {
 	return text + ", " + c.OthersText()
 }
 
-// barWidth: in the units of barPart
+// barWidth is in the units of barPart.
 const barWidth = 1000
 
 type barPart struct {
@@ -188,7 +188,7 @@ func (p PoolPage) waiting() Region {
 	return draw("pool-waiting", "pool-waiting", data)
 }
 
-// mostRows: of a history
+// mostRows limits the commits of a history on a page.
 const mostRows = 100
 
 type historyRow struct {

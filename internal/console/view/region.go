@@ -75,8 +75,8 @@ func SwapRegions(regions []Region) string {
 	return b.String()
 }
 
-// digestBytes: of the digest of one region: an attacker needs 2^48 tries for a wrong match, which shows only an earlier
-// state
+// digestBytes is the length of the digest of one region: an attacker needs 2^48 tries for a wrong match, which shows
+// only an earlier state.
 const digestBytes = 12
 
 // RegionDigest returns a short text by which RegionsSince recognizes the regions at the top that did not change.

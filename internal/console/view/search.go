@@ -104,7 +104,7 @@ func (p SearchPage) Regions() []Region {
 	}
 }
 
-// mostNamed: that a match names
+// mostNamed limits the nodes that a match names.
 const mostNamed = 5
 
 func (c FoundConfig) text() string {

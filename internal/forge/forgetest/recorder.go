@@ -241,7 +241,7 @@ func (r *Pull) opened(q url.Values) any {
 	return out
 }
 
-// address: of the pull request
+// address is that of the pull request.
 const address = "https://forge.example/pulls/7"
 
 func (r *Pull) status(body []byte) (int, any) {
@@ -262,7 +262,6 @@ func (r *Pull) status(body []byte) (int, any) {
 	return http.StatusCreated, map[string]any{"id": 1}
 }
 
-// states: by service
 var states = map[forge.Kind]map[string]forge.State{
 	forge.GitHub: {"success": forge.Success, "failure": forge.Failure, "pending": forge.Pending, "error": forge.Canceled},
 	forge.GitLab: {"success": forge.Success, "failed": forge.Failure, "running": forge.Pending, "canceled": forge.Canceled},

@@ -91,7 +91,7 @@ type BootRow struct {
 	Servers []string `json:"servers,omitempty"`
 }
 
-// endsSoon: before a certificate expires; servers renew theirs earlier
+// endsSoon is before a certificate expires. Servers renew theirs earlier.
 const endsSoon = 14 * 24 * time.Hour
 
 const (

@@ -122,7 +122,7 @@ func (v *Pool) UnhealthyGroups() (groups []UnhealthyGroup) {
 	return groups
 }
 
-// mostNamed: in a text about a group
+// mostNamed is for a text about a group.
 const mostNamed = 3
 
 // HealthOf returns the health of a node as its kubelet reports it.

@@ -64,7 +64,6 @@ func (f *Fleet) ReadNotifier() *Notifier {
 	}}
 }
 
-// maxNames: in a problem
 const maxNames = 3
 
 // Text prints the problem and what to do; "" if there is none.

@@ -18,6 +18,25 @@ import (
 // KindMachineConfig is the kind of the objects from which pools are rendered.
 const KindMachineConfig = "MachineConfig"
 
+// RenderedRow is one rendered config.
+type RenderedRow struct {
+	Name     string    `json:"name"`
+	Pool     string    `json:"pool"`
+	Source   string    `json:"source,omitempty"`
+	Revision string    `json:"revision"`
+	Subject  string    `json:"subject"`
+	Author   string    `json:"author"`
+	Created  time.Time `json:"created"`
+	// Nodes are configs of single nodes, for the config of a pool.
+	Nodes v1alpha1.NodeConfigs `json:"-"`
+	// VariantOf is the config of the pool's other nodes, for a config of single nodes; empty for that of a pool.
+	VariantOf string `json:"variantOf,omitempty"`
+	// API are the changes through the API that requested the config. If Revision is empty, no commit requested it.
+	API   []v1alpha1.APIChange `json:"api,omitempty"`
+	After []v1alpha1.APIChange `json:"after,omitempty"`
+	RenderedNotes
+}
+
 // ByAPI reports whether only changes through the API, and no commit, requested the config.
 func (r RenderedRow) ByAPI() bool { return len(r.API) > 0 && r.Revision == "" }
 
@@ -70,25 +89,6 @@ func apiLabel(changes []v1alpha1.APIChange) string {
 		return "API: " + changes[0].Name
 	}
 	return "API: " + changes[0].Name + " and " + strconv.Itoa(len(changes)-1) + " more"
-}
-
-// RenderedRow is one rendered config.
-type RenderedRow struct {
-	Name     string    `json:"name"`
-	Pool     string    `json:"pool"`
-	Source   string    `json:"source,omitempty"`
-	Revision string    `json:"revision"`
-	Subject  string    `json:"subject"`
-	Author   string    `json:"author"`
-	Created  time.Time `json:"created"`
-	// Nodes are configs of single nodes, for the config of a pool.
-	Nodes v1alpha1.NodeConfigs `json:"-"`
-	// VariantOf is the config of the pool's other nodes, for a config of single nodes; empty for that of a pool.
-	VariantOf string `json:"variantOf,omitempty"`
-	// API are the changes through the API that requested the config. If Revision is empty, no commit requested it.
-	API   []v1alpha1.APIChange `json:"api,omitempty"`
-	After []v1alpha1.APIChange `json:"after,omitempty"`
-	RenderedNotes
 }
 
 // RenderedNotes are what else a user should know about a rendered config.

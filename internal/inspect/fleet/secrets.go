@@ -89,7 +89,6 @@ func (s *ConfigSecrets) About(objects map[string]bool) *ConfigSecrets {
 	return &out
 }
 
-// mostSecretChanges: in a text
 const mostSecretChanges = 5
 
 // Texts returns the changes of secrets as lines, newest first, or the reason why there are none.

@@ -10,7 +10,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/terminal"
 )
 
-// recently: for a replica that has ended to be still shown
+// recently is how long a replica that has ended is still shown.
 const recently = time.Hour
 
 // Text prints the replicas, the warnings, and the pools whose new machines do not get the target.

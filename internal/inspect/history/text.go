@@ -10,6 +10,51 @@ import (
 	"github.com/bunsen-os/bunsen/internal/terminal"
 )
 
+// Line is a row of a history as texts.
+type Line struct {
+	// Commit is the short revision, or API; it may be empty.
+	Commit, Author, Subject, Outcome string
+	// Rendered may be empty.
+	Rendered string
+	// When is zero if unknown.
+	When time.Time
+}
+
+// Line returns the row with an index as texts.
+func (h History) Line(i int) Line {
+	r := h.Rows[i]
+	l := Line{
+		Commit: fleet.ShortRevision(r.Revision), Author: fleet.Person(r.Author), Subject: r.Subject,
+		Outcome: r.Outcome, Rendered: r.Rendered,
+	}
+	if r.At != nil {
+		l.When = *r.At
+	}
+	switch {
+	case r.NewSecrets:
+		l.Commit, l.Author, l.Subject = "secrets", "-", newSecrets
+		if len(r.Secrets) > 0 {
+			l.Author, l.Subject = terminal.Dash(r.Secrets[0].Manager), secretsSubject(r.Secrets)
+		}
+	case len(r.API) > 0 && !r.AlsoCommit:
+		l.Commit, l.Author, l.Subject = "API", terminal.Dash(r.API[0].Manager), changesSubject(r.API)
+	case r.Cause == v1alpha1.RolloutCauseAPI && len(r.After) > 0:
+		l.Commit, l.Author, l.Subject = "API", terminal.Dash(r.After[0].Manager), changesSubject(r.After)
+		l.Outcome = "back to " + fleet.ShortRevision(r.Revision) + ": " + l.Outcome
+	case r.Cause == v1alpha1.RolloutCauseHold && r.By != "":
+		l.Subject = "held by " + r.By
+	default:
+		l.Subject = causeText(r) + l.Subject
+		if len(r.API) > 0 {
+			l.Outcome += "; with " + fleet.APINames(r.API)
+		}
+		if len(r.After) > 0 {
+			l.Outcome += ";" + v1alpha1.Requester{After: r.After}.AfterText()
+		}
+	}
+	return l
+}
+
 func (o RowOutcome) text() string {
 	why := ""
 	if o.Why != "" {
@@ -69,51 +114,6 @@ func (o RowOutcome) at() string {
 	return fmt.Sprintf("%d of %d nodes", o.Updated, o.Nodes)
 }
 
-// Line is a row of a history as texts.
-type Line struct {
-	// Commit is the short revision, or API; it may be empty.
-	Commit, Author, Subject, Outcome string
-	// Rendered may be empty.
-	Rendered string
-	// When is zero if unknown.
-	When time.Time
-}
-
-// Line returns the row with an index as texts.
-func (h History) Line(i int) Line {
-	r := h.Rows[i]
-	l := Line{
-		Commit: fleet.ShortRevision(r.Revision), Author: fleet.Person(r.Author), Subject: r.Subject,
-		Outcome: r.Outcome, Rendered: r.Rendered,
-	}
-	if r.At != nil {
-		l.When = *r.At
-	}
-	switch {
-	case r.NewSecrets:
-		l.Commit, l.Author, l.Subject = "secrets", "-", newSecrets
-		if len(r.Secrets) > 0 {
-			l.Author, l.Subject = terminal.Dash(r.Secrets[0].Manager), secretsSubject(r.Secrets)
-		}
-	case len(r.API) > 0 && !r.AlsoCommit:
-		l.Commit, l.Author, l.Subject = "API", terminal.Dash(r.API[0].Manager), changesSubject(r.API)
-	case r.Cause == v1alpha1.RolloutCauseAPI && len(r.After) > 0:
-		l.Commit, l.Author, l.Subject = "API", terminal.Dash(r.After[0].Manager), changesSubject(r.After)
-		l.Outcome = "back to " + fleet.ShortRevision(r.Revision) + ": " + l.Outcome
-	case r.Cause == v1alpha1.RolloutCauseHold && r.By != "":
-		l.Subject = "held by " + r.By
-	default:
-		l.Subject = causeText(r) + l.Subject
-		if len(r.API) > 0 {
-			l.Outcome += "; with " + fleet.APINames(r.API)
-		}
-		if len(r.After) > 0 {
-			l.Outcome += ";" + v1alpha1.Requester{After: r.After}.AfterText()
-		}
-	}
-	return l
-}
-
 // causeText returns what began a rollout, before the commit's subject; "" for a push and a revert, because the subject
 // says that.
 func causeText(r Row) string {
@@ -156,7 +156,7 @@ func nextText(next *v1alpha1.NextRollout) string {
 	return "another config"
 }
 
-// newSecrets: if the changes are not known
+// newSecrets is the subject if the changes are not known.
 const newSecrets = "new values of secrets"
 
 // secretsSubject names the newest change of secrets, and how many more there are.

@@ -106,8 +106,8 @@ func (l *Lineage) Find(question string) ([]Item, error) {
 	return nil, l.unknown(kind, name)
 }
 
-// kinds maps further names of kinds, as users or the spec of a MachineConfig write them.
-var kinds = map[string]disruption.ChangeKind{
+// kindNames maps further names of kinds, as users or the spec of a MachineConfig write them.
+var kindNames = map[string]disruption.ChangeKind{
 	"karg": disruption.KindKargs, "kernel arguments": disruption.KindKargs, "kernelArguments": disruption.KindKargs,
 	"extension": disruption.KindExtensions,
 	"dropin":    disruption.KindUnit, "drop-in": disruption.KindUnit,
@@ -128,7 +128,7 @@ func asked(question string) (kind disruption.ChangeKind, rest string) {
 			kind, rest, longest = k, strings.TrimSpace(question[n:]), n
 		}
 	}
-	for text, k := range kinds {
+	for text, k := range kindNames {
 		try(text, k)
 	}
 	for _, k := range order {

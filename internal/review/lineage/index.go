@@ -206,7 +206,7 @@ func (l *Lineage) list(kind disruption.ChangeKind) Item {
 	return item
 }
 
-// order: of the kinds in entries
+// order is that of the kinds in entries.
 var order = []disruption.ChangeKind{
 	disruption.KindFile, disruption.KindDirectory, disruption.KindLink, disruption.KindUnit, disruption.KindUser,
 	disruption.KindGroup,

@@ -11,7 +11,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/secretmask"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 	"github.com/bunsen-os/bunsen/transpile"
-	transpilekinds "github.com/bunsen-os/bunsen/transpile/kinds"
+	"github.com/bunsen-os/bunsen/transpile/kinds"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 )
@@ -164,7 +164,7 @@ func LayersOf(mcs []*mcfgv1.MachineConfig, fragments []transpile.Fragment) ([]La
 		if machineconfig.PoolOf(mc) != "" {
 			continue // It is about single nodes, and no node gets its file.
 		}
-		spec, err := transpilekinds.UpgradeSpec(mc.Spec)
+		spec, err := kinds.UpgradeSpec(mc.Spec)
 		if err != nil {
 			return nil, fmt.Errorf("reading MachineConfig %s: %w", mc.Name, err)
 		}
@@ -264,7 +264,7 @@ func LayersOfDocuments(table machineconfig.NodeTable, node string) ([]Layer, err
 	}
 	var layers []Layer
 	for _, d := range documents {
-		spec, err := transpilekinds.UpgradeSpec(d.Spec)
+		spec, err := kinds.UpgradeSpec(d.Spec)
 		if err != nil {
 			return nil, fmt.Errorf("reading document %s of node %s: %w", d.Name, node, err)
 		}

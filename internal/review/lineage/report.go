@@ -29,7 +29,7 @@ type Report struct {
 	Items []Item `json:"items"`
 }
 
-// maxContent: in lines
+// maxContent is in lines.
 const maxContent = 40
 
 // Text prints each item: a line for its name, one for each document that sets it, then for every attribute the value,

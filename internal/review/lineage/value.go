@@ -14,7 +14,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/secretmask"
 )
 
-// maxShort: in characters
+// maxShort is in characters.
 const maxShort = 72
 
 // hidden: Their type says that they are secret.

@@ -25,7 +25,7 @@ func capital(word string) string { return strings.ToUpper(word[:1]) + word[1:] }
 // markdownName is itemTitle without the word "file", which a path does not need.
 func markdownName(it review.Item) string { return strings.TrimPrefix(itemTitle(it), "file ") }
 
-// maxOpen: of a section that is not folded
+// maxOpen limits the lines of a section that is not folded.
 const maxOpen = 24
 
 const detailsEnd = "</details>\n\n"

@@ -338,7 +338,7 @@ func heading(c review.Comparison, key string) string {
 	return out + " · " + name(c.Head, "head", c.HeadCommit) + " against " + name(c.Base, "base", c.BaseCommit)
 }
 
-// maxHeading: in bytes, in the heading
+// maxHeading limits a name in the heading, in bytes.
 const maxHeading = 60
 
 func atMost(text string, limit int, otherwise string) string {

@@ -9,7 +9,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/review"
 )
 
-// maxSummary: of git hosts for the description of a status
+// maxSummary is the limit of git hosts for the description of a status.
 const maxSummary = 140
 
 // Summary returns one short line, for a status: `1 to add, 1 to change, 0 to remove in 1 pool: gpu drain + reboot`.

@@ -223,7 +223,7 @@ func poolCost(p review.PoolChange) Cost {
 	return Cost{line, p.Level() >= disruption.Drain}
 }
 
-// maxAbsent: in a text about missing nodes
+// maxAbsent is for a text about missing nodes.
 const maxAbsent = 5
 
 // absentText names the nodes with configs of their own that the pool does not have: `node-9 is not in the pool`.

@@ -46,7 +46,7 @@ func Trouble(failing Failing, problem string, o MarkdownOptions) string {
 // Texts of a repository must appear unchanged by the Markdown rules of all git hosts: they must not end a table's cell
 // or a code span, or become HTML or a link, or mention a person or an issue, whom the host would notify.
 
-// maxInline: in bytes, in a line: a path may have 4,095
+// maxInline limits a name in a line, in bytes: a path may have 4,095.
 const maxInline = 240
 
 // zeroWidth: it is invisible and breaks a word, so that it becomes no mention or link.

@@ -66,7 +66,7 @@ func (d Document) embed() []Branch {
 	return out
 }
 
-// mapSeparator: as in age__list_0__map_enc
+// mapSeparator and listSeparator are as in age__list_0__map_enc.
 const mapSeparator, listSeparator = "__map_", "__list_"
 
 func flatten(prefix string, b Branch) Branch {

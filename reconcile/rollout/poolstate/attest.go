@@ -12,7 +12,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// nodeUser: of a kubelet's user name
+// nodeUser begins a kubelet's user name.
 const nodeUser = "system:node:"
 
 // AttestedPool returns the pool for which the server admitted a node's machine; empty if the records do not name

@@ -110,7 +110,7 @@ type Cause string
 
 // The values of Cause for nodes and pools, most important first.
 const (
-	// of a user
+	// A setting of a user is invalid.
 	CauseInvalid Cause = "Invalid"
 	// The server has not resolved the secrets of the config, so that no node can get it.
 	CauseSecrets Cause = "Secrets"

@@ -48,7 +48,7 @@ func (w Wording) State(n *Node) string {
 	return w.progress(n)
 }
 
-// maxReboot: before a text says that the node has not returned
+// maxReboot is how long a reboot may take before a text says that the node has not returned.
 const maxReboot = 10 * time.Minute
 
 // rebooting names the desired config only if it can be the reason for the reboot. One that was assigned during the

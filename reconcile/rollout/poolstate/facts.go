@@ -338,7 +338,7 @@ func EtcdHold(nodes []Node, reports map[string]v1alpha1.DaemonReport, now time.T
 	return ""
 }
 
-// maxProblem: of a node's problem in a message, in bytes
+// maxProblem limits a node's problem in a message, in bytes.
 const maxProblem = 300
 
 // bounded is one line of limited length, because it becomes part of the pool's status.

@@ -95,7 +95,7 @@ func (s Secrets) AtReturn(back, target string) string {
 	return back
 }
 
-// mostProblems: of secrets, in a message
+// mostProblems is for a message about secrets.
 const mostProblems = 3
 
 // unresolvedText says why a config has no revision of its secrets.
