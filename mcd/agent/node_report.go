@@ -164,6 +164,22 @@ func (r *nodeReport) tolerates(o Outcome) bool {
 	return r.outage.begin(r.log, "a part of the cluster gives no usable answer", "err", o.Err) < o.limit
 }
 
+// missAnswer records that the API server does not answer at all, and returns for how long.
+func (r *nodeReport) missAnswer(down error) time.Duration {
+	return r.outage.begin(r.log, outageText(down), "err", down)
+}
+
+// outageText is logged when the API server stops giving usable answers.
+func outageText(err error) string {
+	why := report.ErrUnreachable.Error()
+	if errors.As(err, new(*report.NoAnswerError)) {
+		why = "the API server does not answer"
+	} else if broken := new(report.NotConnectedError); errors.As(err, &broken) {
+		why = broken.Error()
+	}
+	return why + "; continuing with what is on disk"
+}
+
 // reportUnread reports that the node waits for its config or the secrets of its config, once the wait has lasted for
 // unreadReportAfter.
 func (r *nodeReport) reportUnread(ctx context.Context, o Outcome) error {

@@ -70,7 +70,7 @@ func (a *Agent) start(ctx context.Context) Outcome {
 	return outcomeOf(err)
 }
 
-// follow brings the machine to what its Node says.
+// follow reports what the Node does not have yet, and brings the machine to its desired config.
 func (a *Agent) follow(ctx context.Context, node report.Node) Outcome {
 	if err := a.drift.reportLogin(ctx, node); err != nil { // An error in reporting the login does not delay an update.
 		a.Log.Warn("reporting a login", "err", err)
@@ -86,6 +86,11 @@ func (a *Agent) follow(ctx context.Context, node report.Node) Outcome {
 	if node.Desired == "" {
 		return a.reportReady(ctx, node)
 	}
+	return a.reach(ctx, node)
+}
+
+// reach confirms that the desired config is in force, keeps to its rejection, or updates to it.
+func (a *Agent) reach(ctx context.Context, node report.Node) Outcome {
 	record, err := apply.LoadRecord(a.Host.Files)
 	if err != nil {
 		return outcomeOf(err)
@@ -177,7 +182,7 @@ func (a *Agent) isInForce(node report.Node, record *mcfgv1.MachineConfig) (bool,
 // continueOffline continues while the API server does not answer: it finishes an update that has started, from the
 // task on disk, and scans for drift. When the API server answers again, the reports follow from the state on disk.
 func (a *Agent) continueOffline(ctx context.Context, down error) Outcome {
-	missing := a.report.outage.begin(a.Log, outageText(down), "err", down)
+	missing := a.report.missAnswer(down)
 	t, err := a.files.Task("")
 	if err != nil {
 		return outcomeOf(err).with(down)
@@ -206,15 +211,4 @@ func (a *Agent) continueOffline(ctx context.Context, down error) Outcome {
 		}
 	}
 	return outcomeOf(down)
-}
-
-// outageText is logged when the API server stops giving usable answers.
-func outageText(err error) string {
-	why := report.ErrUnreachable.Error()
-	if errors.As(err, new(*report.NoAnswerError)) {
-		why = "the API server does not answer"
-	} else if broken := new(report.NotConnectedError); errors.As(err, &broken) {
-		why = broken.Error()
-	}
-	return why + "; continuing with what is on disk"
 }

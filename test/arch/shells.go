@@ -19,8 +19,7 @@ var shellFiles = map[string][]string{
 		"client.go",
 	},
 	"mcd/drift": {
-		"check.go",
-		"scan.go",
+		"scanner.go",
 	},
 	"mcd/fetch": {
 		"contents.go",
