@@ -10,7 +10,6 @@ import (
 
 const aDigest = "sha256:05b3abf2579a5eb66403cd78be557fd860633a1fe2103c7642030defe32c657f"
 
-// withArtifact is a config with a file in a registry.
 func withArtifact(address string) *mcfgv1.MachineConfig {
 	contents := `{"source":"` + address + `","verification":{"hash":"` + storedHash + `"}}`
 	return rendered(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/opt/tool","contents":` + contents +

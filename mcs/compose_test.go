@@ -96,7 +96,6 @@ func readServer(t *testing.T, text []byte) (Extra, bool) {
 	return extra, s.Withhold
 }
 
-// whole is a body as a machine with this token gets it.
 func whole(b Body, token string) []byte {
 	if !b.NeedsBootstrapToken() {
 		return b.Head
@@ -142,7 +141,6 @@ func contents(t *testing.T, f ign.File) []byte {
 	return data
 }
 
-// rendered is a MachineConfig with an inline Ignition config.
 func rendered(ignition string) *mcfgv1.MachineConfig {
 	mc := &mcfgv1.MachineConfig{}
 	mc.Name = "rendered-worker-1"

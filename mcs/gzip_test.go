@@ -14,7 +14,6 @@ import (
 	"testing"
 )
 
-// written is a body as it is sent.
 func written(t *testing.T, b ServedBody, token string) []byte {
 	t.Helper()
 	var out bytes.Buffer

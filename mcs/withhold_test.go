@@ -17,7 +17,6 @@ import (
 	"github.com/bunsen-os/bunsen/internal/secretmask"
 )
 
-// marked is a rendered config with marks of its owner.
 func marked(config, marks string) *mcfgv1.MachineConfig {
 	mc := rendered(config)
 	mc.Annotations = map[string]string{v1alpha1.SecretPathsAnnotation: marks}

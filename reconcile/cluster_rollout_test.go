@@ -180,7 +180,6 @@ func (s *stage) oneTold() string {
 	return told[0]
 }
 
-// daemonSays writes a daemon's report.
 func (s *stage) daemonSays(node, state, reason string) {
 	s.t.Helper()
 	edit(s, node, &corev1.Node{}, func(n *corev1.Node) {

@@ -101,11 +101,10 @@ func (s *shared) Evidence(ctx context.Context, p source.Picked) (source.Evidence
 
 // stage is a real API server with the controllers running against it.
 type stage struct {
-	t     *testing.T
-	admin client.Client
-	repo  *shared
-	log   *notes
-	// registry has the large files.
+	t        *testing.T
+	admin    client.Client
+	repo     *shared
+	log      *notes
 	registry *largeFiles
 	dir      string // of kubectl
 	// config is the path of the administrator's kubeconfig.

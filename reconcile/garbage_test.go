@@ -24,7 +24,6 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// garbage is a controller that has just started.
 func (w *world) garbage() *garbage.Controller {
 	return &garbage.Controller{
 		Client: w.Client, Live: w.Admin, Source: w.source, Render: w.render,

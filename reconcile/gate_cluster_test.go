@@ -39,7 +39,6 @@ func (s *stage) asController() client.Client {
 	return c
 }
 
-// must writes.
 func (s *stage) must(err error) {
 	s.t.Helper()
 	if err != nil {
@@ -162,7 +161,6 @@ func (s *stage) gateOfJobs(t *testing.T) {
 		2)
 }
 
-// end writes a job's end as the job controller does.
 func (s *stage) end(job batchv1.Job, because, end batchv1.JobConditionType, at time.Time) {
 	s.t.Helper()
 	when := metav1.NewTime(at)

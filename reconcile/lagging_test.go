@@ -33,8 +33,7 @@ type lagging struct {
 	// written has the types whose cache is older than their last write.
 	written map[reflect.Type]bool
 	// left is how many writes the controller lives for; negative: for ever.
-	left int
-	// writes counts those that were done.
+	left   int
 	writes int
 	// refused are names of objects that the API server does not take: when it is asked, or only when it is told.
 	refusedAsked, refusedTold string
@@ -269,7 +268,6 @@ func (l *lagging) list(ctx context.Context, c client.WithWatch, into client.Obje
 	return nil
 }
 
-// shuffled is a permutation of names.
 func shuffled(random *rand.Rand, names []string) []string {
 	out := slices.Clone(names)
 	random.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })

@@ -316,7 +316,6 @@ func (h *history) inForce() {
 	}
 }
 
-// clean deletes everything.
 func (h *history) clean() {
 	for _, o := range []client.Object{
 		&v1alpha1.GitSource{}, &mcfgv1.MachineConfig{}, &mcfgv1.MachineConfigPool{}, &operatorv1.MachineConfiguration{},

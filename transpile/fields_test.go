@@ -8,10 +8,10 @@ import (
 	"testing"
 	"testing/fstest"
 
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/transpile"

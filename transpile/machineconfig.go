@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	v35 "github.com/coreos/ignition/v2/config/v3_5"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/transpile/cluster"
@@ -150,7 +150,7 @@ func (d *translation) checkKeys(raw []byte) {
 		return
 	}
 	d.checkSources(raw)
-	_, rep, _ := v35.ParseCompatibleVersion(raw) // Reading the config later reports this error.
+	_, rep, _ := ign.ParseCompatibleVersion(raw) // Reading the config later reports this error.
 	for _, e := range rep.Entries {
 		key, unused := strings.CutPrefix(e.Message, "unused key ")
 		if !unused {

@@ -6,8 +6,7 @@ import (
 	"io/fs"
 	"strings"
 
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
-
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/secretmask"

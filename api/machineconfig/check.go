@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/coreos/ignition/v2/config/util"
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/nodepath"
 	"github.com/bunsen-os/bunsen/api/safetext"
 )

@@ -7,9 +7,10 @@ import (
 	"strings"
 	"unicode"
 
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 )
 
 // Config is one MachineConfig's spec in typed form. The zero value is the empty config.

@@ -14,8 +14,9 @@ import (
 	"net/url"
 	"strings"
 
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	"github.com/vincent-petithory/dataurl"
+
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 )
 
 // MaxContents is the largest decoded size of one resource. The limit stops gzip bombs.

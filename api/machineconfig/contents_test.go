@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	"github.com/vincent-petithory/dataurl"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 )
 

@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	v35 "github.com/coreos/ignition/v2/config/v3_5"
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 )
 
 // The limits for merged configs. Users need one or two small configs; more is a mistake or an attack.
@@ -120,7 +119,7 @@ func (f *flattener) config(c ign.Config, depth int) (ign.Config, error) {
 	for i, r := range children {
 		more, err := f.child(ofIgnition("config.merge").at(i), r, depth)
 		if bad = append(bad, err); errors.Join(bad...) == nil {
-			c = v35.Merge(c, more)
+			c = ign.Merge(c, more)
 		}
 	}
 	return c, errors.Join(bad...)

@@ -15,9 +15,9 @@ import (
 	"slices"
 	"strings"
 
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/nodepath"
 )
 

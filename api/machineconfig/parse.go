@@ -8,12 +8,12 @@ import (
 	"strings"
 
 	"github.com/coreos/ignition/v2/config/util"
-	v35 "github.com/coreos/ignition/v2/config/v3_5"
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	"github.com/coreos/ignition/v2/config/validate"
 	"github.com/coreos/vcontext/path"
 	"github.com/coreos/vcontext/report"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 )
 
 // Version is the Ignition spec version of every Config.
@@ -89,7 +89,7 @@ func parseIgnition(raw []byte) (ign.Config, error) {
 	if version == Version {
 		return parseNewest(raw)
 	}
-	cfg, rpt, err := v35.ParseCompatibleVersion(raw)
+	cfg, rpt, err := ign.ParseCompatibleVersion(raw)
 	if err != nil {
 		return ign.Config{}, problems(rpt, raw, err).Err()
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 )
 
 // Problem is one thing that is wrong in a config.

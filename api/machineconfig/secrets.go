@@ -9,8 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	"github.com/vincent-petithory/dataurl"
+
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 )
 
 // SecretKind is the kind of object that a reference names.

@@ -66,8 +66,7 @@ users: [{name: u, user: {}}]
 
 // apiServer answers as much as these verbs ask.
 type apiServer struct {
-	dir string
-	// objects by plural.
+	dir     string
 	objects map[string][]json.RawMessage
 }
 

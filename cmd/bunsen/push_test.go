@@ -114,7 +114,6 @@ type reader interface {
 	Tree(ctx context.Context, p source.Picked, path string, into source.Destination) (source.Tree, error)
 }
 
-// pickTree lists, picks and fetches.
 func pickTree(ts *testscript.TestScript, from reader, ref v1alpha1.GitRef, folder string) (source.Tree, error) {
 	refs, err := from.List(context.Background())
 	ts.Check(err)

@@ -102,7 +102,6 @@ func keptTokens(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Check(os.WriteFile(ts.MkAbs("kept"), []byte(strings.Join(lines, "")), 0o600))
 }
 
-// object is one of Kubernetes.
 type object map[string]any
 
 func (o object) meta(field string) string {
@@ -236,7 +235,6 @@ func (s *keeper) list(w http.ResponseWriter, r *http.Request, path string) {
 	respond(w, object{"kind": kind, "apiVersion": version, "metadata": map[string]any{}, "items": items})
 }
 
-// merge is a merge patch of maps.
 func merge(into, patch object) object {
 	out := maps.Clone(into)
 	for key, value := range patch {

@@ -199,7 +199,6 @@ func canonical(t testing.TB, c machineconfig.Config) string {
 	return string(text)
 }
 
-// show prints a repository.
 func show(repo adopt.Repository) string {
 	var b strings.Builder
 	for _, f := range slices.Sorted(maps.Keys(repo.Files)) {

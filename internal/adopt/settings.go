@@ -186,7 +186,6 @@ func translated(kind, pool string, body []byte) (machineconfig.Config, []origin.
 	return out.Config, findings
 }
 
-// rejection joins the errors of findings.
 func rejection(findings []origin.Finding) error {
 	var all []error
 	for _, f := range findings {

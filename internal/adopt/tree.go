@@ -63,7 +63,6 @@ func ImportTree(in TreeInput) (TreeOutput, []Finding, error) {
 	return i.out, i.findings, nil
 }
 
-// importer is the state of one import.
 type importer struct {
 	in TreeInput
 	// the files of the tree by path, and the compiled configs that files merge by their path after a colon

@@ -125,7 +125,6 @@ func write(t testing.TB, name string, data []byte, mode os.FileMode) {
 	}
 }
 
-// opened is a directory as the command reads it.
 func opened(t testing.TB, dir string) source.Tree {
 	t.Helper()
 	into, err := os.MkdirTemp(t.TempDir(), "")
@@ -170,7 +169,6 @@ func treeKeepsThePromises(t testing.TB, out adopt.TreeOutput) {
 	}
 }
 
-// treeBuilt transpiles the repository from disk.
 func treeBuilt(t testing.TB, out adopt.TreeOutput) transpile.Result {
 	t.Helper()
 	root, err := os.MkdirTemp(t.TempDir(), "")

@@ -22,7 +22,6 @@ import (
 	"github.com/bunsen-os/bunsen/internal/console/view"
 )
 
-// everyPath has a path of each kind.
 func everyPath(t *testing.T) []string {
 	t.Helper()
 	paths := []string{
@@ -410,5 +409,4 @@ func (w *rawWriter) SetWriteDeadline(at time.Time) error                      { 
 func (w *rawWriter) Flush()                                                   {}
 func (a always) admit(http.ResponseWriter, *http.Request, time.Time) *visitor { return a.visitor }
 
-// always admits everybody.
 type always struct{ visitor *visitor }

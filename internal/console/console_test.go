@@ -29,7 +29,6 @@ type played struct {
 	base string
 }
 
-// update is a state or a problem.
 type update struct {
 	pools   []string
 	problem error
@@ -144,7 +143,6 @@ func send(t *testing.T, c *http.Client, method, address string, headers ...strin
 	return response{r.StatusCode, r.Header, string(body)}
 }
 
-// events are the events of a stream.
 type events struct{ lines *bufio.Scanner }
 
 func (p *played) listen(t *testing.T, c *http.Client, path string, headers ...string) *events {
@@ -170,7 +168,6 @@ func (p *played) listen(t *testing.T, c *http.Client, path string, headers ...st
 	return &events{lines}
 }
 
-// next returns the next event: its id and its data.
 func (e *events) next(t *testing.T) (id, data string) {
 	t.Helper()
 	for e.lines.Scan() {
@@ -189,7 +186,6 @@ func (e *events) next(t *testing.T) (id, data string) {
 	return "", ""
 }
 
-// streamOf returns the path of the stream that a page names.
 func streamOf(t *testing.T, page string) string {
 	t.Helper()
 	_, rest, ok := strings.Cut(page, `sse-connect="`)

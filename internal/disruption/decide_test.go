@@ -40,7 +40,6 @@ func files(list ...string) string {
 	return `"storage":{"files":[` + strings.Join(items, ",") + `]}`
 }
 
-// summary is a decision in one line.
 func summary(d disruption.Decision) string {
 	var words []string
 	for _, a := range d.Actions {

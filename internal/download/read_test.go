@@ -92,7 +92,6 @@ func (w *world) push(t *testing.T, tag string, files ...[]byte) machineconfig.Ar
 	}
 }
 
-// client sends requests with a client for HTTP.
 type client struct{ *http.Client }
 
 func (c client) Send(ctx context.Context, address string, headers map[string]string) (download.RegistryAnswer, error) {

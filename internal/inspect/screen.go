@@ -254,7 +254,6 @@ type textColumn struct {
 	start, width int
 }
 
-// failedNodeLines continues the text of a failed node on spare lines.
 func failedNodeLines(r fleet.NodeRow, text string, c textColumn, spare *int) []terminal.Line {
 	const narrow, most = 30, 6
 	reason := fleet.Shorten(r.Reason)

@@ -91,8 +91,8 @@ type commitRange struct {
 
 // undo returns the commands that revert one range of commits, from the pool's last healthy one to the newest bad one,
 // and the later changes through the API. A revert of only the newest commit could bring back an earlier fault. If both
-// may be the cause, the changes come first, unless nodes have failed a config that only commits produced, and the
-// commits are the alternative, or the other way round.
+// may be the cause, the changes come first, unless nodes have failed a config that only commits produced. The others
+// are alternatives.
 func undo(f *fleet.Fleet, v *fleet.Pool, config string) []string {
 	api := undoAPI(f, v, config, v.HealthyConfig())
 	commits := undoCommits(f, v, config)

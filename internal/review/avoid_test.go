@@ -16,7 +16,6 @@ import (
 
 const butaneHead = "variant: fcos\nversion: 1.5.0\n"
 
-// butaneFile is a document with one file.
 func butaneFile(path, content string) string {
 	return butaneHead + "storage:\n  files:\n    - path: " + path + "\n      contents:\n        inline: " + content +
 		"\n"

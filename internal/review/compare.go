@@ -213,7 +213,6 @@ func similarNodes(from, to Pool) []similar {
 	return out
 }
 
-// ofNode makes a pool of one node.
 func ofNode(p Pool, node string) Pool {
 	if p.Nodes == nil {
 		return p

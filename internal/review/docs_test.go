@@ -36,7 +36,6 @@ var knownNodes = review.Facts{Pools: map[string]review.PoolFacts{
 
 const mainline = "a81f03c7d2e3f405162738495a6b7c8d9e0f1a2b"
 
-// example compares one of the documented changes.
 func example(t *testing.T, name, hash, subject string) review.Comparison {
 	t.Helper()
 	a, err := txtar.ParseFile(filepath.Join("testdata/docs", name+".txtar"))

@@ -249,7 +249,6 @@ func forecast(p PoolChange, f PoolFacts) *Rollout {
 	return r
 }
 
-// eachNode is for one node.
 func (p PoolChange) eachNode() seconds {
 	each := applying
 	if p.Level() >= disruption.Drain {

@@ -17,7 +17,6 @@ import (
 	"github.com/bunsen-os/bunsen/internal/review/report"
 )
 
-// printed are all forms of a comparison.
 func printed(t *testing.T, c review.Comparison) []string {
 	t.Helper()
 	raw, err := json.Marshal(c)

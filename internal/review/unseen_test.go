@@ -80,7 +80,6 @@ func TestNoChangeIsUnseen(t *testing.T) {
 	}
 }
 
-// commit returns the files of one side.
 func commit(t *testing.T, files []txtar.File, side string) (out []txtar.File) {
 	t.Helper()
 	for _, f := range files {

@@ -91,7 +91,6 @@ func TestProblemsOfAPolicy(t *testing.T) {
 	}
 }
 
-// hundred batches that grow.
 func hundred() string {
 	var b strings.Builder
 	for i := range 100 {

@@ -24,7 +24,7 @@ type Window struct {
 	Zone string
 	// From is when the window first has an effect; zero for no limit.
 	From time.Time
-	// Until is when it ends to have one; zero for no limit.
+	// Until is when it has no effect any more; zero for no limit.
 	Until time.Time
 }
 

@@ -45,7 +45,6 @@ func checked(t *testing.T) string {
 	return body + tail
 }
 
-// privateKey returns a new key as PEM.
 func privateKey(t *testing.T) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

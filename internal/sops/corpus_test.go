@@ -12,7 +12,6 @@ import (
 	"github.com/bunsen-os/bunsen/internal/sops/document"
 )
 
-// corpusKeys reads the public test keys.
 func corpusKeys(t *testing.T, names ...string) []age.Identity {
 	t.Helper()
 	var out []age.Identity

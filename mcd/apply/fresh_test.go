@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	"github.com/google/go-cmp/cmp"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"

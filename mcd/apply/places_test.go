@@ -9,8 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
-
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host"

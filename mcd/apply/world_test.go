@@ -11,8 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
-
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/mcd/apply"

@@ -9,12 +9,11 @@ import (
 	"path"
 	"slices"
 
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
-
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/trustfile"
 	internaldownload "github.com/bunsen-os/bunsen/internal/download"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 

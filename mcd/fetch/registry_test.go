@@ -13,9 +13,10 @@ import (
 	"strings"
 	"testing"
 
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/vincent-petithory/dataurl"
+
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 )
 
 // push puts a file into a registry, as `oras push` does, and returns its address in configs.

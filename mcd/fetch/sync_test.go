@@ -20,7 +20,6 @@ import (
 	"testing"
 	"time"
 
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	"golang.org/x/sys/unix"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
@@ -30,6 +29,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/linux/files"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
 

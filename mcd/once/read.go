@@ -8,11 +8,11 @@ import (
 	"io"
 	"strings"
 
-	v35 "github.com/coreos/ignition/v2/config/v3_5"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	yamlv3 "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
@@ -164,7 +164,7 @@ func (r reader) locate(raw []byte, inline *node) error {
 	if inline == nil || !json.Valid(raw) {
 		return nil
 	}
-	_, report, _ := v35.ParseCompatibleVersion(raw)
+	_, report, _ := ign.ParseCompatibleVersion(raw)
 	var bad []error
 	for _, e := range report.Entries {
 		if !e.Kind.IsFatal() || e.Context.Len() == 0 {

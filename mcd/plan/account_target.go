@@ -6,10 +6,10 @@ import (
 	"path"
 	"slices"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/internal/secretmask"
 	"github.com/bunsen-os/bunsen/mcd/host"
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 )
 
 func recordsIn(seen host.State) AccountRecords {

@@ -4,8 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
-
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"

@@ -8,11 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
-
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/nodepath"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/mcd/host"
 )

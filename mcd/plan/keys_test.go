@@ -3,8 +3,7 @@ package plan_test
 import (
 	"testing"
 
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
-
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/internal/distribution"
 	"github.com/bunsen-os/bunsen/mcd/host"

@@ -10,9 +10,9 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/host"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/mcd/plan"
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 )
 
 // PathsOf returns the paths of a config's files whose contents a server resolves. The error lists the invalid

@@ -12,8 +12,7 @@ import (
 	"strings"
 	"time"
 
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
-
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/nodepath"
 	"github.com/bunsen-os/bunsen/api/safetext"

@@ -112,7 +112,6 @@ const (
 	theLeaf = "machine-config-server-tls"
 )
 
-// book is a log that a test reads.
 type book struct {
 	mu   sync.Mutex
 	text bytes.Buffer

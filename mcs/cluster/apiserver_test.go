@@ -28,7 +28,6 @@ type apiServer struct {
 	away    bool
 }
 
-// event is one change of a pool.
 type event struct {
 	Type   string                    `json:"type"`
 	Object *mcfgv1.MachineConfigPool `json:"object"`

@@ -17,7 +17,6 @@ import (
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// rendered is a config with one file.
 func rendered(name, contents string) *mcfgv1.MachineConfig {
 	mc := &mcfgv1.MachineConfig{}
 	mc.Name = name

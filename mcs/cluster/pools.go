@@ -181,7 +181,6 @@ func (p *pools) read(ctx context.Context, name string) (*mcfgv1.MachineConfig, e
 	return rendered, nil
 }
 
-// configUnavailable is for clients.
 func configUnavailable(config string, err error) string {
 	if apierrors.IsNotFound(err) {
 		return "its config " + config + " is not on the cluster"

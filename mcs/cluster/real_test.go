@@ -150,7 +150,6 @@ func oneWinner(t *testing.T, p *plane) {
 	}
 }
 
-// reasonIs tells whether an error is a refusal for a reason.
 func reasonIs(err error, want join.TokenReason) bool {
 	var refused *join.InvalidError
 	return errors.As(err, &refused) && refused.Reason == want

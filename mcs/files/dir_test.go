@@ -32,7 +32,6 @@ func promised(_ string, mc *mcfgv1.MachineConfig) error {
 	return nil
 }
 
-// folder is a new folder of the files of a txtar archive.
 func folder(t *testing.T, archive []txtar.File) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "configs")

@@ -69,7 +69,6 @@ func (d *desk) open(t *testing.T) *files.Tokens {
 	return tokens
 }
 
-// from is a use at an address.
 func from(address string) v1alpha1.TokenUse {
 	return v1alpha1.TokenUse{Time: metav1.NewTime(noon), Address: address, Config: "rendered-worker-1"}
 }

@@ -66,7 +66,6 @@ func (d *usesDir) count(ctx context.Context, c *tokenUses, max int32, use v1alph
 	return d.batches.Do(ctx, d.file(c.key), c, newUse{&use, max})
 }
 
-// flush writes the unlimited uses.
 func (d *usesDir) flush(c *tokenUses) error {
 	if !c.hasUnwritten() {
 		return nil
@@ -205,7 +204,6 @@ func (c *tokenUses) with(batch []newUse) (s v1alpha1.ProvisioningTokenStatus, re
 	return s, results, isNew
 }
 
-// writeBatch counts all uses of a batch with one write.
 func (d *usesDir) writeBatch(_ context.Context, c *tokenUses, batch []newUse) (*tokenUses, []error, error) {
 	s, results, isNew := c.with(batch)
 	if !isNew {

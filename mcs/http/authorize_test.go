@@ -163,7 +163,6 @@ func TestOpenAccessTakesATokenThatIsGood(t *testing.T) {
 	}
 }
 
-// certified is a request with a client certificate that was verified.
 func certified(by authority, pool string, subject pkix.Name) *http.Request {
 	r := httptest.NewRequest("GET", "https://host/config/"+pool, nil)
 	leaf := &x509.Certificate{Subject: subject}

@@ -264,7 +264,6 @@ func send(w http.ResponseWriter, a *response, bootstrapToken string) error {
 	return nil
 }
 
-// headerList returns all lines of a header as one list.
 func headerList(r *http.Request, name string) string { return strings.Join(r.Header.Values(name), ",") }
 
 // poolOf returns the pool of a path /config/<pool>; "" for a path with more elements: a proxy that allows paths by

@@ -30,10 +30,9 @@ import (
 
 // stored is a file of the content store, and unread the hash of one that the server cannot read.
 var (
-	stored     = bytes.Repeat([]byte("large "), 300_000)
-	storedHash = hashOf(stored)
-	unread     = hashOf([]byte("unread"))
-	// artifactName is the name of a file in a registry.
+	stored       = bytes.Repeat([]byte("large "), 300_000)
+	storedHash   = hashOf(stored)
+	unread       = hashOf([]byte("unread"))
 	artifactName = "oci://registry.example.com:5000/tools/tool@sha256:" + strings.Repeat("0a", 32)
 )
 
@@ -42,7 +41,6 @@ func hashOf(data []byte) string {
 	return "sha512-" + hex.EncodeToString(sum[:])
 }
 
-// closing is a file in memory.
 type closing struct{ *bytes.Reader }
 
 func (closing) Close() error { return nil }
@@ -54,13 +52,11 @@ func openStored(_ context.Context, hash string) (io.ReadSeekCloser, int64, error
 	return closing{bytes.NewReader(stored)}, int64(len(stored)), nil
 }
 
-// withArtifact is a config with one file of a registry.
 func withArtifact(name string) *mcfgv1.MachineConfig {
 	return withIgnition(name, `"storage":{"files":[{"path":"/opt/tool","contents":{"source":"`+
 		strings.Replace(artifactName, "@", ":v1@", 1)+`","verification":{"hash":"`+storedHash+`"}}}]}`)
 }
 
-// withFile is a config with one file of the content store.
 func withFile(name, hash string) *mcfgv1.MachineConfig {
 	return withIgnition(name, `"storage":{"files":[{"path":"/opt/tool","contents":{"source":"`+
 		machineconfig.StoredSource(hash)+`","verification":{"hash":"`+hash+`"}}}]}`)

@@ -148,7 +148,6 @@ func httpErrorOf(err error) httpError {
 	}
 }
 
-// writeError returns the status.
 func writeError(w http.ResponseWriter, err error) int {
 	answer := httpErrorOf(err)
 	header := w.Header()

@@ -177,7 +177,7 @@ func AddressOf(end any) netip.Addr {
 	return netip.Addr{}
 }
 
-// IsAllowedAddress reports whether an address is in one of the networks, if there are any.
+// IsAllowedAddress reports whether an address is in one of the networks. Without any, each address is allowed.
 func IsAllowedAddress(networks []netip.Prefix, from netip.Addr) bool {
 	return len(networks) == 0 || slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(from) })
 }

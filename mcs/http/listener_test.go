@@ -64,7 +64,6 @@ func TestAForeignAddressIsClosedBeforeTLS(t *testing.T) {
 	}
 }
 
-// closedCounts are the counters of connections that were closed.
 func closedCounts(t *testing.T, counts *Metrics) (all []string) {
 	for _, line := range exposed(t, counts) {
 		if strings.HasPrefix(line, "bunsen_mcs_closed_connections_total") {

@@ -73,7 +73,6 @@ func TestASessionIsResumed(t *testing.T) {
 	}
 }
 
-// fetch asks and reads the answer.
 func fetch(t *testing.T, client *http.Client, url string) *http.Response {
 	t.Helper()
 	r, err := client.Get(url)
@@ -89,7 +88,6 @@ func fetch(t *testing.T, client *http.Client, url string) *http.Response {
 	return r
 }
 
-// believing are the authorities of a file.
 func believing(t *testing.T, all ...authority) *ClientCAFile {
 	t.Helper()
 	return opened(t, clientsFile(t, all...), quiet)
@@ -104,7 +102,6 @@ func opened(t *testing.T, file string, log *slog.Logger) *ClientCAFile {
 	return cas
 }
 
-// clientsFile is a file with the certificates of authorities.
 func clientsFile(t *testing.T, all ...authority) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "clients.crt")

@@ -31,7 +31,6 @@ var (
 
 func atNoon() time.Time { return noon }
 
-// rendered is a config with one file.
 func rendered(name, contents string) *mcfgv1.MachineConfig {
 	mc := &mcfgv1.MachineConfig{}
 	mc.Name = name
@@ -42,7 +41,6 @@ func rendered(name, contents string) *mcfgv1.MachineConfig {
 	return mc
 }
 
-// withIgnition is a config of Ignition's sections.
 func withIgnition(name, sections string) *mcfgv1.MachineConfig {
 	mc := rendered(name, "")
 	mc.Spec.Config.Raw = []byte(`{"ignition":{"version":"3.5.0"},` + sections + `}`)
@@ -195,7 +193,6 @@ func joining(t testing.TB, s *mcs.Pools) *mcs.Pools {
 
 var errAway = errors.New("dial tcp 10.0.0.1:6443: connection refused")
 
-// ask sends one request to a handler.
 func ask(h http.Handler, method, path string, header ...string) *http.Response {
 	r := httptest.NewRequest(method, "https://host:22623"+path, nil)
 	for i := 0; i < len(header); i += 2 {

@@ -23,7 +23,6 @@ const hush = "hush-5f2b"
 
 var key = bytes.Repeat([]byte{7}, KeySize)
 
-// rendered is a rendered config with these files, by path.
 func rendered(t *testing.T, name string, files ...string) Config {
 	t.Helper()
 	var c ign.Config

@@ -108,7 +108,6 @@ func read(o Object, now time.Time) (c Content, err error) {
 	return c, errors.Join(errs...)
 }
 
-// pathsOf returns the path for each key of an object.
 func pathsOf(o Object) (map[string]string, error) {
 	if o.Secret {
 		return pullSecretPath(o)
@@ -182,7 +181,6 @@ func pullSecretPath(o Object) (map[string]string, error) {
 	return map[string]string{v1alpha1.PullSecretKey: trustfile.PullSecretPath}, nil
 }
 
-// bundlePath is for an object with one bundle.
 func bundlePath(o Object, path string) (map[string]string, error) {
 	if _, has := o.Data[v1alpha1.TrustBundleKey]; !has || len(o.Data) != 1 {
 		return nil, fmt.Errorf("an object of kind %s needs the key %s and no other key", o.Kind,

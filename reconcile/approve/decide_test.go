@@ -73,7 +73,6 @@ func (f *fixture) pem(key string, template x509.CertificateRequest) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
 }
 
-// like replaces the subject of a request.
 func (f *fixture) like(edit func(*x509.CertificateRequest)) change {
 	template := f.subject("w1")
 	edit(&template)

@@ -126,7 +126,6 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 }
 
-// removeProgress is for a drain in progress.
 func removeProgress(annotations map[string]string) {
 	delete(annotations, v1alpha1.DrainStartedAnnotation)
 	delete(annotations, v1alpha1.DrainStatusAnnotation)

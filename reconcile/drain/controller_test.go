@@ -43,8 +43,7 @@ type podServer struct {
 	// lost: an eviction has its effect, and its answer is lost.
 	lost bool
 	// noSets: the DaemonSet was deleted.
-	noSets bool
-	// requests by verb and resource.
+	noSets   bool
 	requests map[string]int
 	// meet, where set, is called by each eviction before it is answered.
 	meet func()
@@ -159,7 +158,6 @@ func (s *podServer) eviction(w http.ResponseWriter, req *http.Request, reply fun
 	}
 }
 
-// end lets the kubelet end a pod.
 func (s *podServer) end(name string) {
 	s.pods = slices.DeleteFunc(s.pods, func(p corev1.Pod) bool { return p.Name == name })
 }
@@ -200,7 +198,6 @@ func daemonPod(p *corev1.Pod) {
 
 func staticPod(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} }
 
-// drainWorld is a cluster in memory.
 type drainWorld struct{ *controllertest.Cluster }
 
 // newDrain is node n0 with the pods web, a DaemonSet's and a static one, whose daemon asks for a drain.
@@ -253,7 +250,6 @@ func (w *drainWorld) drain(r *drain.Controller) reconcile.Result {
 	return result
 }
 
-// kubectlCordoned reads Nodes that kubectl has cordoned.
 type kubectlCordoned struct{ client.Client }
 
 func (c kubectlCordoned) Get(ctx context.Context, key client.ObjectKey, o client.Object,

@@ -231,7 +231,6 @@ func (w *gateWorld) jobs() []batchv1.Job {
 	return list.Items
 }
 
-// end lets a job end at a time.
 func (w *gateWorld) end(job batchv1.Job, kind batchv1.JobConditionType, at time.Time) {
 	w.t.Helper()
 	job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{

@@ -59,7 +59,6 @@ func queryPace(url string) schedule.Pace {
 	}}}}
 }
 
-// askOnce asks one query gate.
 func askOnce(t *testing.T, g *gate.Evaluator, url string, now time.Time) poolstate.Gate {
 	t.Helper()
 	gates := g.Pool(t.Context(), gate.Question{

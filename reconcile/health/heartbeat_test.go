@@ -22,7 +22,6 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/health"
 )
 
-// heartbeat is a Heartbeat on a cluster in memory.
 type heartbeats struct {
 	*health.Reporter
 	t       *testing.T
@@ -70,7 +69,6 @@ func newHeartbeat(t *testing.T) *heartbeats {
 	return h
 }
 
-// lease is what the cluster has.
 func (h *heartbeats) lease() (coordinationv1.Lease, v1alpha1.ControllerReport) {
 	h.t.Helper()
 	var l coordinationv1.Lease

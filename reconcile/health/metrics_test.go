@@ -194,7 +194,6 @@ func TestMetricsGolden(t *testing.T) {
 	}
 }
 
-// series are the lines of a text that have the needle.
 func series(text, needle string) (out []string) {
 	for line := range strings.Lines(text) {
 		if !strings.HasPrefix(line, "#") && strings.Contains(line, needle) {

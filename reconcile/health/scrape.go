@@ -217,7 +217,6 @@ func trustProblems(n *corev1.Node) (problems []string) {
 	return problems
 }
 
-// pool is for a pool and its nodes.
 func (s *scrape) pool(ctx context.Context, from client.Reader, p *mcfgv1.MachineConfigPool) error {
 	sum := s.pools[p.Name]
 	for _, state := range poolstate.Phases {

@@ -108,7 +108,6 @@ func progressOf(pool *mcfgv1.MachineConfigPool, config, revision string) progres
 	return p
 }
 
-// as is for a rollout that ended.
 func (p progress) as(o v1alpha1.RolloutOutcome) progress {
 	p.outcome, p.updated, p.nodes, p.why = o, o.Updated, o.Nodes, line(o.Why)
 	switch o.Result {

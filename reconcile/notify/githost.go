@@ -30,7 +30,6 @@ type pull struct {
 	read   time.Time
 }
 
-// gitHost is one attempt to report.
 type gitHost struct {
 	controller   *Controller
 	notification *v1alpha1.Notification
@@ -129,7 +128,6 @@ func (h *gitHost) commit(ctx context.Context, target forge.Target, c Commit) (ti
 	return next, nil
 }
 
-// statuses reads the statuses that a commit has.
 func statuses(ctx context.Context, host forge.Commit) ([]Posted, error) {
 	all, err := host.Statuses(ctx)
 	if err != nil {

@@ -78,7 +78,6 @@ func facts(src *v1alpha1.GitSource, pools ...*mcfgv1.MachineConfigPool) notify.F
 	return notify.Facts{Cluster: "prod", Sources: []*v1alpha1.GitSource{src}, Pools: pools}
 }
 
-// lines returns the statuses of all commits, a line each.
 func lines(commits []notify.Commit) string {
 	var out []string
 	for _, c := range commits {
@@ -261,7 +260,6 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
-// notification returns one with a record.
 func notification(spec v1alpha1.NotificationSpec, sent ...v1alpha1.SentState) *v1alpha1.Notification {
 	return &v1alpha1.Notification{Spec: spec, Status: v1alpha1.NotificationStatus{Sent: sent}}
 }

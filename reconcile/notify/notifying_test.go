@@ -61,7 +61,6 @@ func newWorld(t *testing.T, spec v1alpha1.NotificationSpec, secret map[string]st
 	return w
 }
 
-// restart replaces the process.
 func (w *world) restart() {
 	w.c = &notify.Controller{
 		Client: w.Client, Live: w.Client, Open: openHost, Namespace: namespace,
@@ -138,7 +137,6 @@ func (w *world) reconcile() (time.Duration, metav1.Condition) {
 	return result.RequeueAfter, *c
 }
 
-// gitHost returns a recording git host, and a world that reports to it.
 func gitHost(t *testing.T, kind forge.Kind) (*forgetest.Pull, *world) {
 	t.Helper()
 	r := &forgetest.Pull{Kind: kind, Self: "bunsen-bot", Merged: true}
@@ -350,7 +348,6 @@ func TestASlowReceiverDelaysNoOther(t *testing.T) {
 	w.must(<-done)
 }
 
-// request is a recorded one.
 type request struct {
 	method, path string
 	header       http.Header

@@ -71,7 +71,6 @@ func startCluster(t *testing.T) *cluster {
 	return c
 }
 
-// connect returns the connection of a user, and writes its kubeconfig.
 func (c *cluster) connect(who envtest.User, kubeconfig string) (*rest.Config, client.Client) {
 	c.t.Helper()
 	user, err := c.env.AddUser(who, nil)

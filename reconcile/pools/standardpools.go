@@ -119,7 +119,6 @@ func ContainsStandard(name string) bool { return nodeSelectors[name] != nil }
 // StandardNames returns the names of the pools that every cluster has.
 func StandardNames() []string { return slices.Sorted(maps.Keys(nodeSelectors)) }
 
-// selectors are by field.
 func selectors(name string) map[string]*metav1.LabelSelector {
 	return map[string]*metav1.LabelSelector{
 		configSelectorField: {MatchLabels: map[string]string{v1alpha1.RoleLabel: name}},

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/coreos/ignition/v2/config/util"
-	v35 "github.com/coreos/ignition/v2/config/v3_5"
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 )
 
 // fold merges configs one after another with Ignition's own Merge, in time linear in their size. Merging each config
@@ -46,7 +46,7 @@ func (f *fold) add(c ign.Config) {
 	part.Passwd.Groups, child.Passwd.Groups = groups.ours, groups.theirs
 	merged := part
 	if !reflect.DeepEqual(child, ign.Config{Ignition: ign.Ignition{Version: part.Ignition.Version}}) {
-		merged = v35.Merge(part, child)
+		merged = ign.Merge(part, child)
 		oneOwner(merged.Storage, child.Storage)
 	}
 	f.files.put(files, merged.Storage.Files, st.Files)

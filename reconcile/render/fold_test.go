@@ -6,10 +6,9 @@ import (
 	"testing"
 
 	"github.com/coreos/ignition/v2/config/util"
-	v35 "github.com/coreos/ignition/v2/config/v3_5"
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	"github.com/google/go-cmp/cmp"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 )
 
@@ -47,7 +46,7 @@ func canonical(t *testing.T, c ign.Config) string {
 func sequential(list []ign.Config) ign.Config {
 	var all ign.Config
 	for _, c := range list {
-		all = v35.Merge(all, detach(c))
+		all = ign.Merge(all, detach(c))
 	}
 	all.Storage.Files = attach(all.Storage.Files)
 	return all

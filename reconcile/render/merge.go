@@ -7,10 +7,10 @@ import (
 	"maps"
 	"slices"
 
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/fault"
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/disruption"

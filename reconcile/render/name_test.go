@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/coreos/ignition/v2/config/util"
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	"github.com/google/go-cmp/cmp"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 )
 

@@ -5,8 +5,8 @@ import (
 	"strconv"
 
 	"github.com/coreos/ignition/v2/config/util"
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/internal/disruption"
 )

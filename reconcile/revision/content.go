@@ -54,7 +54,6 @@ func (c Content) WithForeign(objects []*unstructured.Unstructured, created []str
 	return c
 }
 
-// names are keys.
 func (c Content) names() map[string]bool {
 	out := map[string]bool{}
 	for _, mc := range c.Configs {
@@ -104,7 +103,6 @@ func SortInventory(entries []v1alpha1.InventoryEntry) {
 	})
 }
 
-// storedContent is the JSON.
 type storedContent struct {
 	Configs []storedConfig   `json:"configs,omitempty"`
 	Objects []map[string]any `json:"objects,omitempty"`

@@ -397,7 +397,6 @@ func (r *Controller) store(ctx context.Context, pool *mcfgv1.MachineConfigPool, 
 	return nil
 }
 
-// closedGates is for ClosedGatesAnnotation.
 func closedGates(d poolstate.Decision) string {
 	var gates []v1alpha1.ClosedGate
 	for _, b := range d.Blocks {

@@ -22,7 +22,6 @@ import (
 // `name current desired state [key[=value]]…`. A word is key=value; an underscore in a text is a blank; a time is how
 // long ago it was, negative for one to come.
 
-// reader reads one.
 type reader struct {
 	t *testing.T
 	f poolstate.Facts

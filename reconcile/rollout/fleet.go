@@ -67,7 +67,6 @@ type fleetNode struct {
 	gates nodeGatesAnswer
 }
 
-// poolKey is for pendingWrites.
 func poolKey(name string) objectKey { return objectKey{pool: true, name: name} }
 
 // NewFleet returns a Fleet without pools and nodes. heartbeats has the heartbeats of the daemons.
@@ -286,7 +285,6 @@ type gatesDue struct {
 	step          int
 }
 
-// answeredBy reports whether all gates that are due were evaluated.
 func (d gatesDue) answeredBy(asked gatesDue) bool {
 	return (!d.queries || asked.queries) && (!d.jobs || d == asked)
 }

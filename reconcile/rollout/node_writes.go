@@ -26,7 +26,6 @@ import (
 // maxFailedWrites of a decision end it: the cause is probably not a node, so the others would fail too.
 const maxFailedWrites = 8
 
-// nodeWrite is to one node.
 type nodeWrite struct {
 	// as decided about; shared with the informer
 	node *corev1.Node

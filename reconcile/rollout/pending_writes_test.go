@@ -20,10 +20,8 @@ import (
 // errLost is what a client sees of a connection that broke.
 var errLost = errors.New("connection reset by peer")
 
-// onNode tells a write to a node from all others.
 func onNode(what, node string) bool { return strings.HasSuffix(what, " "+node) }
 
-// writesTo counts the writes to a node.
 func (w *rolloutWorld) writesTo(node string) int {
 	n := 0
 	for _, what := range w.Writes.Done {

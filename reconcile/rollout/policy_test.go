@@ -19,7 +19,6 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/status"
 )
 
-// rolloutPolicy is one for pool worker.
 func rolloutPolicy(name string, change func(*v1alpha1.RolloutPolicySpec)) *v1alpha1.RolloutPolicy {
 	p := &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.RolloutPolicySpec{
 		RolloutPools: v1alpha1.RolloutPools{Pools: []string{"worker"}},
@@ -60,7 +59,6 @@ func (w *rolloutWorld) failAgain(name, config string) {
 
 func (w *rolloutWorld) later(d time.Duration) { w.Now = w.Now.Add(d) }
 
-// record is what the pool remembers of its rollout.
 func (w *rolloutWorld) record(pool string) v1alpha1.RolloutRecord {
 	w.T.Helper()
 	r, err := v1alpha1.ParseRolloutRecord(w.Pool(pool).Annotations[v1alpha1.RolloutAnnotation])

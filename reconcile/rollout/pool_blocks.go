@@ -68,7 +68,6 @@ func stepBlocks(p plan) (blocks []poolstate.Block, again time.Time) {
 	return nil, again
 }
 
-// stepText has the progress.
 func stepText(s step) string {
 	kind := ""
 	if s.Canary {

@@ -20,7 +20,6 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
 )
 
-// rolloutWorld is a cluster in memory.
 type rolloutWorld struct{ *controllertest.Cluster }
 
 func newRolloutWorld(t *testing.T, objects ...client.Object) *rolloutWorld {

@@ -19,7 +19,6 @@ const (
 	workerB = "rendered-worker-0b"
 )
 
-// secretsPool is a pool whose config is workerA, with a record.
 func secretsPool(record v1alpha1.RolloutRecord) *mcfgv1.MachineConfigPool {
 	p := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{
 		Name:        "worker",
@@ -29,7 +28,6 @@ func secretsPool(record v1alpha1.RolloutRecord) *mcfgv1.MachineConfigPool {
 	return p
 }
 
-// published has one revision for each config.
 func published(revisions ...string) poolstate.Published {
 	p := poolstate.Published{Revisions: map[string]v1alpha1.SecretsRevision{}, Refers: func(config string) bool {
 		return config == workerA

@@ -170,12 +170,20 @@ func pureRoomsStayPure(r Repo) []Violation {
 	return vs
 }
 
+// ignitionVersion is the version of Ignition in which configs are kept.
+const ignitionVersion = "github.com/coreos/ignition/v2/config/v3_5"
+
 // librariesAreNamed requires that a room names each third-party package that it imports.
 func librariesAreNamed(r Repo) []Violation {
 	var vs []Violation
 	eachImport(r, func(i imported) {
 		first, _, _ := strings.Cut(i.path, "/")
 		if _, ours := r.ours(i.path); ours || !strings.Contains(first, ".") {
+			return
+		}
+		if strings.HasPrefix(i.path, ignitionVersion) && i.pkg.Dir != "api/ignition" {
+			vs = append(vs, i.violation("library", i.pkg.Dir+" imports a version of Ignition: use api/ignition, so "+
+				"that the next version is one edit"))
 			return
 		}
 		for _, lib := range i.room.Libraries {

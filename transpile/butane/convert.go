@@ -8,10 +8,10 @@ import (
 	"strconv"
 	"strings"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/coreos/butane/translate"
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	ignvalidate "github.com/coreos/ignition/v2/config/validate"
 	"github.com/coreos/vcontext/report"
 )

@@ -12,7 +12,6 @@ import (
 
 	"github.com/coreos/butane/config/common"
 	cutil "github.com/coreos/butane/config/util"
-	v35 "github.com/coreos/ignition/v2/config/v3_5"
 	ignvalidate "github.com/coreos/ignition/v2/config/validate"
 	"github.com/coreos/vcontext/path"
 	"github.com/coreos/vcontext/report"
@@ -23,6 +22,7 @@ import (
 	"golang.org/x/tools/txtar"
 	"gopkg.in/yaml.v3"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	transpilemessage "github.com/bunsen-os/bunsen/transpile/message"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
@@ -218,7 +218,7 @@ func newest(t *testing.T, final any, variant string) (any, error) {
 		raw = mc.Spec.Config
 	}
 	raw = []byte(strings.Replace(string(raw), `"version":"3.6.0"`, `"version":"3.5.0"`, 1))
-	cfg, rep, err := v35.ParseCompatibleVersion(raw)
+	cfg, rep, err := ign.ParseCompatibleVersion(raw)
 	if err != nil {
 		for _, e := range rep.Entries {
 			if e.Kind.IsFatal() {

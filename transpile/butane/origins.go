@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	"go.yaml.in/yaml/v3"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 

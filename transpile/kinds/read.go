@@ -14,11 +14,10 @@ import (
 
 	old "github.com/coreos/ignition/config/v2_4/types"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/transpile/message"
-	v35 "github.com/coreos/ignition/v2/config/v3_5"
 
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	"github.com/coreos/vcontext/report"
 )
 
@@ -133,7 +132,7 @@ func readV2(f flat, version string) (IgnitionReading, []IgnitionProblem) {
 			})
 	}
 	out := IgnitionReading{moves: d.moves}
-	newest, entries, err := v35.ParseCompatibleVersion(raw)
+	newest, entries, err := ign.ParseCompatibleVersion(raw)
 	for _, e := range entries.Entries {
 		if e.Kind.IsFatal() {
 			problems = append(problems, IgnitionProblem{
@@ -334,7 +333,7 @@ func versionOf(v any) (string, *IgnitionProblem) {
 }
 
 func readV3(f flat) (IgnitionReading, []IgnitionProblem) {
-	cfg, rep, err := v35.ParseCompatibleVersion(f.json)
+	cfg, rep, err := ign.ParseCompatibleVersion(f.json)
 	problems := f.problems(rep)
 	if err != nil && len(problems) == 0 {
 		problems = append(problems, IgnitionProblem{Path: "$", Rule: "ignition", Message: err.Error()})

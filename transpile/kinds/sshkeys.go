@@ -7,8 +7,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
-
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )

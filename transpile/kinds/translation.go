@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"net/url"
 
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )

@@ -17,7 +17,6 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// hashOf makes the hash of a commit from its letter.
 func hashOf(letter string) string { return strings.Repeat(letter, 8) + strings.Repeat("0", 32) }
 
 // history writes entries, newest first, as `commit:config`; `commit:!` cannot be rendered, and `commit:` gave no

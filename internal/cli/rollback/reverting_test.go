@@ -76,13 +76,11 @@ func (r repo) write(files ...string) {
 	}
 }
 
-// doc is a document that writes a text to a file of its name.
 func doc(name, text string) string {
 	return fmt.Sprintf("variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n    - path: /etc/%s.conf\n"+
 		"      contents:\n        inline: %s\n", name, text)
 }
 
-// choice returns from one commit to another.
 func (r repo) choice(from, to string) rollback.Choice {
 	src := &v1alpha1.GitSource{
 		ObjectMeta: metav1.ObjectMeta{Name: "config"},

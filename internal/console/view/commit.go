@@ -272,7 +272,6 @@ type rollout struct {
 	review review.Comparison
 }
 
-// counted are nodes that rebooted and that were drained.
 type counted struct{ reboots, drains int }
 
 // forecast returns what the review expects, and what happened.

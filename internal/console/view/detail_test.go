@@ -82,7 +82,6 @@ func (w *world) Reader() client.Reader {
 	return interceptor.NewClient(b.Build(), w.hooks)
 }
 
-// viewer reads a world.
 type viewer struct {
 	*world
 	reader client.Reader
@@ -99,7 +98,6 @@ func (w *world) session() view.DetailSession {
 	}
 }
 
-// counting counts reads by name.
 type counting struct {
 	client.Reader
 	mu    *sync.Mutex
@@ -294,7 +292,6 @@ func page(regions []view.Region) string {
 	return b.String()
 }
 
-// detailHtml makes a page of a session by its path.
 func detailHtml(t *testing.T, s view.DetailSession, path string) string {
 	t.Helper()
 	kind, rest, _ := strings.Cut(path, " ")

@@ -122,7 +122,6 @@ func TestManyLinesAreCut(t *testing.T) {
 	}
 }
 
-// forbid refuses reads of one kind.
 func forbid[T client.Object, L client.ObjectList](resource string) interceptor.Funcs {
 	refused := func(name string) error {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: resource}, name, errors.New("no right"))

@@ -94,7 +94,6 @@ func TestAPoolWithNodeConfigsIsOneTarget(t *testing.T) {
 	}
 }
 
-// fileDocument is a document with one file.
 func fileDocument(path, text string) *fstest.MapFile {
 	return &fstest.MapFile{Data: fmt.Appendf(nil, "variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n"+
 		"    - {path: %s, contents: {inline: %q}}\n", path, text)}

@@ -73,7 +73,6 @@ func setState(n *corev1.Node, current, desired, state string) {
 	n.Annotations[v1alpha1.StateAnnotation] = state
 }
 
-// poolPage returns the page of the pool worker.
 func poolPage(t testing.TB, c fleet.Cluster, o view.MapOptions) view.PoolPage {
 	t.Helper()
 	why, err := inspect.WhyPool(c, "worker", noon)

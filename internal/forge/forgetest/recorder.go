@@ -103,7 +103,6 @@ func (r *Pull) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer) // The error is ignored, because the client may have closed the connection.
 }
 
-// paths are those of one service.
 type paths struct{ user, list, create, edit, status, editMethod, statuses, pulls, open string }
 
 func (r *Pull) paths() paths {

@@ -208,7 +208,6 @@ func (f *Fleet) Window(v *Pool) *WindowState {
 	return w
 }
 
-// windowZone returns the time zone of the window with this label.
 func (f *Fleet) windowZone(policies []string, label string) string {
 	for i := range f.Policies {
 		if !slices.Contains(policies, f.Policies[i].Name) {

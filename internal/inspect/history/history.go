@@ -240,7 +240,6 @@ func progressOf(f *fleet.Fleet, v *fleet.Pool) RowOutcome {
 	return out
 }
 
-// outcomeOf is for a record that has ended.
 func outcomeOf(r v1alpha1.RolloutRecord) v1alpha1.RolloutOutcome {
 	o := v1alpha1.RolloutOutcome{
 		Requester: r.Requester, Config: r.Config, Secrets: r.Secrets, Before: r.Before, Began: r.Began,

@@ -130,7 +130,6 @@ func TestEveryWriterWroteTheValue(t *testing.T) {
 	}
 }
 
-// at reads a path of a config's JSON.
 func at(t *testing.T, c machineconfig.Config, path string) string {
 	t.Helper()
 	raw, err := json.Marshal(c.Ignition)

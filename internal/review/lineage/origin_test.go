@@ -20,7 +20,6 @@ import (
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
-// hideNothing shows all contents.
 func hideNothing(_, content string) secretmask.Masked { return secretmask.Masked{Text: content} }
 
 // repositories are the examples, and every repository in the test data of the rooms before this one, by name.
@@ -274,7 +273,6 @@ func words(item lineage.Item, a lineage.Attribute) []string {
 	return out
 }
 
-// snake writes a key as Butane does.
 func snake(key string) string {
 	var b strings.Builder
 	for _, r := range key {

@@ -88,7 +88,6 @@ func nodeWritesTexts(p review.PoolChange) []string {
 		machineconfig.SizeText(int64(p.NodeWrites.Bytes)) + " together"}
 }
 
-// sizeText is for people.
 func sizeText(bytes int64) string {
 	if bytes == 0 {
 		return "size unknown"

@@ -115,7 +115,6 @@ func actionWords(actions []review.Action) string {
 	return strings.Join(words, ", ")
 }
 
-// effectText has the effect and the actions.
 func effectText(it review.Item) string {
 	words := actionWords(it.Actions)
 	switch {

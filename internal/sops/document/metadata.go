@@ -222,7 +222,6 @@ func (f *fields) list(key string) []Branch {
 	return out
 }
 
-// group reads recipients by kind.
 func (f *fields) group(b Branch) []Recipient {
 	var out []Recipient
 	in := fields{branch: b}

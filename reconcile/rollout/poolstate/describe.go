@@ -70,7 +70,6 @@ func (w Wording) rebooting(n *Node) string {
 // Health returns a text that says what is wrong with a node, and since when.
 func (w Wording) Health(n *Node) string { return n.Health.Text(w.since(n.Health.Since)) }
 
-// failure is for a degraded node.
 func (w Wording) failure(n *Node) string {
 	desired, why := n.Config.Desired, Quote(n.Problem(), w.Most)
 	if w.Bare {
