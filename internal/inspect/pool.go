@@ -242,7 +242,7 @@ func isOfBlock(v *fleet.Pool, a Answer) bool {
 // distrusts reports whether a node does not trust the server from which it downloads content now.
 func distrusts(n poolstate.Node) bool {
 	return n.Fetched.Cause == v1alpha1.FetchUntrusted && n.Fetched.Problem != "" &&
-		(n.Fetched.Config == n.Next.Config || poolstate.LacksFiles(&n))
+		(n.Fetched.Config == n.Next.Config || n.LacksFiles())
 }
 
 // trustAction is for a user who trusts the server of the content.

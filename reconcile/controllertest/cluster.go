@@ -84,7 +84,7 @@ func NewCluster(t *testing.T, objects ...client.Object) *Cluster {
 		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string {
 			return []string{o.(*corev1.Pod).Spec.NodeName}
 		}).Build()
-	w.Client = interceptor.NewClient(w.Admin, interceptWrites(w))
+	w.Client = interceptor.NewClient(w.Admin, w.interceptWrites())
 	return w
 }
 
@@ -99,7 +99,7 @@ func smallScheme() (*runtime.Scheme, error) {
 }
 
 // interceptWrites counts the controllers' writes, and fails them after the simulated crash.
-func interceptWrites(w *Cluster) interceptor.Funcs {
+func (w *Cluster) interceptWrites() interceptor.Funcs {
 	name := func(verb string, o client.Object) string { return fmt.Sprintf("%s %T %s", verb, o, o.GetName()) }
 	return interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {

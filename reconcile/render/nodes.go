@@ -74,7 +74,7 @@ func withNodes(r, earlier Rendered, table Input, largeFiles bool) (Rendered, err
 	var bad []error
 	written, bytes := map[string]bool{base: true}, 0
 	for _, node := range table.Nodes.Names() {
-		own, err := nodeConfig(&r, earlier, node)
+		own, err := r.nodeConfig(earlier, node)
 		if err != nil {
 			bad = append(bad, err)
 			if len(bad) == maxNodeProblems {
@@ -170,7 +170,7 @@ func refuseNodes(r Rendered) error {
 }
 
 // nodeConfig returns the config of a node. It merges the config only if the earlier result does not have it.
-func nodeConfig(r *Rendered, earlier Rendered, node string) (ownConfig, error) {
+func (r *Rendered) nodeConfig(earlier Rendered, node string) (ownConfig, error) {
 	key, err := r.own.key(node)
 	if err != nil {
 		return ownConfig{}, err

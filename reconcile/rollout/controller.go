@@ -67,7 +67,7 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		r.forget(req.Name)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	resumes, err := endStops(ctx, r, pool)
+	resumes, err := r.endStops(ctx, pool)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -103,7 +103,7 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 // endStops ends the pause and the hold of a pool whose time is over, and returns the time until the next of the two; 0
 // for never.
-func endStops(ctx context.Context, r *Controller, pool *mcfgv1.MachineConfigPool) (next time.Duration, err error) {
+func (r *Controller) endStops(ctx context.Context, pool *mcfgv1.MachineConfigPool) (next time.Duration, err error) {
 	for _, end := range []func(context.Context, client.Client, *mcfgv1.MachineConfigPool, time.Time) (time.Duration,
 		*kube.Event, error){endPause, endHold} {
 		left, ended, err := end(ctx, r.Client, pool, r.Now())
@@ -243,7 +243,7 @@ func (r *Controller) act(ctx context.Context, pool *mcfgv1.MachineConfigPool, q 
 	records, unread := attestedPoolWrites(ctx, r.Live, d)
 	done, failed := r.carryOut(ctx, pool.Name,
 		append(records, nodeWrites(d.next, d.nodes, configRequests(func(config string) v1alpha1.Requester {
-			return requester(ctx, r, pool, config)
+			return r.requester(ctx, pool, config)
 		}))...))
 	failed = errors.Join(unread, failed)
 	before := pool.DeepCopy()
@@ -465,7 +465,7 @@ func (r *Controller) gather(ctx context.Context, pool *mcfgv1.MachineConfigPool)
 	}
 	facts := poolstate.Read(pool, q.policies, r.Fleet.secrets.Published(), 0)
 	for _, at := range []string{facts.Target, facts.Care.Healthy, facts.Care.Record.Back} {
-		there, err := hasConfig(ctx, r, at)
+		there, err := r.hasConfig(ctx, at)
 		if err != nil {
 			return q, err
 		}
@@ -514,7 +514,7 @@ func (r *Controller) config(ctx context.Context, at string) (*mcfgv1.MachineConf
 }
 
 // hasConfig also asks for the configs of single nodes; true for no config.
-func hasConfig(ctx context.Context, r *Controller, at string) (bool, error) {
+func (r *Controller) hasConfig(ctx context.Context, at string) (bool, error) {
 	mc, err := r.config(ctx, at)
 	if err != nil || mc == nil {
 		return at == "", err

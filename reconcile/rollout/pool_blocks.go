@@ -157,7 +157,7 @@ func madeNoProgress(p plan, m *poolstate.Member) (ended bool, again time.Time) {
 		again = m.Created.Add(slow + time.Second)
 	}
 	if m.Health.Trouble != "" && age(p.now, m.Health.Since) > slow || m.LacksSecrets(p.Secrets.Revisions) ||
-		poolstate.LacksFiles(m.Node) {
+		m.Node.LacksFiles() {
 		return true, again
 	}
 	if m.Health.Silence != "" && !m.Step.Rebooting {

@@ -13,7 +13,7 @@ import (
 // requester returns who last requested a rendered config, a result of v1alpha1.ConfigAt, of a pool: from the pool's own
 // records, else the history of its GitSource, else the commit from which the config was first rendered; zero if all
 // these are missing.
-func requester(ctx context.Context, r *Controller, pool *mcfgv1.MachineConfigPool, at string) v1alpha1.Requester {
+func (r *Controller) requester(ctx context.Context, pool *mcfgv1.MachineConfigPool, at string) v1alpha1.Requester {
 	name := v1alpha1.ConfigName(at)
 	asked := v1alpha1.RequesterOf(pool.Annotations, name)
 	if asked.Subject != "" || len(asked.API) > 0 {
@@ -38,5 +38,5 @@ func requester(ctx context.Context, r *Controller, pool *mcfgv1.MachineConfigPoo
 }
 
 func (r *Controller) commit(ctx context.Context, pool *mcfgv1.MachineConfigPool, name string) string {
-	return kube.RequesterText(requester(ctx, r, pool, name))
+	return kube.RequesterText(r.requester(ctx, pool, name))
 }

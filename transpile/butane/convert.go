@@ -109,19 +109,19 @@ func (t *translator) output(final reflect.Value, set translate.TranslationSet) O
 		}
 	}
 	out.Config.Ignition.Ignition.Version = machineconfig.Version
-	withoutPlaceholders(t, &out, steps)
+	t.withoutPlaceholders(&out, steps)
 	t.setOrigins(&out, steps)
 	t.secrets.place(&out, steps)
 	t.checkVersion36(out)
 	if t.dialect.variant != "flatcar" { // only the first boot of Flatcar can set kernel arguments
-		liftKernelArguments(&out)
+		out.liftKernelArguments()
 	}
 	return out
 }
 
 // withoutPlaceholders replaces the paths of placeholders in the steps of a translation by those of the large files, and
 // puts the names in the content store into the output.
-func withoutPlaceholders(t *translator, out *Output, steps map[string]string) {
+func (t *translator) withoutPlaceholders(out *Output, steps map[string]string) {
 	for _, to := range slices.Sorted(maps.Keys(steps)) {
 		from := steps[to]
 		input, output := contentsOf.FindStringSubmatch(from), contentsOf.FindStringSubmatch(to)
@@ -166,7 +166,7 @@ func (t *translator) checkVersion36(out Output) {
 
 // liftKernelArguments moves the kernel arguments under shouldExist from the Ignition config into the spec. Ignition
 // reads kernel arguments only at the first boot; the daemon applies the arguments of the spec at every update.
-func liftKernelArguments(out *Output) {
+func (out *Output) liftKernelArguments() {
 	args := &out.Config.Ignition.KernelArguments
 	n := len(out.Config.KernelArguments)
 	for i, a := range args.ShouldExist {

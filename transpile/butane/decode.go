@@ -216,7 +216,7 @@ func (t secretFiles) templateURL(at, body string) string {
 			here, message := start, problem
 			if m := numbered.FindStringSubmatch(problem); m != nil {
 				n, _ := strconv.Atoi(m[1])
-				here, message = blockLine(t.translator, start, body, n), m[2]
+				here, message = t.translator.blockLine(start, body, n), m[2]
 			}
 			t.findings = append(t.findings, origin.Errorf(here, ruleReference, "%s", message))
 		}

@@ -152,14 +152,14 @@ func (t *translator) locals() []Local {
 				"whole directories: `trees: [{local: …, path: …}]`", r.path)
 			continue
 		}
-		if file, isLarge := takeLarge(t, r); isLarge {
+		if file, isLarge := t.takeLarge(r); isLarge {
 			t.checked[r.path] = true
 			out = append(out, Local{r.path, []origin.File{file}})
 			continue
 		}
 		found, err := files(t.in.FS, r.path, func(file string, contents []byte, size int64) {
 			if size > machineconfig.MaxContentObject {
-				refuseLarge(t, r.at, file, size)
+				t.refuseLarge(r.at, file, size)
 				return
 			}
 			t.secrets.checkEncrypted(r.at, file, contents)
@@ -183,14 +183,14 @@ func (t *translator) locals() []Local {
 
 // takeLarge reads the local file at a reference, if it is too large for a config. It returns the file with its digest.
 // takeLarge never has the whole file in memory.
-func takeLarge(t *translator, r reference) (origin.File, bool) {
+func (t *translator) takeLarge(r reference) (origin.File, bool) {
 	info, err := fs.Stat(t.in.FS, r.path)
 	if err != nil || info.IsDir() || info.Size() <= machineconfig.MaxContentObject {
 		return origin.File{}, false
 	}
 	place := takesSecret.FindStringSubmatch(r.at)
 	if place == nil {
-		refuseLarge(t, r.at, r.path, info.Size())
+		t.refuseLarge(r.at, r.path, info.Size())
 		return origin.File{}, true
 	}
 	i, _ := strconv.Atoi(place[1])
@@ -308,7 +308,7 @@ type largeFiles map[int]largeFile
 const encrypted = "ENC[AES256_GCM,data:"
 
 // refuseLarge refuses a large file in a place from which it cannot go to the content store.
-func refuseLarge(t *translator, at, file string, size int64) {
+func (t *translator) refuseLarge(at, file string, size int64) {
 	t.fatal(at, ruleLarge, "%q has %d bytes, and only `contents: {local: …}` of a file in storage.files may have "+
 		"more than %d; include it there", file, size, machineconfig.MaxContentObject)
 }

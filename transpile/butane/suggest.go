@@ -134,7 +134,7 @@ func (d dialect) mistyped(at, text string) string {
 
 // blockLine returns the position in the repository of one line of a text. The parameter at is the position where the
 // text begins.
-func blockLine(t *translator, at origin.Pos, text string, line int) origin.Pos {
+func (t *translator) blockLine(at origin.Pos, text string, line int) origin.Pos {
 	lines, known := t.lines[at.File]
 	if !known && t.in.FS != nil {
 		if src, err := fs.ReadFile(t.in.FS, at.File); err == nil {

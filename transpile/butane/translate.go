@@ -95,10 +95,10 @@ func (t *translator) run() Output {
 	if !t.parse() || !t.choose() {
 		return Output{}
 	}
-	t.secrets = findSecrets(t)
+	t.secrets = t.findSecrets()
 	locals := t.locals()
 	var cfg cutil.Config
-	withPlaceholders(t, func() { cfg = t.decode() })
+	t.withPlaceholders(func() { cfg = t.decode() })
 	if cfg == nil || origin.Fatal(t.findings) {
 		return Output{}
 	}
@@ -114,7 +114,7 @@ func (t *translator) run() Output {
 
 // withPlaceholders calls a function while the document has short texts in place of its large files, so that Butane does
 // not read these files.
-func withPlaceholders(t *translator, use func()) {
+func (t *translator) withPlaceholders(use func()) {
 	for i := range t.large {
 		contents := child(lookup(t.doc, "$.storage.files."+strconv.Itoa(i)), "contents")
 		for k := 0; k+1 < len(contents.Content); k += 2 {
@@ -150,7 +150,7 @@ func mergeFiles(a []origin.File, locals []Local) []origin.File {
 
 // findSecrets finds the files whose contents the server resolves. It removes the notation that Butane does not know
 // from the document: marks of templates, references in place of a source, and addresses in registries.
-func findSecrets(t *translator) secretFiles {
+func (t *translator) findSecrets() secretFiles {
 	out := secretFiles{t, map[int]secretFile{}}
 	out.take()
 	return out
@@ -191,7 +191,7 @@ func (t *translator) report(rep report.Report) bool {
 		at, _ := t.in.Origin.Find(here)
 		value := textAt(t.doc, here)
 		if line := unit.BrokenLine(value); line > 0 && strings.HasPrefix(e.Message, "invalid unit content") {
-			at = blockLine(t, at, value, line)
+			at = t.blockLine(at, value, line)
 		}
 		t.findings = append(t.findings, origin.Finding{
 			Rule: "butane", Message: message.Translate(e.Message, value),

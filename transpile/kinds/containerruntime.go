@@ -44,12 +44,12 @@ func TranslateContainerRuntime(in ObjectInput) (ObjectOutput, []origin.Finding) 
 	if !ok || !t.Decode("ContainerRuntimeConfig", &doc) {
 		return t.End()
 	}
-	checkRuntime(t, &doc)
+	t.checkRuntime(&doc)
 	t.CheckSelector(doc.Spec.MachineConfigPoolSelector)
 	if settings := doc.Spec.ContainerRuntimeConfig; settings != nil {
-		addStorage(t, settings)
-		addDropIns(t, settings)
-		addArtifactStores(t, settings)
+		t.addStorage(settings)
+		t.addDropIns(settings)
+		t.addArtifactStores(settings)
 	}
 	if len(t.Config.Storage.Files) == 0 && !origin.Fatal(t.Findings) {
 		t.Errorf("$.spec", "document", "the ContainerRuntimeConfig sets nothing: set a field such as pidsLimit, "+
@@ -60,7 +60,7 @@ func TranslateContainerRuntime(in ObjectInput) (ObjectOutput, []origin.Finding) 
 
 // checkRuntime checks which container runtimes the document is for. CRI-O alone has these settings. A document without
 // the annotation gets a warning, because the repository does not show which runtime the nodes run.
-func checkRuntime(t *ObjectTranslation, doc *mcfgv1.ContainerRuntimeConfig) {
+func (t *ObjectTranslation) checkRuntime(doc *mcfgv1.ContainerRuntimeConfig) {
 	const at = "$.metadata.annotations." + v1alpha1.ContainerRuntimeAnnotation
 	runtimes, err := RuntimesOf(doc.Annotations)
 	switch {
@@ -71,13 +71,13 @@ func checkRuntime(t *ObjectTranslation, doc *mcfgv1.ContainerRuntimeConfig) {
 			"except overlaySize, which Podman and Buildah use. If the nodes of the pool run CRI-O, set the "+
 			"annotation %s: %s", v1alpha1.ContainerRuntimeAnnotation, runtimeCRIO)
 	case runtimes.Containerd && doc.Spec.ContainerRuntimeConfig != nil:
-		reportContainerd(t, doc.Spec.ContainerRuntimeConfig, runtimes)
+		t.reportContainerd(doc.Spec.ContainerRuntimeConfig, runtimes)
 	}
 }
 
 // reportContainerd reports each field that containerd does not have, with what to write instead: an error if the
 // document is for containerd alone, or a warning if it is for CRI-O too.
-func reportContainerd(t *ObjectTranslation, c *mcfgv1.ContainerRuntimeConfiguration, runtimes Runtimes) {
+func (t *ObjectTranslation) reportContainerd(c *mcfgv1.ContainerRuntimeConfiguration, runtimes Runtimes) {
 	report := t.Errorf
 	if runtimes.CRIO {
 		report = t.Warnf
@@ -121,14 +121,14 @@ func reportContainerd(t *ObjectTranslation, c *mcfgv1.ContainerRuntimeConfigurat
 }
 
 // addStorage writes storage.conf with the maximum size of a container's writable layer and with additional stores.
-func addStorage(t *ObjectTranslation, c *mcfgv1.ContainerRuntimeConfiguration) {
+func (t *ObjectTranslation) addStorage(c *mcfgv1.ContainerRuntimeConfiguration) {
 	var options, first string
 	add := func(field, line string) {
 		options += "    " + line + "\n"
 		first = cmp.Or(first, settingsPath+"."+field)
 	}
 	if size := c.OverlaySize; size != nil && !size.IsZero() {
-		checkSize(t, size)
+		t.checkSize(size)
 		add("overlaySize", "size = "+quoted(size.String()))
 	}
 	var layers, images []mcfgv1.StorePath
@@ -138,13 +138,13 @@ func addStorage(t *ObjectTranslation, c *mcfgv1.ContainerRuntimeConfiguration) {
 	for _, s := range c.AdditionalImageStores {
 		images = append(images, s.Path)
 	}
-	if paths := storePaths(t, "additionalLayerStores", layers); len(paths) > 0 {
+	if paths := t.storePaths("additionalLayerStores", layers); len(paths) > 0 {
 		for i, p := range paths { // the storage library then finds layers by the references of images
 			paths[i] = strings.TrimSuffix(p, ":ref") + ":ref"
 		}
 		add("additionalLayerStores", "additionallayerstores = "+list(paths))
 	}
-	stores := storePaths(t, "additionalImageStores", images)
+	stores := t.storePaths("additionalImageStores", images)
 	if len(stores) > 0 {
 		first = cmp.Or(first, settingsPath+".additionalImageStores")
 	}
@@ -158,7 +158,7 @@ func addStorage(t *ObjectTranslation, c *mcfgv1.ContainerRuntimeConfiguration) {
 }
 
 // checkSize refuses a size that the storage library cannot read.
-func checkSize(t *ObjectTranslation, size *resource.Quantity) {
+func (t *ObjectTranslation) checkSize(size *resource.Quantity) {
 	switch {
 	case size.Sign() < 0:
 		t.Errorf(settingsPath+".overlaySize", "field", "overlaySize %s is negative: write a size such as 8G", size)
@@ -172,7 +172,7 @@ func checkSize(t *ObjectTranslation, size *resource.Quantity) {
 var storePath = regexp.MustCompile(`^/[a-zA-Z0-9/._-]+$`)
 
 // storePaths returns the paths of a list of stores, and refuses those that are not plain.
-func storePaths(t *ObjectTranslation, field string, stores []mcfgv1.StorePath) (out []string) {
+func (t *ObjectTranslation) storePaths(field string, stores []mcfgv1.StorePath) (out []string) {
 	for i, s := range stores {
 		p := strings.TrimSuffix(string(s), ":ref")
 		if !storePath.MatchString(p) || path.Clean(p) != p {
@@ -200,45 +200,45 @@ func list(texts []string) string {
 }
 
 // addDropIns writes one file for each setting of CRI-O, in the order in which OpenShift writes them.
-func addDropIns(t *ObjectTranslation, c *mcfgv1.ContainerRuntimeConfiguration) {
+func (t *ObjectTranslation) addDropIns(c *mcfgv1.ContainerRuntimeConfiguration) {
 	if c.LogLevel != "" {
 		if !slices.Contains(logLevels, c.LogLevel) {
 			t.Errorf(settingsPath+".logLevel", "field", "logLevel %q is not one of %s", c.LogLevel,
 				strings.Join(logLevels, ", "))
 		}
-		addDropIn(t, "logLevel", "log_level = "+quoted(c.LogLevel))
+		t.addDropIn("logLevel", "log_level = "+quoted(c.LogLevel))
 	}
 	if n := c.PidsLimit; n != nil {
 		if *n < -1 || *n > 0 && *n < minPidsLimit {
 			t.Errorf(settingsPath+".pidsLimit", "field", "pidsLimit %d is too small: write at least %d, or -1 for "+
 				"no limit", *n, minPidsLimit)
 		}
-		addDropIn(t, "pidsLimit", fmt.Sprintf("pids_limit = %d", *n))
+		t.addDropIn("pidsLimit", fmt.Sprintf("pids_limit = %d", *n))
 	}
 	if size := c.LogSizeMax; size != nil && !size.IsZero() {
 		if n := size.Value(); n > 0 && n <= maxUnusableLog {
 			t.Errorf(settingsPath+".logSizeMax", "field", "logSizeMax %s is too small: write more than %d bytes, or "+
 				"-1 for no limit", size, maxUnusableLog)
 		}
-		addDropIn(t, "logSizeMax", fmt.Sprintf("log_size_max = %d", size.Value()))
+		t.addDropIn("logSizeMax", fmt.Sprintf("log_size_max = %d", size.Value()))
 	}
 	if name := c.DefaultRuntime; name != "" {
 		if name != mcfgv1.ContainerRuntimeDefaultRuntimeCrun && name != mcfgv1.ContainerRuntimeDefaultRuntimeRunc {
 			t.Errorf(settingsPath+".defaultRuntime", "field", "defaultRuntime %q is neither crun nor runc",
 				string(name))
 		}
-		addDropIn(t, "defaultRuntime", "default_runtime = "+quoted(string(name)))
+		t.addDropIn("defaultRuntime", "default_runtime = "+quoted(string(name)))
 	}
 }
 
 // addArtifactStores writes the file of CRI-O with additional stores of artifacts.
-func addArtifactStores(t *ObjectTranslation, c *mcfgv1.ContainerRuntimeConfiguration) {
+func (t *ObjectTranslation) addArtifactStores(c *mcfgv1.ContainerRuntimeConfiguration) {
 	var artifacts []mcfgv1.StorePath
 	for _, s := range c.AdditionalArtifactStores {
 		artifacts = append(artifacts, s.Path)
 	}
-	if paths := storePaths(t, "additionalArtifactStores", artifacts); len(paths) > 0 {
-		addDropIn(t, "additionalArtifactStores", "additional_artifact_stores = "+list(paths))
+	if paths := t.storePaths("additionalArtifactStores", artifacts); len(paths) > 0 {
+		t.addDropIn("additionalArtifactStores", "additional_artifact_stores = "+list(paths))
 	}
 }
 
@@ -246,6 +246,6 @@ func addArtifactStores(t *ObjectTranslation, c *mcfgv1.ContainerRuntimeConfigura
 // /._:-
 func quoted(text string) string { return `"` + text + `"` }
 
-func addDropIn(t *ObjectTranslation, field, line string) {
+func (t *ObjectTranslation) addDropIn(field, line string) {
 	t.AddFile(dropInPath+field, "[crio]\n  [crio.runtime]\n    "+line+"\n", settingsPath+"."+field)
 }

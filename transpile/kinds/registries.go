@@ -63,7 +63,7 @@ func TranslateRegistries(docs []RegistriesDocument) (ObjectOutput, []origin.Find
 		p.read(d)
 	}
 	p.merge()
-	checkNamespaces(&p)
+	p.checkNamespaces()
 	out := ObjectTranslation{In: whole(docs), At: map[string]origin.Pos{}, Findings: p.findings}
 	if origin.Fatal(p.findings) {
 		return out.End()
@@ -94,7 +94,7 @@ func confPath(name scope) string { return confDir + "90-registry-" + name.fileNa
 
 // checkNamespaces refuses a scope of a namespace that a policy of the cluster covers: the more precise one would
 // replace it.
-func checkNamespaces(p *pool) {
+func (p *pool) checkNamespaces() {
 	for _, s := range p.policies {
 		if s.namespace == "" {
 			continue

@@ -46,13 +46,13 @@ func TranslateSSHKeys(in ObjectInput) (ObjectOutput, []origin.Finding) {
 	t, ok := BeginObject(in)
 	var doc SSHKeys
 	if ok && t.Decode("SSHKeys", &doc) {
-		addUsers(t, doc.Spec)
+		t.addUsers(doc.Spec)
 	}
 	return t.End()
 }
 
 // addUsers adds the users of a document.
-func addUsers(t *ObjectTranslation, spec SSHKeysSpec) {
+func (t *ObjectTranslation) addUsers(spec SSHKeysSpec) {
 	switch {
 	case spec.User == "" && len(spec.Keys)+len(spec.Users) == 0:
 		t.Errorf("$.spec", "document", "the document names no keys: list them under spec.keys, or spec.users with "+
@@ -62,16 +62,16 @@ func addUsers(t *ObjectTranslation, spec SSHKeysSpec) {
 		if name == "" {
 			name = defaultUser
 		}
-		addUser(t, SSHUser{name, spec.Keys}, "$.spec", "$.spec.user")
+		t.addUser(SSHUser{name, spec.Keys}, "$.spec", "$.spec.user")
 	}
 	for i, u := range spec.Users {
 		at := fmt.Sprintf("$.spec.users.%d", i)
-		addUser(t, u, at, at+".name")
+		t.addUser(u, at, at+".name")
 	}
 }
 
 // addUser adds one user, who is at a path of the document. The parameter name is the path of the user's name.
-func addUser(t *ObjectTranslation, u SSHUser, at, name string) {
+func (t *ObjectTranslation) addUser(u SSHUser, at, name string) {
 	users := &t.Config.Passwd.Users
 	switch {
 	case u.Name == "":

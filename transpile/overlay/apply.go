@@ -56,7 +56,7 @@ func (c change) apply(b *builder) {
 func (c change) transform(b *builder) bool {
 	switch t := c.step.Transform.(type) {
 	case *Patch:
-		return applyPatch(b, t, c)
+		return b.applyPatch(t, c)
 	case Replacement:
 		return applyReplacement(t, c)
 	case SetMetadata:
@@ -147,15 +147,15 @@ func applyRename(to change) bool {
 	return true
 }
 
-func applyPatch(b *builder, p *Patch, c change) bool {
+func (b *builder) applyPatch(p *Patch, c change) bool {
 	if p.Object == nil {
-		return applyOperations(b, p, c)
+		return b.applyOperations(p, c)
 	}
-	return applyMerge(b, p, c)
+	return b.applyMerge(p, c)
 }
 
 // applyOperations runs the patch's operations on a document.
-func applyOperations(b *builder, p *Patch, c change) bool {
+func (b *builder) applyOperations(p *Patch, c change) bool {
 	d := c.document
 	lists := d.file.Info.Lists
 	for _, op := range p.Operations {
@@ -298,7 +298,7 @@ func entersList(path []string, section string, e documents.Entry) bool {
 }
 
 // applyMerge merges the patch into a document.
-func applyMerge(b *builder, p *Patch, c change) bool {
+func (b *builder) applyMerge(p *Patch, c change) bool {
 	d := c.document
 	lists := d.file.Info.Lists
 	before, wholeBefore := documents.Entries(d.content(), lists), documents.WholeEntries(d.content(), lists)
@@ -310,7 +310,7 @@ func applyMerge(b *builder, p *Patch, c change) bool {
 		d.effects = append(d.effects, e)
 	}
 	part := documents.Copy(p.Object, d.files.Bits(p.File))
-	if !checkMerge(p, d, part) {
+	if !p.checkMerge(d, part) {
 		return false
 	}
 	_, meta := documents.Field(part, "metadata")
@@ -340,16 +340,16 @@ func applyMerge(b *builder, p *Patch, c change) bool {
 	placeNewLists(d.content(), lists)
 	setOrder(d.content(), inOrder)
 	for _, e := range removedEntries(before, after) {
-		if !deletesByName(p, e) {
+		if !p.deletesByName(e) {
 			d.effects = append(d.effects, effect{
-				step: c.step, what: removed, entry: e, at: listPosition(p, e),
+				step: c.step, what: removed, entry: e, at: p.listPosition(e),
 				was: d.entryPosition(before[e], e),
 			})
 		}
 	}
 	for _, e := range removedOfWhole(before, after, wholeBefore, documents.WholeEntries(d.content(), lists)) {
 		d.effects = append(d.effects, effect{
-			step: c.step, what: removed, entry: e, at: listPosition(p, e), was: d.files.Pos(wholeBefore[e]),
+			step: c.step, what: removed, entry: e, at: p.listPosition(e), was: d.files.Pos(wholeBefore[e]),
 		})
 	}
 	return true
@@ -444,7 +444,7 @@ func merge(object, part *yaml.Node) (*yaml.Node, error) {
 
 // listPosition returns the position in the patch of the list that contains an entry. If the patch does not have the
 // list, listPosition returns the position of the nearest parent.
-func listPosition(p *Patch, e documents.Entry) origin.Pos {
+func (p *Patch) listPosition(e documents.Entry) origin.Pos {
 	n, at := p.Info.Content(p.Object), p.At
 	for _, word := range strings.Split(e.List, ".") {
 		if _, n = documents.Field(n, word); n == nil {
@@ -456,12 +456,12 @@ func listPosition(p *Patch, e documents.Entry) origin.Pos {
 }
 
 // deletesByName reports whether the patch deletes an entry by its name.
-func deletesByName(p *Patch, e documents.Entry) bool {
+func (p *Patch) deletesByName(e documents.Entry) bool {
 	return slices.ContainsFunc(p.Deletions, func(d Deletion) bool { return d.Entry == e })
 }
 
 // checkMerge refuses patches that kustomize would merge wrongly or too slowly.
-func checkMerge(p *Patch, d *document, part *yaml.Node) bool {
+func (p *Patch) checkMerge(d *document, part *yaml.Node) bool {
 	info := d.file.Info
 	if info.Kind == documents.Ignition && documents.IsIgnition2(d.content()) && !p.Deletes {
 		return d.fatal(p.At, "patch", "%s is a config of Ignition 2, where a path can occur twice, so a patch is "+

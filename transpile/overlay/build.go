@@ -60,7 +60,7 @@ func Build(fsys fs.FS, dir string) (Result, []origin.Finding) { return buildWith
 func buildWithin(fsys fs.FS, dir string, limit int) (Result, []origin.Finding) {
 	b := newBuilder(fsys, limit)
 	var out Result
-	docs, changes := gather(b, path.Clean(dir))
+	docs, changes := b.gather(path.Clean(dir))
 	if !origin.Fatal(b.Findings) {
 		out.Documents = b.apply(docs, changes)
 	}
@@ -76,7 +76,7 @@ func buildWithin(fsys fs.FS, dir string, limit int) (Result, []origin.Finding) {
 
 // gather finds all documents of a directory and the changes to them, in order. Documents that a patch deletes come
 // last.
-func gather(b *builder, dir string) ([]*document, []change) {
+func (b *builder) gather(dir string) ([]*document, []change) {
 	g := &gatherer{builder: b, effective: map[SetMetadata]bool{}}
 	l := b.Layer(dir, origin.Pos{File: dir})
 	if l == nil {

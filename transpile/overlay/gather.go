@@ -102,18 +102,18 @@ func (g *gatherer) layerInto(l *Layer, all *documentSet) {
 func (g *gatherer) plan(s *Step, all *documentSet) {
 	switch t := s.Transform.(type) {
 	case *Patch:
-		planPatch(g, t, s, all)
+		g.planPatch(t, s, all)
 	case Replacement:
-		planReplacement(g, t, s, all)
+		g.planReplacement(t, s, all)
 	case SetMetadata:
-		planMetadata(g, t, s, all)
+		g.planMetadata(t, s, all)
 	case Rename:
-		planRename(g, t, s, all)
+		g.planRename(t, s, all)
 	}
 }
 
 // planReplacement adds a change for each document to which a replacement copies its value.
-func planReplacement(g *gatherer, r Replacement, s *Step, all *documentSet) {
+func (g *gatherer) planReplacement(r Replacement, s *Step, all *documentSet) {
 	c := change{step: s}
 	if r.Source != nil {
 		sources := g.find(r.Source, all)
@@ -138,7 +138,7 @@ func planReplacement(g *gatherer, r Replacement, s *Step, all *documentSet) {
 // rejects reports whether the replacement excludes a document by its name or kind.
 func rejects(r Replacement, d *document) bool {
 	for _, s := range r.Reject {
-		if s.HasIdentity && matches(s, d) {
+		if s.HasIdentity && s.matches(d) {
 			return true
 		}
 	}
@@ -146,8 +146,8 @@ func rejects(r Replacement, d *document) bool {
 }
 
 // planRename adds a change for each document, and records the new name for the selectors of later steps.
-func planRename(g *gatherer, c Rename, s *Step, all *documentSet) {
-	warnOfOrder(g, c, s, all)
+func (g *gatherer) planRename(c Rename, s *Step, all *documentSet) {
+	g.warnOfOrder(c, s, all)
 	for _, d := range all.docs {
 		name := c.Prefix + d.name() + c.Suffix
 		d.names = append(d.names, name)
@@ -158,7 +158,7 @@ func planRename(g *gatherer, c Rename, s *Step, all *documentSet) {
 
 // warnOfOrder warns of a prefix that comes before the number of a name, because the prefix changes the order in which
 // documents merge.
-func warnOfOrder(g *gatherer, c Rename, s *Step, all *documentSet) {
+func (g *gatherer) warnOfOrder(c Rename, s *Step, all *documentSet) {
 	if c.Prefix == "" || number.MatchString(c.Prefix) {
 		return
 	}
@@ -175,7 +175,7 @@ func warnOfOrder(g *gatherer, c Rename, s *Step, all *documentSet) {
 }
 
 // planPatch adds a change for each document that a patch selects.
-func planPatch(g *gatherer, p *Patch, s *Step, all *documentSet) {
+func (g *gatherer) planPatch(p *Patch, s *Step, all *documentSet) {
 	for _, d := range g.find(s.Selector, all) {
 		g.changes = append(g.changes, change{step: s, document: d, name: d.name()})
 		if p.Deletes && !s.Selector.HasMetadata() {
@@ -189,7 +189,7 @@ func planPatch(g *gatherer, p *Patch, s *Step, all *documentSet) {
 }
 
 // planMetadata adds a change for each document whose labels or annotations a step sets.
-func planMetadata(g *gatherer, c SetMetadata, s *Step, all *documentSet) {
+func (g *gatherer) planMetadata(c SetMetadata, s *Step, all *documentSet) {
 	for _, d := range all.docs {
 		g.changes = append(g.changes, change{step: s, document: d, name: d.name()})
 		if stays(c, d) {

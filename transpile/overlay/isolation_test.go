@@ -85,7 +85,7 @@ func TestADocumentCannotSayHowItMerges(t *testing.T) {
 
 func TestAPanicFailsOneDocument(t *testing.T) {
 	b := newBuilder(repository("o/a.bu", butaneHead, "o/b.bu", butaneHead), maxWork)
-	docs, _ := gather(b, "o")
+	docs, _ := b.gather("o")
 	out := b.apply(docs, []change{{
 		step:     &Step{Transform: (*Patch)(nil)},
 		document: docs[1],

@@ -173,21 +173,21 @@ func (r *layerReader) read(root *yaml.Node) {
 	}
 	// The order of these fields is that of kustomize.
 	if n := fields["patches"]; n != nil {
-		readPatches(r, n)
+		r.readPatches(n)
 	}
 	r.rename(fields["namePrefix"], fields["nameSuffix"])
-	readLabels(r, fields["labels"], fields["commonLabels"], fields["commonAnnotations"])
+	r.readLabels(fields["labels"], fields["commonLabels"], fields["commonAnnotations"])
 	if n := fields["replacements"]; n != nil {
-		readReplacements(r, n)
+		r.readReplacements(n)
 	}
 }
 
 // readReplacements reads the list of replacements.
-func readReplacements(r *layerReader, list *yaml.Node) {
+func (r *layerReader) readReplacements(list *yaml.Node) {
 	for _, n := range list.Content {
 		k, v := documents.Field(n, "path")
 		if k == nil {
-			readReplacement(r, r.text, n)
+			r.readReplacement(r.text, n)
 			continue
 		}
 		if len(n.Content) > 2 {
@@ -210,16 +210,16 @@ func readReplacements(r *layerReader, list *yaml.Node) {
 		case root == nil:
 		case root.Kind == yaml.SequenceNode:
 			for _, item := range root.Content {
-				readReplacement(r, t, item)
+				r.readReplacement(t, item)
 			}
 		default:
-			readReplacement(r, t, root)
+			r.readReplacement(t, root)
 		}
 	}
 }
 
 // readReplacement reads one replacement. Each target of a replacement becomes a step of its own.
-func readReplacement(r *layerReader, t documents.YAMLText, n *yaml.Node) {
+func (r *layerReader) readReplacement(t documents.YAMLText, n *yaml.Node) {
 	if n.Kind != yaml.MappingNode {
 		r.Add(origin.Errorf(t.Pos(n), "replacement", "a replacement is {source, targets}"))
 		return
@@ -244,19 +244,19 @@ func readReplacement(r *layerReader, t documents.YAMLText, n *yaml.Node) {
 		return
 	case value != nil:
 		c.Value = &value.Value
-	case !readSource(r, t, source, &c):
+	case !r.readSource(t, source, &c):
 		return
 	}
 	for _, target := range targets.Content {
 		one := c
-		if readTarget(r, t, target, &one) {
+		if r.readTarget(t, target, &one) {
 			r.step(&Step{At: t.Pos(target), Selector: one.Target, Transform: one})
 		}
 	}
 }
 
 // readTarget reads to which documents and fields a replacement copies its value.
-func readTarget(r *layerReader, t documents.YAMLText, n *yaml.Node, c *Replacement) bool {
+func (r *layerReader) readTarget(t documents.YAMLText, n *yaml.Node, c *Replacement) bool {
 	if n.Kind != yaml.MappingNode {
 		r.Add(origin.Errorf(t.Pos(n), "replacement", "a target is {select, fieldPaths}"))
 		return false
@@ -275,7 +275,7 @@ func readTarget(r *layerReader, t documents.YAMLText, n *yaml.Node, c *Replaceme
 		return false
 	}
 	c.Target.AnyName = true
-	if !readReject(r, t, n, c) {
+	if !r.readReject(t, n, c) {
 		return false
 	}
 	if paths == nil || paths.Kind != yaml.SequenceNode || len(paths.Content) == 0 {
@@ -283,16 +283,16 @@ func readTarget(r *layerReader, t documents.YAMLText, n *yaml.Node, c *Replaceme
 		return false
 	}
 	for _, p := range paths.Content {
-		if !readFieldPath(r, t, p, c) {
+		if !r.readFieldPath(t, p, c) {
 			return false
 		}
 	}
-	c.To, ok = readFieldOptions(r, t, options)
+	c.To, ok = r.readFieldOptions(t, options)
 	return ok
 }
 
 // readFieldPath reads the path of one field to which a replacement copies its value.
-func readFieldPath(r *layerReader, t documents.YAMLText, p *yaml.Node, c *Replacement) bool {
+func (r *layerReader) readFieldPath(t documents.YAMLText, p *yaml.Node, c *Replacement) bool {
 	f := TargetField{p.Value, t.Pos(p)}
 	switch first, _, _ := strings.Cut(p.Value, "."); {
 	case c.Target.Info.Wrapped:
@@ -312,7 +312,7 @@ func readFieldPath(r *layerReader, t documents.YAMLText, p *yaml.Node, c *Replac
 }
 
 // readSource reads from which document and field a replacement copies its value.
-func readSource(r *layerReader, t documents.YAMLText, n *yaml.Node, c *Replacement) bool {
+func (r *layerReader) readSource(t documents.YAMLText, n *yaml.Node, c *Replacement) bool {
 	if n.Kind != yaml.MappingNode {
 		r.Add(origin.Errorf(t.Pos(n), "replacement", "a source is {name, fieldPath}"))
 		return false
@@ -342,26 +342,26 @@ func readSource(r *layerReader, t documents.YAMLText, n *yaml.Node, c *Replaceme
 		c.Path = sel.Info.Section + "." + c.Path
 	}
 	sel.ByID, sel.IsSource, c.Source = sel.Name != "", true, sel
-	c.From, ok = readFieldOptions(r, t, options)
+	c.From, ok = r.readFieldOptions(t, options)
 	return ok
 }
 
 // readPatches reads the list of patches.
-func readPatches(r *layerReader, list *yaml.Node) {
+func (r *layerReader) readPatches(list *yaml.Node) {
 	for _, entry := range list.Content {
 		if entry.Kind != yaml.MappingNode {
 			r.Add(origin.Errorf(r.text.Pos(entry), "kustomization", "a patch is {path or patch, target}"))
 			continue
 		}
-		readPatch(r, entry)
+		r.readPatch(entry)
 	}
 }
 
-func readPatch(r *layerReader, entry *yaml.Node) {
-	if r.unknownKey(r.text, entry, "a patch", "path", "patch", "target", "options") || !checkPatchOptions(r, entry) {
+func (r *layerReader) readPatch(entry *yaml.Node) {
+	if r.unknownKey(r.text, entry, "a patch", "path", "patch", "target", "options") || !r.checkPatchOptions(entry) {
 		return
 	}
-	t, ok := patchText(r, entry)
+	t, ok := r.patchText(entry)
 	if !ok {
 		return
 	}
@@ -396,7 +396,7 @@ func readPatch(r *layerReader, entry *yaml.Node) {
 }
 
 // patchText returns the patch's text, from its file or from the kustomization itself.
-func patchText(r *layerReader, entry *yaml.Node) (documents.YAMLText, bool) {
+func (r *layerReader) patchText(entry *yaml.Node) (documents.YAMLText, bool) {
 	_, file := documents.Field(entry, "path")
 	_, inline := documents.Field(entry, "patch")
 	switch {
@@ -429,7 +429,7 @@ func patchText(r *layerReader, entry *yaml.Node) (documents.YAMLText, bool) {
 
 // checkPatchOptions refuses options that change a document's name or kind, because targets select documents by name and
 // kind.
-func checkPatchOptions(r *layerReader, entry *yaml.Node) bool {
+func (r *layerReader) checkPatchOptions(entry *yaml.Node) bool {
 	_, options := documents.Field(entry, "options")
 	if options == nil {
 		return true
@@ -446,28 +446,28 @@ func checkPatchOptions(r *layerReader, entry *yaml.Node) bool {
 }
 
 // readLabels reads labels, commonLabels and commonAnnotations, in kustomize's order.
-func readLabels(r *layerReader, labels, commonLabels, commonAnnotations *yaml.Node) {
+func (r *layerReader) readLabels(labels, commonLabels, commonAnnotations *yaml.Node) {
 	if labels != nil {
 		for _, l := range labels.Content {
 			if l.Kind != yaml.MappingNode {
 				r.Add(origin.Errorf(r.text.Pos(l), "kustomization", "an item of labels is {pairs: {key: value}}"))
 				continue
 			}
-			if _, pairs := documents.Field(l, "pairs"); !hasUnknownLabelField(r, l) && pairs != nil {
-				readPairs(r, "labels", pairs)
+			if _, pairs := documents.Field(l, "pairs"); !r.hasUnknownLabelField(l) && pairs != nil {
+				r.readPairs("labels", pairs)
 			}
 		}
 	}
 	if commonLabels != nil {
-		readPairs(r, "labels", commonLabels)
+		r.readPairs("labels", commonLabels)
 	}
 	if commonAnnotations != nil {
-		readPairs(r, "annotations", commonAnnotations)
+		r.readPairs("annotations", commonAnnotations)
 	}
 }
 
 // readPairs adds a step for each label or annotation.
-func readPairs(r *layerReader, to string, pairs *yaml.Node) {
+func (r *layerReader) readPairs(to string, pairs *yaml.Node) {
 	if pairs.Kind != yaml.MappingNode {
 		r.Add(origin.Errorf(r.text.Pos(pairs), "kustomization", "%s are a mapping of words to words", to))
 		return
@@ -486,7 +486,7 @@ func readPairs(r *layerReader, to string, pairs *yaml.Node) {
 
 // hasUnknownLabelField refuses fields that would write labels outside the metadata. hasUnknownLabelField reports
 // whether it has refused a field.
-func hasUnknownLabelField(r *layerReader, l *yaml.Node) bool {
+func (r *layerReader) hasUnknownLabelField(l *yaml.Node) bool {
 	for i := 0; i+1 < len(l.Content); i += 2 {
 		k, v := l.Content[i], l.Content[i+1]
 		switch k.Value {

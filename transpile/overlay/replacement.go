@@ -163,7 +163,7 @@ type TargetField struct {
 }
 
 // readReject reads which documents the target of a replacement leaves out.
-func readReject(r *layerReader, t documents.YAMLText, target *yaml.Node, c *Replacement) bool {
+func (r *layerReader) readReject(t documents.YAMLText, target *yaml.Node, c *Replacement) bool {
 	_, reject := documents.Field(target, "reject")
 	if reject == nil {
 		return true
@@ -180,7 +180,7 @@ func readReject(r *layerReader, t documents.YAMLText, target *yaml.Node, c *Repl
 	return true
 }
 
-func readFieldOptions(r *layerReader, t documents.YAMLText, n *yaml.Node) (*types.FieldOptions, bool) {
+func (r *layerReader) readFieldOptions(t documents.YAMLText, n *yaml.Node) (*types.FieldOptions, bool) {
 	if n == nil {
 		return nil, true
 	}

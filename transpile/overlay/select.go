@@ -13,7 +13,7 @@ import (
 
 // matches reports whether the kind and the names of a document match a selector. Labels are compared later, by
 // MatchesMetadata.
-func matches(s *Selector, d *document) bool {
+func (s *Selector) matches(d *document) bool {
 	switch {
 	case s == nil:
 		return true
@@ -44,7 +44,7 @@ func (g *gatherer) find(s *Selector, all *documentSet) []*document {
 	}
 	var out []*document
 	for _, d := range docs {
-		if matches(s, d) {
+		if s.matches(d) {
 			out = append(out, d)
 		}
 	}
@@ -92,7 +92,7 @@ func (g *gatherer) unmatchedMessage(m unmatched) string {
 	}
 	var elsewhere []string
 	for _, d := range g.documents {
-		if matches(s, d) {
+		if s.matches(d) {
 			elsewhere = append(elsewhere, d.file.Path)
 		}
 	}

@@ -92,7 +92,7 @@ func (w Wording) progress(n *Node) string {
 		return "updated, and held by a gate: " + n.Gate
 	case n.State == "":
 		return "no machine-config-daemon has reported"
-	case LacksFiles(n):
+	case n.LacksFiles():
 		return "waits for content of " + n.Fetched.Config + Quote(n.Fetched.Problem, w.Most)
 	case n.State == v1alpha1.StateWorking:
 		return "applying " + c.Desired
@@ -226,7 +226,7 @@ func (n *Node) FailedOther(target string) bool {
 func (n *Node) Problem() string { return cmp.Or(n.Failure.Problem, n.Reason) }
 
 // LacksFiles reports whether a node was assigned a config and waits for content of it, which it cannot download now.
-func LacksFiles(n *Node) bool {
+func (n *Node) LacksFiles() bool {
 	return n.State == v1alpha1.StateWorking && n.Config.Current != n.Config.Desired && n.Fetched.Problem != ""
 }
 

@@ -154,7 +154,7 @@ func NewMember(n *Node, target string, pools []Custom) Member {
 	m.Healthy = m.Updated && n.Ready() && n.Gate == ""
 	switch {
 	case !m.Assigned:
-		m.Candidate = candidateFor(n, target, pools)
+		m.Candidate = n.candidateFor(target, pools)
 	case n.needsLabels(pools):
 		// The daemon may have reported a failure before the config that it booted with. The node was then assigned the
 		// config of the pool to which nodes without labels belong.
@@ -167,7 +167,7 @@ func NewMember(n *Node, target string, pools []Custom) Member {
 }
 
 // candidateFor is for a node without the target.
-func candidateFor(n *Node, target string, pools []Custom) Candidate {
+func (n *Node) candidateFor(target string, pools []Custom) Candidate {
 	c := n.Config
 	switch {
 	case n.needsLabels(pools):
