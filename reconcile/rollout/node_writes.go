@@ -9,15 +9,17 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bunsen-os/bunsen/reconcile/kube"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"golang.org/x/sync/errgroup"
 
 	corev1 "k8s.io/api/core/v1"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -191,4 +193,46 @@ func (w writeResult) pending(now time.Time) *pendingWrite {
 		return &pendingWrite{pool: w.pool, version: w.before, at: now}
 	}
 	return nil
+}
+
+// unattestedNodes have no record of their attested pool yet.
+func unattestedNodes(w poolstate.Decision) []string {
+	var names []string
+	for _, l := range w.Label {
+		if l.Attest {
+			names = append(names, l.Node)
+		}
+	}
+	return names
+}
+
+// requester returns who last requested a rendered config, a result of v1alpha1.ConfigAt, of a pool: from the pool's own
+// records, else the history of its GitSource, else the commit from which the config was first rendered; zero if all
+// these are missing.
+func (r *Controller) requester(ctx context.Context, pool *mcfgv1.MachineConfigPool, at string) v1alpha1.Requester {
+	name := v1alpha1.ConfigName(at)
+	asked := v1alpha1.RequesterOf(pool.Annotations, name)
+	if asked.Subject != "" || len(asked.API) > 0 {
+		return asked
+	}
+	src := &v1alpha1.GitSource{}
+	key := client.ObjectKey{Name: pool.Annotations[v1alpha1.SourceAnnotation]}
+	if key.Name != "" && r.Client.Get(ctx, key, src) == nil { // Naming an older commit is better than naming none.
+		if c := v1alpha1.AskedBy(src.Status.History, pool.Name, name); c != nil {
+			return v1alpha1.Requester{Revision: c.Revision, Subject: c.Subject, Author: c.Author}
+		}
+	}
+	mc, _ := r.config(ctx, name)
+	if mc == nil || asked.Revision != "" && mc.Annotations[v1alpha1.RevisionAnnotation] != asked.Revision {
+		return asked
+	}
+	return v1alpha1.Requester{
+		Revision: mc.Annotations[v1alpha1.RevisionAnnotation],
+		Subject:  mc.Annotations[v1alpha1.CommitSubjectAnnotation],
+		Author:   mc.Annotations[v1alpha1.CommitAuthorAnnotation],
+	}
+}
+
+func (r *Controller) commit(ctx context.Context, pool *mcfgv1.MachineConfigPool, name string) string {
+	return kube.RequesterText(r.requester(ctx, pool, name))
 }

@@ -117,11 +117,9 @@ var shellFiles = map[string][]string{
 		"objects.go",
 	},
 	"reconcile/rollout": {
-		"attested_pools.go",
 		"controller.go",
 		"events.go",
 		"node_writes.go",
-		"requester.go",
 		"revisions.go",
 	},
 	"source/access": {
