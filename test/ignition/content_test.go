@@ -41,7 +41,7 @@ func TestAMachineIsBornWithAFileOfTheContentStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newServer(t)
-			mcs.SetContentStore(s.pools)
+			s.pools.SetContentStore()
 			var requests atomic.Int64
 			s.open = func(_ context.Context, asked string) (io.ReadSeekCloser, int64, error) {
 				if requests.Add(1) <= 2 || asked != hash && asked != strings.Replace(artifact.String(), ":v1", "", 1) {
