@@ -69,6 +69,8 @@ var tour = []stop{
 	{"docs/ci.md", configRepository, true},
 	{"docs/notifications.md", configRepository, true},
 	{"docs/provisioning.md", ".", true},
+	{"docs/provisioning-problems.md", ".", true},
+	{"docs/provisioning-pools.md", ".", true},
 	{"docs/pinned-images.md", configRepository, true},
 	{"docs/upgrading.md", ".", true},
 }
