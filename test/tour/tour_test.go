@@ -54,6 +54,8 @@ var tour = []stop{
 	{"docs/blocked-rollouts.md", configRepository, true},
 	{"docs/per-node.md", configRepository, true},
 	{"docs/secrets.md", configRepository, true},
+	{"docs/secrets-checks.md", configRepository, true},
+	{"docs/secrets-keys.md", configRepository, true},
 	{"docs/remote-content.md", configRepository, true},
 	{"docs/oci-files.md", configRepository, true},
 	{"docs/os-images.md", configRepository, true},
