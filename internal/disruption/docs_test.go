@@ -29,7 +29,8 @@ func TestTheDocsShowTheTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, string(got)); diff != "" {
-		t.Errorf("docs/disruption.md is not the table (-table +file); run `go test ./internal/disruption -update`:\n%s", diff)
+		t.Errorf("docs/disruption.md is not the table (-table +file); run `go test ./internal/disruption -update`:\n%s",
+			diff)
 	}
 }
 
