@@ -54,9 +54,9 @@ of the ` + "`MachineConfiguration cluster`" + `: a rule of yours replaces the de
   for ` + "`/`" + ` covers nothing.
 - **What no rule covers reboots the node**, after a drain. So does every change of the OS image,
   kernel arguments, kernel type and extensions.
-- If any part of an update needs a reboot, the node reboots, and no other action runs. Otherwise the
-  daemon runs every action, in the order of the changes and of each rule's list, and again if
-  several changes name it. A drain comes first.
+- If any part of an update needs a reboot, the node is drained and reboots, and no reload or restart
+  runs. Otherwise the daemon runs every action, in the order of the changes and of each rule's list,
+  and again if several changes name it. A drain comes first.
 - A file with the same bytes, mode and owner costs nothing, in any encoding. Neither does another
   spelling of its path through a link that systems with a merged /usr have: ` + "`/lib/x`" + ` is
   ` + "`/usr/lib/x`" + `.
