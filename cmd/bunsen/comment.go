@@ -23,7 +23,7 @@ Actions provide all settings; outside of their jobs, set --host, --api, --projec
 comes from BUNSEN_TOKEN, GITHUB_TOKEN, GITLAB_TOKEN, GITEA_TOKEN or FORGEJO_TOKEN.
 
 An invalid head gets a comment with its problems, and the status "failure". A change that itself allows contents that no
-reviewer can read, and has them, gets its plan and the status "failure" (docs/secrets.md). If the job of a fork may not write, bunsen prints
+reviewer can read, and has them, gets its plan and the status "failure" (docs/secrets-checks.md). If the job of a fork may not write, bunsen prints
 the comment instead of posting it. With --dry-run, bunsen sends nothing: standard output is exactly the comment, and standard
 error names the pull request. A dry run with a token reads the comments, and reports whether it would create or edit one.
 

@@ -29,7 +29,8 @@ func TestTheDocsShowTheTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, string(got)); diff != "" {
-		t.Errorf("docs/disruption.md is not the table (-table +file); run `go test ./policy -update`:\n%s", diff)
+		t.Errorf("docs/disruption.md is not the table (-table +file); run `go test ./internal/disruption -update`:\n%s",
+			diff)
 	}
 }
 
@@ -37,28 +38,28 @@ func page(p disruption.Policy) string {
 	var b strings.Builder
 	b.WriteString(`# What a change costs a node
 
-<!-- Written by the tests of package policy from the table in internal/disruption/table.go: go test ./internal/disruption -update -->
+<!-- Written from internal/disruption/table.go by go test ./internal/disruption -update -->
 
 For authors and reviewers of configs. You get the cost of each change on a running node, and rules
 to lower it.
 
 A node applies a new config in place if it can. The *node disruption policy* decides for each file
-and unit what that costs. It has the rules below. Your rules are in ` + "`MachineConfiguration cluster`" + `
-(` + "`spec.nodeDisruptionPolicy`" + `): a rule for the same path or name replaces the one below.
+and unit what that costs. Its default rules are below. Set your own in ` + "`spec.nodeDisruptionPolicy`" + `
+of the ` + "`MachineConfiguration cluster`" + `: a rule of yours replaces the default for the same path or name.
 
 ## Look up the default policy
 
-- A rule for a directory covers everything below it. If several do, the longest path decides. A path
-  with a trailing slash means the directory: it covers no file of that name. A rule for ` + "`/`" + ` covers
-  nothing.
+- A rule for a directory covers everything below it. If several rules cover a file, the longest path
+  decides. A path with a trailing slash means a directory, and covers no file of that name. A rule
+  for ` + "`/`" + ` covers nothing.
 - **What no rule covers reboots the node**, after a drain. So does every change of the OS image,
   kernel arguments, kernel type and extensions.
-- If any part of an update reboots, the daemon only reboots. Otherwise it runs each action, in the
-  order of the changes and of each rule's list, with repetitions. If an action is a drain, it comes
-  first.
-- A file with the same bytes, mode and owner costs nothing, in any encoding. Another spelling of its path
-  costs nothing either, if it leads through a link that systems with a merged /usr have: ` + "`/lib/x`" + `
-  is ` + "`/usr/lib/x`" + `.
+- If any part of an update needs a reboot, the node is drained and reboots, and no reload or restart
+  runs. Otherwise the daemon runs every action, in the order of the changes and of each rule's list,
+  and again if several changes name it. A drain comes first.
+- A file with the same bytes, mode and owner costs nothing, in any encoding. Neither does another
+  spelling of its path through a link that systems with a merged /usr have: ` + "`/lib/x`" + ` is
+  ` + "`/usr/lib/x`" + `.
 - Directories and links follow the rules of their path, as files do. Users and groups have one rule,
   ` + "`sshkey`" + `.
 
@@ -110,8 +111,8 @@ request print these rules, ready to paste. Rules have no effect until the Machin
 them. Each service must exist on every node: an action for a missing unit fails the update. Only the
 reload of crio.service is skipped on a node without CRI-O, because the default policy has it.
 
-The review does not offer the first three rules for a removed file, because its settings stay until
-the next boot.
+For a removed file, the review does not offer the first three rules: the file's settings would stay
+until the next boot.
 
 | Changed | What happens | What to know |
 |---|---|---|
@@ -127,7 +128,7 @@ the next boot.
 The review also offers ` + "`DaemonReload` and `Restart`" + ` for two kinds of units:
 
 - An enabled service or timer whose text is in the config. Exceptions are templates, services of
-  systemd, the message bus, the daemon itself, and removed units. So are units with
+  systemd, the message bus, the daemon itself, removed units, and units with
   ` + "`DefaultDependencies=no`, `RefuseManualStart=`, `RefuseManualStop=` or `ConditionFirstBoot=`" + `.
 - Drop-ins of ` + "`kubelet.service`, `crio.service` and `containerd.service`" + `, unless the config disables
   or masks the unit.
@@ -148,20 +149,30 @@ The daemon **refuses** these changes, and applies nothing of the update until th
 |---|---|
 | a change of FIPS mode | The kernel decides it on first boot |
 | the file ` + "`" + disruption.ForceFile + "`" + ` | It makes a daemon skip its checks |
-| a user who had a key or a password and would have neither | Its owner could not log in. Removing the whole entry is allowed |
+| a user who had a key or a password and would have neither | Its owner could not log in |
 | a password of a group | Only a first boot sets it |
 | another uid or gid, or another ` + "`homeDir`" + `, of an account that the config had before | Its files would have no owner, or stay behind |
-| ` + "`shouldExist: false`" + ` for root | |
-| what no machine can have: a file below a file; one path twice; a path of the daemon; a name over 245 bytes; an invalid account name or home directory; owners and groups that the config removes | ` + "`bunsen validate`" + ` and the renderer refuse it too, so that no rollout begins with it |
+| ` + "`shouldExist: false`" + ` for root | A system needs root |
 
-Some refusals depend on the host alone. Only the node's daemon decides them, and this list is
+You may remove the whole entry of a user. What no machine can have is refused too, already by
+` + "`bunsen validate`" + ` and the renderer, so that no rollout begins with it:
+
+- a file below a file, or one path twice
+- a path of the daemon
+- a name over 245 bytes
+- an invalid account name or home directory
+- owners and groups that the config removes
+
+Some refusals depend on the host alone, so only the node's daemon decides them. This list is
 complete:
 
-| Checked on the node | A node refuses the config if |
-|---|---|
-| accounts | a user or group that the config names and does not create is missing; an account has another number, or comes with the image; only the node knows a home directory, and it does not allow the keys |
-| paths | a link, a directory or a file may not replace what is at its path; the config appends to something that is no file; a hard link has no target; a link of the node makes two paths one |
-| system | the OS cannot change its image, kernel arguments, kernel type or extensions; a new machine was installed without FIPS mode |
+- **Accounts**: a user or group that the config names and does not create is missing; an account has
+  another number, or comes with the image; or the home directory, which only the node knows, does not
+  allow the keys.
+- **Paths**: a link, a directory or a file may not replace what is at its path; the config appends to
+  something that is no file; a hard link has no target; or a link of the node makes two paths one.
+- **System**: the OS cannot change its image, kernel arguments, kernel type or extensions; or a new
+  machine was installed without FIPS mode.
 
 ` + "`bunsen diff`" + ` lists the parts of a change that only the node can check.
 

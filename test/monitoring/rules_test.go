@@ -25,10 +25,11 @@ var update = flag.Bool("update", false, "rewrite prometheusrule.yaml from rules.
 
 // Where things lie.
 const (
-	config   = "../../config/monitoring"
-	manual   = "../../docs/monitoring.md"
-	exported = "../../reconcile/health/testdata/metrics.txt"
-	runbook  = "https://github.com/bunsen-os/bunsen/blob/main/docs/monitoring.md#"
+	config    = "../../config/monitoring"
+	manual    = "../../docs/monitoring.md"
+	reference = "../../docs/metrics.md"
+	exported  = "../../reconcile/health/testdata/metrics.txt"
+	runbook   = "https://github.com/bunsen-os/bunsen/blob/main/docs/monitoring.md#"
 )
 
 func readRules(t *testing.T) []rulefmt.Rule {
@@ -191,7 +192,7 @@ func TestRulesAskForWhatIsExported(t *testing.T) {
 }
 
 func TestWhatIsExportedIsDescribed(t *testing.T) {
-	text, err := os.ReadFile(manual)
+	text, err := os.ReadFile(reference)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +203,7 @@ func TestWhatIsExportedIsDescribed(t *testing.T) {
 			}
 		}
 		if !strings.Contains(string(text), "`"+name+"`") {
-			t.Errorf("%s does not mention `%s`", manual, name)
+			t.Errorf("%s does not mention `%s`", reference, name)
 		}
 	}
 }

@@ -54,6 +54,8 @@ var tour = []stop{
 	{"docs/blocked-rollouts.md", configRepository, true},
 	{"docs/per-node.md", configRepository, true},
 	{"docs/secrets.md", configRepository, true},
+	{"docs/secrets-checks.md", configRepository, true},
+	{"docs/secrets-keys.md", configRepository, true},
 	{"docs/remote-content.md", configRepository, true},
 	{"docs/oci-files.md", configRepository, true},
 	{"docs/os-images.md", configRepository, true},
@@ -69,6 +71,8 @@ var tour = []stop{
 	{"docs/ci.md", configRepository, true},
 	{"docs/notifications.md", configRepository, true},
 	{"docs/provisioning.md", ".", true},
+	{"docs/provisioning-problems.md", ".", true},
+	{"docs/provisioning-pools.md", ".", true},
 	{"docs/pinned-images.md", configRepository, true},
 	{"docs/upgrading.md", ".", true},
 }
