@@ -5,15 +5,17 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile/cluster"
 	"github.com/bunsen-os/bunsen/transpile/origin"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 )
 
 // The directories of a repository that Bunsen reads.
@@ -227,3 +229,31 @@ type ClusterObject = cluster.Object
 
 // ClusterDir is the directory of a repository that contains cluster objects.
 const ClusterDir = cluster.Dir
+
+// findPools returns the names of the pools' directories.
+func findPools(repo repository, found *origin.Findings) []string {
+	entries, err := fs.ReadDir(repo.fs, poolsDir)
+	if err != nil {
+		found.Errorf(origin.Pos{}, "no-pools", "there is no directory %s/ here: %s", poolsDir, layout)
+		return nil
+	}
+	var pools []string
+	for _, e := range entries {
+		name := e.Name()
+		at := origin.Pos{File: poolsDir + "/" + name}
+		switch {
+		case strings.HasPrefix(name, "."):
+		case !e.IsDir():
+			found.Warnf(at, cluster.UnusedFile, "not read: only directories below %s/ are pools; move it into one",
+				poolsDir)
+		case len(validation.IsDNS1123Label(name)) > 0:
+			found.Errorf(at, "pool-name", "%q is no name for a pool: use lower-case letters, digits and -", name)
+		default:
+			pools = append(pools, name)
+		}
+	}
+	if len(pools) == 0 && !found.HasErrors() {
+		found.Errorf(origin.Pos{File: poolsDir}, "no-pools", "%s/ has no pool in it: %s", poolsDir, layout)
+	}
+	return pools
+}

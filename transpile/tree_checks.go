@@ -11,7 +11,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
@@ -48,34 +47,6 @@ func reportRefused(repo repository, found *origin.Findings) {
 		found.Warnf(origin.Pos{}, "refused-entry", "%d more entries are left out of the tree (symbolic links, "+
 			"submodules, hostile names)", rest-maxRefusedWarnings)
 	}
-}
-
-// findPools returns the names of the pools' directories.
-func findPools(repo repository, found *origin.Findings) []string {
-	entries, err := fs.ReadDir(repo.fs, poolsDir)
-	if err != nil {
-		found.Errorf(origin.Pos{}, "no-pools", "there is no directory %s/ here: %s", poolsDir, layout)
-		return nil
-	}
-	var pools []string
-	for _, e := range entries {
-		name := e.Name()
-		at := origin.Pos{File: poolsDir + "/" + name}
-		switch {
-		case strings.HasPrefix(name, "."):
-		case !e.IsDir():
-			found.Warnf(at, cluster.UnusedFile, "not read: only directories below %s/ are pools; move it into one",
-				poolsDir)
-		case len(validation.IsDNS1123Label(name)) > 0:
-			found.Errorf(at, "pool-name", "%q is no name for a pool: use lower-case letters, digits and -", name)
-		default:
-			pools = append(pools, name)
-		}
-	}
-	if len(pools) == 0 && !found.HasErrors() {
-		found.Errorf(origin.Pos{File: poolsDir}, "no-pools", "%s/ has no pool in it: %s", poolsDir, layout)
-	}
-	return pools
 }
 
 // checkPools warns of pools without a MachineConfigPool. checkPools also warns of documents that a pool has twice: in

@@ -95,25 +95,6 @@ func (d *driftCheck) moveKeys(ctx context.Context, at plan.Config) error {
 	return nil
 }
 
-// beforeUpdate handles drift at the start of an update. It returns the plan without the steps that would undo drift
-// that the policy ignores. The outcome is the reason not to start the update; after a repair, the sync begins again.
-func (d *driftCheck) beforeUpdate(ctx context.Context, way plan.Transition, observed host.State,
-	p plan.Plan,
-) (plan.Plan, Outcome) {
-	if way.From == "" || len(drift.Items(observed, way.Old, way.New)) == 0 {
-		return p, Outcome{}
-	}
-	at, err := d.configs.inForce(ctx, report.Node{Current: way.From})
-	if err != nil {
-		return p, outcomeOf(err)
-	}
-	p, repaired, err := d.scanner().BeforeUpdate(ctx, at, way, p)
-	if repaired {
-		return p, Outcome{kind: again}
-	}
-	return p, outcomeOf(err)
-}
-
 // reportLogin sets the Node's SSH annotation if a user has logged in over SSH. The agent calls it whenever it has read
 // the Node.
 func (d *driftCheck) reportLogin(ctx context.Context, node report.Node) error {

@@ -6,17 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 
-	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/mcd/apply"
+	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/fetch"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 	"github.com/bunsen-os/bunsen/mcd/report"
-	"github.com/bunsen-os/bunsen/mcd/secrets"
 	"github.com/bunsen-os/bunsen/mcd/state"
 )
 
@@ -91,33 +88,6 @@ func (u *updater) prepare(ctx context.Context, node report.Node) (update, Outcom
 	}
 	p, contents, o := u.planSteps(ctx, way, t)
 	return update{node: node, task: t, way: way, plan: p, contents: contents}, o
-}
-
-// transition returns the way from the config in force to that of the task.
-func (u *updater) transition(ctx context.Context, node report.Node, t state.Task) (plan.Transition, Outcome) {
-	to, err := u.configs.resolved(plan.ParseConfig(t.Config))
-	if err == nil {
-		err = machineconfig.Check(to.Config).Err()
-	}
-	if err == nil {
-		_, err = secrets.PathsOf(to)
-	}
-	if err != nil {
-		return plan.Transition{}, refusedFor(t.ConfigText(), disruption.Unreadable(err))
-	}
-	from, err := u.configs.inForce(ctx, node)
-	if err == nil {
-		to, err = u.configs.secrets().Desired(ctx, to, from.Name)
-	}
-	if err != nil {
-		return plan.Transition{}, outcomeOf(err)
-	}
-	accounts, err := apply.Accounts(ctx, u.host)
-	if err != nil {
-		return plan.Transition{}, outcomeOf(err)
-	}
-	way, err := apply.Place(u.host, plan.NewTransition(from, to, t.Rules, accounts))
-	return way, outcomeOf(err)
 }
 
 // planSteps returns the steps from the present state to the desired config. The outcome has every reason not to apply
@@ -386,56 +356,6 @@ func (u *updater) ended(ctx context.Context, up update, end apply.Applied) Outco
 		"the commit", end.Why, report.RollbackTarget(up.plan.From, up.plan.To), apply.FailedStepText(end.FailedStep)))
 }
 
-// rewriteAfterBoot writes the config once more, with another reboot, if the machine booted a newly staged OS and then
-// differs from the config. A system with OSTree keeps a file of /etc only if it differs from the default of the image
-// before, so a file of the config that was this default has the content of the new default. It proceeds if the machine
-// has the config, or if it has booted since the second writing, which then did not help.
-func (u *updater) rewriteAfterBoot(ctx context.Context, node report.Node) Outcome {
-	t, err := u.files.Task(node.Desired)
-	if err != nil || t == nil || !t.Staged {
-		return outcomeOf(err)
-	}
-	boot, err := u.host.Power.BootID()
-	if err != nil || t.Rewritten != "" && t.Rewritten != boot {
-		return outcomeOf(err)
-	}
-	at, err := u.configs.inForce(ctx, node)
-	if err != nil {
-		return outcomeOf(err)
-	}
-	text, err := plan.RecordOf(t.Config)
-	if err != nil {
-		return outcomeOf(err)
-	}
-	accounts, err := apply.Accounts(ctx, u.host)
-	if err != nil {
-		return outcomeOf(err)
-	}
-	way, err := apply.Place(u.host, plan.NewTransition(at, at, t.Rules, accounts).WithReboot())
-	if err != nil {
-		return outcomeOf(err)
-	}
-	observed, err := apply.Observe(ctx, u.host, way.Scope())
-	if err != nil {
-		return outcomeOf(err)
-	}
-	p, contents := way.Plan(observed, text)
-	p, differ, err := u.drift.scanner().AfterBoot(ctx, at, way, p)
-	if err != nil || len(differ) == 0 || len(p.Refusals) > 0 {
-		return outcomeOf(err)
-	}
-	u.report.event(report.EventReboot, "the OS that booted has other contents of %s; writing the config once more",
-		strings.Join(differ, ", "))
-	u.report.enter(report.Confirming)
-	u.report.enter(report.Planned)
-	t.Rewritten = boot
-	t.Attempt++
-	if err := u.files.Save(ctx, state.TaskPath, t); err != nil {
-		return outcomeOf(err)
-	}
-	return u.apply(ctx, update{node: node, task: *t, way: way, plan: p, contents: contents})
-}
-
 // announce emits the events about an update that is about to start.
 func (u *updater) announce(p plan.Plan, about string) {
 	for _, note := range p.Notes {
@@ -477,4 +397,23 @@ func (u *updater) reportFailedStep(end apply.Applied) {
 			metrics.Pivot(end.Why)
 		}
 	}
+}
+
+// beforeUpdate handles drift at the start of an update. It returns the plan without the steps that would undo drift
+// that the policy ignores. The outcome is the reason not to start the update; after a repair, the sync begins again.
+func (d *driftCheck) beforeUpdate(ctx context.Context, way plan.Transition, observed host.State,
+	p plan.Plan,
+) (plan.Plan, Outcome) {
+	if way.From == "" || len(drift.Items(observed, way.Old, way.New)) == 0 {
+		return p, Outcome{}
+	}
+	at, err := d.configs.inForce(ctx, report.Node{Current: way.From})
+	if err != nil {
+		return p, outcomeOf(err)
+	}
+	p, repaired, err := d.scanner().BeforeUpdate(ctx, at, way, p)
+	if repaired {
+		return p, Outcome{kind: again}
+	}
+	return p, outcomeOf(err)
 }

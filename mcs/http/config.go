@@ -10,12 +10,12 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/bunsen-os/bunsen/mcs/content"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
-
 	"github.com/bunsen-os/bunsen/mcs/join"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // vary: the request headers that a response depends on: a cache before the server must store a response, also of an
@@ -356,4 +356,13 @@ func (h *daemonHandler) config(r *http.Request, a *response) (join.DaemonConfig,
 		err = &httpError{status: http.StatusBadRequest, reason: "Unsupported", message: err.Error()}
 	}
 	return config, err
+}
+
+// access says how the machine reads files from the server; nil if its config has none.
+func (h *configHandler) access(r *http.Request, a *response) (*mcs.ContentAccess, error) {
+	if !a.config.NeedsContent() || h.content.Identity == nil {
+		return nil, nil
+	}
+	access, err := content.Access(h.content.Identity(), r.Host, a.pool, h.now())
+	return &access, err
 }

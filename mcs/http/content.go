@@ -121,15 +121,6 @@ func (h *contentHandler) authorize(r *http.Request, a *response, now time.Time) 
 	return &httpError{status: http.StatusUnauthorized, reason: "NoGrant", message: err.Error()}
 }
 
-// access says how the machine reads files from the server; nil if its config has none.
-func (h *configHandler) access(r *http.Request, a *response) (*mcs.ContentAccess, error) {
-	if !a.config.NeedsContent() || h.content.Identity == nil {
-		return nil, nil
-	}
-	access, err := content.Access(h.content.Identity(), r.Host, a.pool, h.now())
-	return &access, err
-}
-
 const (
 	// of an answer, which a client must take within timeout: a slow line has enough time for a large file, and a client
 	// that reads nothing does not keep a connection

@@ -2,6 +2,7 @@ package gitsource
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,8 +10,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
@@ -19,6 +18,8 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/revision"
 	"github.com/bunsen-os/bunsen/reconcile/status"
 	"github.com/bunsen-os/bunsen/transpile"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 const (
@@ -301,4 +302,27 @@ func (a *Applier) Differences(ctx context.Context, src *v1alpha1.GitSource) ([]s
 		return nil, err
 	}
 	return revision.Differences(src.Status.Inventory, owned), nil
+}
+
+// ContentOf returns the objects of a transpiled commit, and the place in the repository of each.
+func ContentOf(res transpile.Result) (revision.Content, map[string]string, error) {
+	var c revision.Content
+	at := map[string]string{}
+	for _, f := range res.Fragments {
+		files, err := json.Marshal(f.Origin.Files)
+		if err != nil {
+			return c, nil, fmt.Errorf("writing the origin of %q: %w", f.Name, err)
+		}
+		mc := f.MachineConfig.DeepCopy()
+		metav1.SetMetaDataAnnotation(&mc.ObjectMeta, v1alpha1.FileAnnotation, string(files))
+		c.Configs = append(c.Configs, mc)
+		if len(f.Origin.Files) > 0 {
+			at[revision.Key(revision.KindMachineConfig, f.Name)] = f.Origin.Files[0].Path + ": "
+		}
+	}
+	for _, o := range res.Cluster {
+		c.Objects = append(c.Objects, o.Object)
+		at[revision.Key(o.Object.GetKind(), o.Object.GetName())] = fmt.Sprintf("%s:%d: ", o.File, o.Line)
+	}
+	return c, at, nil
 }

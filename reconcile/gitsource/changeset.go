@@ -2,20 +2,17 @@ package gitsource
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/pools"
 	"github.com/bunsen-os/bunsen/reconcile/revision"
-	"github.com/bunsen-os/bunsen/transpile"
 )
 
 // changeSet has all changes that bring the cluster to a revision.
@@ -50,29 +47,6 @@ type planner struct {
 	mayDelete func(key string) bool
 
 	out changeSet // the changes that are planned so far
-}
-
-// ContentOf returns the objects of a transpiled commit, and the place in the repository of each.
-func ContentOf(res transpile.Result) (revision.Content, map[string]string, error) {
-	var c revision.Content
-	at := map[string]string{}
-	for _, f := range res.Fragments {
-		files, err := json.Marshal(f.Origin.Files)
-		if err != nil {
-			return c, nil, fmt.Errorf("writing the origin of %q: %w", f.Name, err)
-		}
-		mc := f.MachineConfig.DeepCopy()
-		metav1.SetMetaDataAnnotation(&mc.ObjectMeta, v1alpha1.FileAnnotation, string(files))
-		c.Configs = append(c.Configs, mc)
-		if len(f.Origin.Files) > 0 {
-			at[revision.Key(revision.KindMachineConfig, f.Name)] = f.Origin.Files[0].Path + ": "
-		}
-	}
-	for _, o := range res.Cluster {
-		c.Objects = append(c.Objects, o.Object)
-		at[revision.Key(o.Object.GetKind(), o.Object.GetName())] = fmt.Sprintf("%s:%d: ", o.File, o.Line)
-	}
-	return c, at, nil
 }
 
 // plan lists the changes that bring the cluster to a revision. The error names every object that has another owner.

@@ -209,24 +209,6 @@ func sortedPools(pools map[string]*mcfgv1.MachineConfigPool) []*mcfgv1.MachineCo
 	})
 }
 
-// facts are for the decision about a pool.
-func (f *Fleet) facts(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy) poolstate.Facts {
-	members := f.nodes.in(pool.Name)
-	facts := poolstate.Read(pool, policies, f.secrets.Published(), len(members))
-	facts.SetNodeConfigs(f.configs.Of)
-	facts.Care.Fetches = f.files.New(f.configs.All(facts.Target), f.configs.All(facts.Care.Healthy))
-	gates, ahead, pins := newNodeGates(facts), f.daemons.FetchAhead(), f.daemons.PinImages()
-	images := f.revisions.ImageSets(pool.Name).Digest
-	nodes := make([]poolstate.Node, len(members))
-	for i, n := range members {
-		nodes[i] = n.read
-		nodes[i].Gate, nodes[i].Ahead = gates.closed(n), ahead[n.read.Name]
-		nodes[i].Images, nodes[i].Pins = images, pins[n.read.Name]
-	}
-	facts.SetNodes(nodes)
-	return facts
-}
-
 // affectedPools adds all pools whose decisions depend on the given ones, each once.
 func (f *Fleet) affectedPools(pools ...string) []string {
 	var out []string

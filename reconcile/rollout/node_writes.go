@@ -5,19 +5,21 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/bunsen-os/bunsen/reconcile/kube"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"golang.org/x/sync/errgroup"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -235,4 +237,74 @@ func (r *Controller) requester(ctx context.Context, pool *mcfgv1.MachineConfigPo
 
 func (r *Controller) commit(ctx context.Context, pool *mcfgv1.MachineConfigPool, name string) string {
 	return kube.RequesterText(r.requester(ctx, pool, name))
+}
+
+// nodeWrites returns one write for each node of a decision: first postponed drains, then assigned configs, then labels
+// and taints. request returns who requested a config, which may be that of one node and then belongs to the config "of"
+// of the pool.
+func nodeWrites(w poolstate.Decision, nodes map[string]*corev1.Node,
+	request func(config, of string) string,
+) []nodeWrite {
+	var out []nodeWrite
+	same := func(config string) string { return request(config, config) }
+	assigned := func(config string) string { return request(config, v1alpha1.ConfigName(w.Target)) }
+	for _, x := range w.Release {
+		o := newNodeWrite(nodes[x.Node], fmt.Sprintf("postponing the drain of node %q", x.Node))
+		o.assign(x.Config, same)
+		o.annotate(v1alpha1.PostponedAnnotation, x.Postponed)
+		o.annotate(v1alpha1.DrainsAnnotation, x.Drains)
+		out = append(out, o)
+	}
+	for _, a := range w.Assign {
+		o := newNodeWrite(nodes[a.Node], fmt.Sprintf("assigning %[2]q to node %[1]q", a.Node, a.Config))
+		o.assign(a.Config, assigned)
+		if a.DropImage {
+			o.dropImage()
+		}
+		if a.Untaint {
+			o.taint(false)
+		}
+		// Its drain is not postponed any more.
+		if _, was := o.node.Annotations[v1alpha1.PostponedAnnotation]; was {
+			o.annotate(v1alpha1.PostponedAnnotation, "")
+		}
+		if drains, was := o.node.Annotations[v1alpha1.DrainsAnnotation]; was && !strings.HasPrefix(drains,
+			w.Target+" ") {
+			o.annotate(v1alpha1.DrainsAnnotation, "") // The recorded drains were for another config.
+		}
+		out = append(out, o)
+	}
+	out = append(out, announcements(w, nodes)...)
+	for _, l := range w.Label {
+		if l.Attest {
+			continue
+		}
+		o := newNodeWrite(nodes[l.Node], fmt.Sprintf("labelling node %q for its pool", l.Node))
+		o.patch.Metadata.Labels = l.Labels
+		o.patch.Metadata.Annotations = map[string]*string{v1alpha1.CustomPoolLabelsAppliedAnnotation: new("")}
+		out = append(out, o)
+	}
+	ordered := make(map[string]bool, len(out))
+	for i := range out {
+		ordered[out[i].node.Name] = true
+	}
+	mark := func(names []string, what string, on bool) {
+		for _, name := range names {
+			if !ordered[name] { // Another write to the node already sets or removes its taint.
+				o := newNodeWrite(nodes[name], fmt.Sprintf(what, name))
+				o.taint(on)
+				out = append(out, o)
+			}
+		}
+	}
+	for _, name := range w.DropImage {
+		if !ordered[name] { // Another write to the node comes first; the next decision removes the image.
+			o := newNodeWrite(nodes[name], fmt.Sprintf("removing the image of node %q", name))
+			o.dropImage()
+			out, ordered[name] = append(out, o), true
+		}
+	}
+	mark(w.Taint, "tainting node %q", true)
+	mark(w.Untaint, "removing the taint of node %q", false)
+	return out
 }

@@ -175,6 +175,20 @@ func TestTableOfRooms(t *testing.T) {
 	}
 }
 
+// TestShellFilesExist: the list of files with I/O names nothing that went, and no room that has only one kind of files.
+func TestShellFilesExist(t *testing.T) {
+	for dir, files := range shellFiles {
+		if room, _ := roomOf(Rooms, dir); room.Kind != Mixed || room.Prefix != dir {
+			t.Errorf("%s has shell files and is no room of kind %s", dir, Mixed)
+		}
+		for _, file := range files {
+			if _, err := os.Stat(filepath.Join(root, dir, file)); err != nil {
+				t.Errorf("shells.go names %s/%s: %v", dir, file, err)
+			}
+		}
+	}
+}
+
 func TestExemptions(t *testing.T) {
 	broken := []Violation{{Rule: "init", Subject: "a/a.go", Where: "a/a.go:3", Message: "m"}}
 	for name, test := range map[string]struct {

@@ -49,7 +49,6 @@ var shellFiles = map[string][]string{
 		"pools.go",
 		"queue.go",
 		"tokens.go",
-		"uses_unlimited.go",
 	},
 	"mcs/content": {
 		"copy.go",
@@ -109,7 +108,6 @@ var shellFiles = map[string][]string{
 	},
 	"reconcile/render": {
 		"controller.go",
-		"facts.go",
 		"hold.go",
 		"rendered_config.go",
 	},
@@ -132,7 +130,6 @@ var shellFiles = map[string][]string{
 		"explain.go",
 		"local.go",
 		"location.go",
-		"plan.go",
 		"remote.go",
 		"session.go",
 		"since.go",
