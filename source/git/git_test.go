@@ -25,7 +25,7 @@ import (
 	"github.com/bunsen-os/bunsen/source/repository"
 )
 
-// newRemote opens a repository as package connect does, without a proxy.
+// newRemote opens a repository as package repository does, without a proxy.
 func newRemote(c git.Config) (*git.Remote, error) {
 	if at, err := source.ParseURL(c.URL); err == nil && c.HTTP == nil {
 		c.HTTP = func() (transport.HTTP, error) { return access.NewConnect(at, c.Secret, access.Connect(c.Connect)) }

@@ -16,7 +16,8 @@ import (
 // dice makes configs out of few names, so that two of them often speak about the same.
 type dice struct{ *rand.Rand }
 
-// config is one config. Whatever it says, a running node takes: the refusals of package policy have tests of their own.
+// config is one config. Whatever it says, a running node takes: the refusals of package disruption have tests of
+// their own.
 func (d dice) config() ign.Config {
 	c := ign.Config{Ignition: ign.Ignition{Version: "3.5.0"}}
 	d.files(&c)
