@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A node downloads the files of its next config before the controller assigns the config. See docs/remote-content.md.
+// A node downloads the files of its next config before the controller assigns the config. See docs/downloads.md.
 const (
 	// NextConfigAnnotation on a Node is a NextConfig: the config that the node gets next, so that it downloads the
 	// files of the config. It is absent if the node has nothing to download. Writer: the controller.
