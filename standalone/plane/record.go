@@ -88,12 +88,12 @@ func waitGone(run string, atMost time.Duration) []Running {
 }
 
 func writeRecord(path string, pid int) error {
-	started, _, err := stat(pid)
+	now, err := stat(pid)
 	if err != nil {
 		// The process has ended already. The caller waits for it and reports its end.
 		return nil
 	}
-	line := fmt.Sprintf("%d %s %s\n", pid, started, bootID())
+	line := fmt.Sprintf("%d %s %s\n", pid, now.started, bootID())
 	if err := os.WriteFile(path, []byte(line), 0o600); err != nil {
 		return fmt.Errorf("writing the process record: %w", err)
 	}
@@ -110,24 +110,34 @@ func alive(record string) (int, bool) {
 	if err != nil || pid <= 1 {
 		return 0, false
 	}
-	started, state, err := stat(pid)
-	// A zombie is a process that has ended. The kernel lists a zombie until its parent calls wait.
-	return pid, err == nil && started == f[1] && state != "Z" && state != "X"
+	now, err := stat(pid)
+	return pid, err == nil && now.started == f[1] && !now.ended()
 }
 
-// stat returns a process's start time in clock ticks since boot, and its state.
-func stat(pid int) (started, state string, err error) {
+// processStat is what the kernel says of a process.
+type processStat struct {
+	started string // The start time in clock ticks since boot.
+	state   string // One letter, such as "S" for sleeping or "Z" for a zombie.
+	threads string // The number of threads that the kernel still has of it.
+}
+
+// ended reports whether nothing of the process runs. The kernel lists a zombie until its parent calls wait. A process
+// that is being killed is a zombie as soon as its first thread has ended, and until the last one has ended it still
+// holds its ports and files.
+func (s processStat) ended() bool { return s.state == "X" || s.state == "Z" && s.threads == "1" }
+
+func stat(pid int) (processStat, error) {
 	raw, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
-		return "", "", err
+		return processStat{}, err
 	}
 	// The process name, which is in brackets, may contain any character, also spaces and brackets.
 	f := strings.Fields(string(raw[strings.LastIndexByte(string(raw), ')')+1:]))
-	const stateField, startField = 0, 19
+	const stateField, threadsField, startField = 0, 17, 19
 	if len(f) <= startField {
-		return "", "", fmt.Errorf("reading /proc/%d/stat: %d fields", pid, len(f))
+		return processStat{}, fmt.Errorf("reading /proc/%d/stat: %d fields", pid, len(f))
 	}
-	return f[startField], f[stateField], nil
+	return processStat{started: f[startField], state: f[stateField], threads: f[threadsField]}, nil
 }
 
 func bootID() string {

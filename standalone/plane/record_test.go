@@ -28,7 +28,7 @@ func leftOver(t *testing.T, st *stage, name string) *actor {
 }
 
 func TestALeftOverProcessIsEndedByTheNextStart(t *testing.T) {
-	for name, want := range map[string]string{"polite": "polite term", "stubborn": "stubborn term"} {
+	for name, want := range map[string]string{"polite": "polite term", "stubborn": "stubborn term", headless: headless + " term"} {
 		t.Run(name, func(t *testing.T) {
 			st, run := newStage(t), t.TempDir()
 			a := leftOver(t, st, name)
@@ -55,13 +55,13 @@ func TestALeftOverProcessIsEndedByTheNextStart(t *testing.T) {
 func TestAProcessThatOnlyHasTheSamePIDIsLeftAlone(t *testing.T) {
 	st := newStage(t)
 	a := leftOver(t, st, "stranger")
-	started, _, err := stat(a.pid)
+	now, err := stat(a.pid)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, record := range map[string]string{
-		"another start time":   fmt.Sprintf("%d %s1 %s\n", a.pid, started, bootID()),
-		"another boot":         fmt.Sprintf("%d %s %s\n", a.pid, started, "00000000-0000-0000-0000-000000000000"),
+		"another start time":   fmt.Sprintf("%d %s1 %s\n", a.pid, now.started, bootID()),
+		"another boot":         fmt.Sprintf("%d %s %s\n", a.pid, now.started, "00000000-0000-0000-0000-000000000000"),
 		"a record cut off":     fmt.Sprintf("%d", a.pid),
 		"a record of init":     "1 0 " + bootID(),
 		"a record of all":      "-1 0 " + bootID(),
