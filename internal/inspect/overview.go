@@ -29,7 +29,12 @@ type Overview struct {
 // NewOverview returns the overview of a cluster.
 func NewOverview(c fleet.Cluster, now time.Time) Overview {
 	f := fleet.New(c, now)
-	o := Overview{Whys: []Why{}, Outcome: Fine, status: StatusOf(f)}
+	return OverviewOf(f, StatusOf(f))
+}
+
+// OverviewOf is NewOverview for a cluster whose decisions and status are known.
+func OverviewOf(f *fleet.Fleet, s Status) Overview {
+	o := Overview{Whys: []Why{}, Outcome: Fine, status: s}
 	for i := range f.Sources {
 		src := &f.Sources[i]
 		o.add(whySource(f, src, poolsOf(f, src), nil))
@@ -43,6 +48,9 @@ func NewOverview(c fleet.Cluster, now time.Time) Overview {
 		if why, err := whyNode(f, name); err == nil { // There is no error, because the node exists.
 			o.add(why)
 		}
+	}
+	for i := range o.Whys {
+		o.Whys[i].setSince(f)
 	}
 	return o
 }

@@ -24,6 +24,8 @@ type Why struct {
 	Also []Answer `json:"also,omitempty"`
 	// SameFor are other subjects of an Overview with one of these reasons, such as pool/worker.
 	SameFor []string `json:"sameFor,omitempty"`
+	// Since is when a person was first needed; only in an Overview, and nil if unknown or if nobody is.
+	Since *time.Time `json:"since,omitempty"`
 
 	Subjects `json:",inline"`
 

@@ -1,0 +1,114 @@
+package inspect
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+)
+
+// Needs returns what needs a person, the worst first.
+func (o Overview) Needs() []Why {
+	needs := slices.DeleteFunc(slices.Clone(o.Whys), func(w Why) bool { return !w.Outcome.NeedsUser() })
+	slices.SortStableFunc(needs, func(a, b Why) int { return b.Outcome.Rank() - a.Outcome.Rank() })
+	return needs
+}
+
+// Moves returns the pools and GitSources that change without a person, or wait for something that ends by itself.
+func (o Overview) Moves() []Why {
+	return slices.DeleteFunc(slices.Clone(o.Whys), func(w Why) bool { return w.Outcome.NeedsUser() })
+}
+
+// Rest returns the pools of which neither Needs nor Moves says anything of their own: they are fine, or they only wait
+// for what one of Needs names.
+func (o Overview) Rest() []PoolRow {
+	return slices.DeleteFunc(slices.Clone(o.status.Pools), func(row PoolRow) bool {
+		return slices.ContainsFunc(o.Whys, func(w Why) bool { return w.About == "pool/"+row.Name })
+	})
+}
+
+// Status returns the status from which the overview was made.
+func (o Overview) Status() Status { return o.status }
+
+// Headline answers in a few words whether something needs a person.
+func (o Overview) Headline() string {
+	needs, moves := len(o.Needs()), len(o.Moves())
+	if o.status.Notifier.Text() != "" {
+		needs++
+	}
+	switch {
+	case needs == 1:
+		return "1 thing needs you"
+	case needs > 1:
+		return fmt.Sprintf("%d things need you", needs)
+	case len(o.status.Pools) == 0:
+		return "There is no pool yet"
+	case moves == 1:
+		return "1 rollout moves"
+	case moves > 1:
+		return fmt.Sprintf("%d rollouts move", moves)
+	}
+	return "All is well"
+}
+
+// Counts says how much is beside what the headline counts.
+func (o Overview) Counts() string {
+	needs, moves, fine := len(o.Needs()), len(o.Moves()), 0
+	for _, row := range o.Rest() {
+		if !row.Outcome.NeedsUser() {
+			fine++
+		}
+	}
+	var parts []string
+	if needs > 0 && moves > 0 {
+		parts = append(parts, countOf(moves, "rollout moves", "rollouts move"))
+	}
+	if fine > 0 {
+		parts = append(parts, countOf(fine, "pool is well", "pools are well"))
+	}
+	return strings.Join(append(parts, fleet.Count(len(o.status.Nodes), "node")), " · ")
+}
+
+func countOf(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// setSince records since when a person is needed: the time at which the object's status said so first; nil if unknown.
+func (w *Why) setSince(f *fleet.Fleet) {
+	kind, name, _ := strings.Cut(w.About, "/")
+	switch kind {
+	case "gitsource":
+		for i := range f.Sources {
+			if f.Sources[i].Name != name {
+				continue
+			}
+			c := meta.FindStatusCondition(f.Sources[i].Status.Conditions, v1alpha1.ReadyCondition)
+			if c != nil && c.Status == metav1.ConditionFalse {
+				w.Since = fleet.TimeOrNil(c.LastTransitionTime.Time)
+			}
+		}
+	case "pool":
+		v := f.PoolByName[name]
+		if at := v.Decision.Record.At; at != nil && v.Decision.Record.Verdict != "" {
+			w.Since = fleet.TimeOrNil(at.Time)
+			return
+		}
+		for _, kind := range []mcfgv1.MachineConfigPoolConditionType{
+			fleet.RolloutBlocked, mcfgv1.MachineConfigPoolDegraded,
+		} {
+			if c := v.Condition(kind); c.Status == corev1.ConditionTrue && w.Since == nil {
+				w.Since = fleet.TimeOrNil(c.LastTransitionTime.Time)
+			}
+		}
+	}
+}
