@@ -95,6 +95,7 @@ func staticFiles() map[string]file {
 func pages() []route {
 	return append([]route{
 		{"/", overview},
+		{"/commits", commitsPage},
 		{"/pool/{pool}", poolPage},
 	}, detailPages()...)
 }
@@ -117,14 +118,19 @@ func poolPage(ctx context.Context, v Viewer, r *http.Request, now time.Time) (vi
 	}
 	status := statusOf(ctx, v, f)
 	timeline := view.PoolTimeline(ctx, sessionOf(v), name, now)
-	p := view.PoolPage{Timeline: &timeline, Why: why, History: &past, Zones: zonesOf(cluster), Map: mapOptions(r)}
+	p := view.PoolPage{
+		Timeline: &timeline, Why: why, History: &past, Zones: zonesOf(cluster), Map: mapOptions(r),
+		Stages: inspect.Stages(f, name), Rules: inspect.Rules(f, name), Expected: inspect.Expected(f, name),
+	}
 	for i := range status.Nodes {
 		if status.Nodes[i].Pool == name {
 			p.Nodes = append(p.Nodes, status.Nodes[i])
 		}
 	}
 	return view.Page{
-		Frame:   view.Frame{Title: "Pool " + name, Command: fleet.ShellLine("bunsen", "why", "pool/"+name)},
+		Frame: view.Frame{
+			Title: "Pool " + name, OwnHead: true, Command: fleet.ShellLine("bunsen", "why", "pool/"+name),
+		},
 		Regions: p.Regions(now),
 	}, nil
 }
@@ -157,10 +163,22 @@ func overview(ctx context.Context, v Viewer, _ *http.Request, now time.Time) (vi
 	if err != nil {
 		return view.Page{}, err
 	}
-	status := statusOf(ctx, v, fleet.New(cluster, now))
+	f := fleet.New(cluster, now)
 	return view.Page{
-		Frame:   view.Frame{Title: "Overview", Here: "overview", Command: "bunsen status"},
-		Regions: view.Overview(status, now),
+		Frame:   view.Frame{Title: "Overview", Here: "overview", OwnHead: true, Command: "bunsen status -w"},
+		Regions: view.Overview(f, statusOf(ctx, v, f), now),
+	}, nil
+}
+
+// commitsPage makes the page with the commits of all pools.
+func commitsPage(ctx context.Context, v Viewer, _ *http.Request, now time.Time) (view.Page, error) {
+	cluster, err := v.Cluster(ctx)
+	if err != nil {
+		return view.Page{}, err
+	}
+	return view.Page{
+		Frame:   view.Frame{Title: "Commits", Here: "commits", Command: "bunsen history pool/NAME"},
+		Regions: view.Commits(fleet.New(cluster, now)),
 	}, nil
 }
 
@@ -202,7 +220,9 @@ func nodePage(ctx context.Context, v Viewer, r *http.Request, now time.Time) (vi
 		return view.Page{}, found(err)
 	}
 	return view.Page{
-		Frame:   view.Frame{Title: "Node " + name, Command: fleet.ShellLine("bunsen", "why", "node/"+name)},
+		Frame: view.Frame{
+			Title: "Node " + name, OwnHead: true, Command: fleet.ShellLine("bunsen", "why", "node/"+name),
+		},
 		Regions: p.Regions(now),
 	}, nil
 }
@@ -223,7 +243,9 @@ func commitPage(ctx context.Context, v Viewer, r *http.Request, now time.Time) (
 		return view.Page{}, found(err)
 	}
 	return view.Page{
-		Frame:   view.Frame{Title: p.Title, Command: fleet.ShellLine("bunsen", "history", "pool/"+pool)},
+		Frame: view.Frame{
+			Title: p.Title, OwnHead: true, Command: fleet.ShellLine("bunsen", "history", "pool/"+pool),
+		},
 		Regions: p.Regions(),
 	}, nil
 }

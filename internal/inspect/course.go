@@ -3,6 +3,7 @@ package inspect
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
@@ -178,4 +179,20 @@ func Rules(f *fleet.Fleet, name string) []Rule {
 		out = append(out, Rule{"Policy", strings.Join(pace.Policies, ", ")})
 	}
 	return out
+}
+
+// Expected is when a rollout is done if it goes on as it went; nil if that cannot be said yet.
+func Expected(f *fleet.Fleet, name string) *time.Time {
+	v := f.PoolByName[name]
+	if v == nil || len(v.Decision.Blocks) > 0 {
+		return nil
+	}
+	record, counts := v.Decision.Record, v.Counts()
+	done, left := counts.Updated-record.UpdatedBefore, counts.Nodes-counts.Updated
+	const fewest = 2 // One node says nothing about the pace.
+	if record.Verdict != "" || record.Ended != nil || record.Began.IsZero() || done < fewest || left <= 0 {
+		return nil
+	}
+	took := f.Now.Sub(record.Began.Time)
+	return fleet.TimeOrNil(f.Now.Add(took / time.Duration(done) * time.Duration(left)).Round(time.Minute))
 }

@@ -1,12 +1,14 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/inspect/history"
 	"github.com/bunsen-os/bunsen/internal/review/report"
 )
 
@@ -15,7 +17,9 @@ type ChangePage struct {
 	// Title is for a commit.
 	Title string
 	// Form is nil on the page of a commit.
-	Form  *CompareForm
+	Form *CompareForm
+	// Head is nil in a comparison.
+	Head  *CommitHead
 	About []Fact
 	// Notes say which data the page does not have, and why.
 	Notes []string
@@ -28,6 +32,13 @@ type ChangePage struct {
 	Forecast []ForecastRow
 	// Undo has commands that return the pool to the config before the commit.
 	Undo []string
+}
+
+// CommitHead says who made a commit, and what came of it in a pool.
+type CommitHead struct {
+	Pool   string
+	Row    history.Row
+	Revert string
 }
 
 // Fact is a label with its text, and a link if it names a pool or a config of one.
@@ -49,8 +60,8 @@ type CompareForm struct {
 
 type change struct {
 	Sign, SignName, Line, Hint string
-	Disruptive                 bool
-	Lines                      []diffLine
+	Disruptive, Open           bool
+	Lines                      []diffRow
 	More                       int
 }
 
@@ -59,34 +70,55 @@ type group struct {
 	Changes []change
 }
 
-// Regions draws the change.
+// Regions draws the change. On the page of a commit, what it does to machines stands beside the lines that cause it.
 func (p ChangePage) Regions() []Region {
-	var out []Region
 	if p.Form != nil {
-		out = append(out, draw("compare-form", "compare-form", p.Form), draw("compare-offers", "compare-offers",
-			p.Form.Offers))
+		return []Region{
+			draw("compare-form", "compare-form", p.Form),
+			draw("compare-offers", "compare-offers", p.Form.Offers),
+			draw("change-notes", "change-notes", p.Notes), p.review(),
+		}
 	}
-	if p.Form == nil {
-		out = append(out, p.about())
-	}
-	out = append(out, draw("change-notes", "change-notes", p.Notes), p.review())
-	if p.Form == nil {
-		out = append(out, draw("commit-forecast", "commit-forecast", p.Forecast), p.nodes(),
-			draw("commit-undo", "commit-undo", p.Undo))
-	}
-	return out
+	return []Region{p.head(), draw("change-notes", "change-notes", p.Notes), draw("commit-columns", "commit-columns", nil,
+		draw("commit-main", "commit-main", nil, p.review()),
+		draw("commit-aside", "commit-aside", nil, p.effect(), draw("commit-undo", "commit-undo", commandsOf(p.Undo)),
+			p.nodes(), p.about()))}
 }
 
-func (p ChangePage) about() Region {
-	var facts []fact
-	for _, f := range p.About {
-		href := commitPath(f.Pool, f.Config)
-		if f.Config == "" && f.Pool != "" {
-			href = poolPath(f.Pool)
+func (p ChangePage) head() Region {
+	data := struct {
+		Title, Pool, Href, Hash, Revert string
+		Commit                          commit
+	}{Title: p.Title}
+	if h := p.Head; h != nil {
+		data.Pool, data.Href, data.Revert = h.Pool, poolPath(h.Pool), h.Revert
+		data.Commit, data.Hash = commitBy(h.Row.Author), fleet.HashOf(h.Row.Revision)
+		data.Title = cmp.Or(h.Row.Subject, p.Title)
+		if at := cmp.Or(h.Row.Committed, h.Row.At, h.Row.RenderedAt); at != nil {
+			data.Commit.At = *at
 		}
-		facts = append(facts, fact{Label: f.Label, Text: f.Text, Href: href})
+		data.Commit.Hash = shortHash(h.Row.Revision)
 	}
-	return draw("commit-about", "commit-about", facts)
+	return draw("commit-head", "commit-head", data)
+}
+
+// effect draws the forecast of a rollout beside what happened.
+func (p ChangePage) effect() Region {
+	data := struct {
+		Pool, Href, Word, Tone, Sign, Outcome string
+		Bar                                   []barPart
+		Rows                                  []ForecastRow
+	}{Rows: p.Forecast}
+	if h := p.Head; h != nil {
+		data.Pool, data.Href, data.Outcome = h.Pool, poolPath(h.Pool), h.Row.Outcome
+		view := resultOf(h.Row.Result)
+		data.Word, data.Tone, data.Sign = view.word, view.tone, view.sign
+		if h.Row.Nodes > 0 {
+			width := barWidth * h.Row.Updated / h.Row.Nodes
+			data.Bar = []barPart{{"updated", 0, width}, {"degraded", width, barWidth * h.Row.Failed / h.Row.Nodes}}
+		}
+	}
+	return draw("commit-effect", "commit-effect", data)
 }
 
 // signNames are the words for the signs of changes.
@@ -116,13 +148,38 @@ func (p ChangePage) review() Region {
 				Sign: e.Sign, SignName: signNames[e.Sign[0]], Line: cutLine(e.Line), Hint: e.Hint,
 				Disruptive: e.Disruptive,
 			}
-			c.Lines, c.More = diffLines(e.Diff, left)
+			c.Lines, c.More = diffRows(e.Diff, left, languageOf(itemName(e.Line)))
+			c.Open = len(c.Lines) <= foldedLines
 			left -= len(c.Lines) + 1
 			shown.Changes = append(shown.Changes, c)
 		}
 		data.Changes = append(data.Changes, shown)
 	}
 	return draw("change-review", "change-review", data)
+}
+
+func (p ChangePage) about() Region {
+	var facts []fact
+	for _, f := range p.About {
+		href := commitPath(f.Pool, f.Config)
+		if f.Config == "" && f.Pool != "" {
+			href = poolPath(f.Pool)
+		}
+		facts = append(facts, fact{Label: f.Label, Text: f.Text, Href: href})
+	}
+	return draw("commit-about", "commit-about", facts)
+}
+
+// foldedLines: a difference with more lines is folded at first.
+const foldedLines = 120
+
+// itemName returns the path or the unit that a line of the review is about.
+func itemName(line string) string {
+	words := strings.Fields(line)
+	if len(words) < 2 {
+		return ""
+	}
+	return words[1]
 }
 
 func (p ChangePage) nodes() Region {
@@ -136,38 +193,6 @@ func (p ChangePage) nodes() Region {
 		data.Nodes = append(data.Nodes, link{n, nodePath(n)})
 	}
 	return draw("commit-nodes", "commit-nodes", data)
-}
-
-const (
-	// of a line, in bytes
-	longestLine = 2000
-	// of differences
-	mostLines = 5000
-)
-
-// diffLine is one line of a difference. Class is add, del, meta or same; the text begins with the sign, which also
-// helps a user who sees no colours.
-type diffLine struct{ Class, Text string }
-
-// diffLines returns the first lines, and how many more there are.
-func diffLines(lines []string, most int) (out []diffLine, more int) {
-	for i, l := range lines {
-		if i >= most {
-			return out, len(lines) - i
-		}
-		class := "same"
-		switch {
-		case strings.HasPrefix(l, "@@"), strings.HasPrefix(l, "#"), strings.HasPrefix(l, "---"),
-			strings.HasPrefix(l, "+++"):
-			class = "meta"
-		case strings.HasPrefix(l, "+"):
-			class = "add"
-		case strings.HasPrefix(l, "-"):
-			class = "del"
-		}
-		out = append(out, diffLine{class, cutLine(l)})
-	}
-	return out, 0
 }
 
 // cutLine shortens a long line, and says so.

@@ -48,7 +48,7 @@ func (s DetailSession) Commit(ctx context.Context, pool, what string, now time.T
 	row := h.Rows[at]
 	before, known := configBefore(h.Rows, at)
 	p := ChangePage{Title: cmp.Or(fleet.CommitLabel(row.API, row.Revision), fleet.ShortRendered(row.Rendered)) +
-		" in pool " + pool, About: aboutRow(row, pool, before)}
+		" in pool " + pool, About: aboutRow(row, pool, before), Head: &CommitHead{Pool: pool, Row: row}}
 	v := f.PoolByName[pool]
 	for i := range v.Rows {
 		if runs(f, v.Rows[i], row.Rendered) {
@@ -59,6 +59,9 @@ func (s DetailSession) Commit(ctx context.Context, pool, what string, now time.T
 	}
 	p.About = append(p.About, otherPools(f, pool, row)...)
 	p.Undo = undoOf(h.Rows, at, v)
+	if len(p.Undo) > 0 {
+		_, p.Head.Revert, _ = fleet.CommandParts(p.Undo[0])
+	}
 	switch {
 	case row.Rendered == "":
 		p.Notes = append(p.Notes, "The commit gave the pool no config, so there is nothing to compare.")
@@ -181,22 +184,13 @@ func configBefore(rows []history.Row, at int) (string, bool) {
 }
 
 func aboutRow(r history.Row, pool, before string) []Fact {
-	out := []Fact{
-		{Label: "Pool", Text: pool, Pool: pool},
-		{Label: "Commit", Text: cmp.Or(fleet.CommitLabel(r.API, r.Revision), "unknown")},
+	var out []Fact
+	if len(r.API) > 0 {
+		out = append(out, Fact{Label: "Changed by", Text: fleet.CommitLabel(r.API, r.Revision)})
 	}
-	add := func(label, text string) {
-		if text != "" {
-			out = append(out, Fact{Label: label, Text: text})
-		}
+	if r.Source != "" {
+		out = append(out, Fact{Label: "Source", Text: r.Source})
 	}
-	add("Subject", r.Subject)
-	add("Author", r.Author)
-	if r.Committed != nil {
-		add("Committed", r.Committed.UTC().Format(time.RFC3339))
-	}
-	add("Source", r.Source)
-	add("Outcome", r.Outcome)
 	if r.Rendered != "" {
 		out = append(out, Fact{Label: "Config", Text: r.Rendered})
 	}

@@ -38,7 +38,8 @@ func checkHTML(t *testing.T, text string) {
 				t.Errorf("the page has the element %s", tag)
 			}
 			for _, a := range tag.Attr {
-				local := strings.HasPrefix(a.Val, "/") && !strings.HasPrefix(a.Val, "//")
+				local := strings.HasPrefix(a.Val, "/") && !strings.HasPrefix(a.Val, "//") ||
+					tag.Data == "use" && strings.HasPrefix(a.Val, "#i-")
 				if !slices.Contains(attributes, a.Key) || (a.Key == "href" || a.Key == "action") && !local {
 					t.Errorf("the page has the attribute %s=%q in <%s>", a.Key, a.Val, tag.Data)
 				}

@@ -45,13 +45,18 @@ var phaseViews = []phaseView{
 	{"applying", "applying", "A"},
 	{"rebooting", "rebooting", "R"},
 	{"back", "went back", "↩"},
+	{"next", "next", "→"},
 	{"waiting", "waiting", "·"},
 	{"updated", "updated", "✓"},
 }
 
 func viewOf(r *fleet.NodeRow) phaseView {
+	phase := string(r.Phase)
+	if r.Step == fleet.StepNext {
+		phase = "next"
+	}
 	for _, v := range phaseViews {
-		if v.Phase == string(r.Phase) {
+		if v.Phase == phase {
 			return v
 		}
 	}
@@ -133,6 +138,13 @@ func (m *nodeMap) isShown(r *fleet.NodeRow) bool {
 	return m.options.Filter == "" || strings.Contains(strings.ToLower(m.label(r)), strings.ToLower(m.options.Filter))
 }
 
+// manyNodes: from this number on, the cells are smaller.
+const manyNodes = 300
+
+func (m *nodeMap) region() Region {
+	return draw("pool-map", "pool-map", len(m.nodes) >= manyNodes, m.controls(), m.cells(), m.legend())
+}
+
 // controls does not change while the page is open, so that a user can type.
 func (m *nodeMap) controls() Region {
 	type way struct {
@@ -146,7 +158,7 @@ func (m *nodeMap) controls() Region {
 	if m.by() == m.options.By {
 		data.By = m.options.By
 	}
-	for _, by := range []struct{ by, name string }{{ByZone, "zone"}, {ByState, "state"}, {ByNothing, "nothing"}} {
+	for _, by := range []struct{ by, name string }{{ByZone, "by zone"}, {ByState, "by state"}, {ByNothing, "all together"}} {
 		data.Ways = append(data.Ways, way{by.name, m.path(by.by, m.options.Filter, 0), m.by() == by.by})
 	}
 	return draw("map-controls", "map-controls", data)

@@ -7,64 +7,87 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/bunsen-os/bunsen/internal/inspect"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/inspect/history"
 
 	"github.com/bunsen-os/bunsen/internal/terminal"
 )
 
 const mostListed = 100
 
-// Overview draws the state of the whole cluster: the verdict, warnings, a card for each pool, the worst first, sources,
-// controllers, servers, and nodes of no pool.
-func Overview(s inspect.Status, now time.Time) []Region {
+// Overview draws the state of the whole cluster in the order of what a person does about it: what needs her, what
+// moves, what is well, and what happened since yesterday. Sources, controllers and servers are chips beside the head.
+func Overview(f *fleet.Fleet, s inspect.Status, now time.Time) []Region {
+	o := inspect.OverviewOf(f, s)
+	var needs, moves, rest []Region
+	told := map[string]bool{}
+	for _, w := range o.Needs() {
+		n := needOf(w, now)
+		told[w.About] = true
+		needs = append(needs, draw(n.ID, "overview-need", n))
+	}
+	for _, w := range o.Moves() {
+		moves = append(moves, moveRow(f, w, now))
+	}
+	past := map[string]history.History{}
+	for i := range f.Pools {
+		if h, err := history.Of(f, f.Pools[i].Name); err == nil { // There is no error, because the pool exists.
+			past[h.Pool] = h
+		}
+	}
+	title := "Well"
+	for _, row := range o.Rest() {
+		if row.Outcome.NeedsUser() {
+			title = "Other pools"
+		}
+		rest = append(rest, poolLine(s, row, past[row.Name]))
+	}
+	if len(rest) == 0 {
+		title = ""
+	}
+	return []Region{
+		draw("headline", "overview-head", struct {
+			Needs            int
+			Headline, Counts string
+		}{len(needs), o.Headline(), o.Counts()}),
+		draw("chips", "overview-chips", nil, chips(s, told, now)...),
+		draw("needs", "overview-needs", len(needs), needs...),
+		draw("moves", "overview-moves", len(moves), moves...),
+		draw("rest", "overview-rest", title, rest...),
+		draw("recent", "overview-recent", recent(past, now)),
+		draw("warnings", "overview-warnings", warningsOf(s, now)),
+		unmanaged(s),
+	}
+}
+
+// warningsOf returns what is worth a look without a hurry. A source that is not ready is one of the needs.
+func warningsOf(s inspect.Status, now time.Time) []string {
 	warnings := lines(s.Controllers.Problems(now))
 	for _, r := range s.Sources {
-		if r.Ready == string(metav1.ConditionFalse) {
-			warnings = append(warnings, fmt.Sprintf("GitSource %s is not ready: %s", r.Name, fleet.Brief(r.Message)))
-		}
 		if r.Overdue && r.LastLook != nil {
 			warnings = append(warnings, fleet.OverdueText(r.Name, terminal.Age(*r.LastLook, now)+" ago"))
 		}
 	}
-	warnings = append(warnings, s.Warnings...)
-	worstFirst := slices.Clone(s.Pools)
-	slices.SortStableFunc(worstFirst, func(a, b inspect.PoolRow) int {
-		return cmp.Compare(b.Outcome.Rank(), a.Outcome.Rank())
-	})
-	var cards []Region
-	for _, row := range worstFirst {
-		cards = append(cards, poolCard(s, row))
+	if text := s.Notifier.Text(); text != "" {
+		warnings = append(warnings, strings.TrimSpace(text))
 	}
-	var sources []Region
-	for _, row := range s.Sources {
-		sources = append(sources, sourceLine(row, now))
+	return append(warnings, s.Warnings...)
+}
+
+func unmanaged(s inspect.Status) Region {
+	data := struct {
+		Count string
+		More  int
+		Nodes []fact
+	}{More: max(0, len(s.Unmanaged)-mostListed)}
+	if n := len(s.Unmanaged); n > 0 {
+		data.Count = fleet.Count(n, "node")
 	}
-	var more int
-	var unmanaged []fact
-	for _, n := range s.Unmanaged {
-		if len(unmanaged) == mostListed {
-			more = len(s.Unmanaged) - mostListed
-			break
-		}
-		unmanaged = append(unmanaged, fact{Text: n.Name, Href: nodePath(n.Name)})
+	for _, n := range s.Unmanaged[:len(s.Unmanaged)-data.More] {
+		data.Nodes = append(data.Nodes, fact{Text: n.Name, Href: nodePath(n.Name)})
 	}
-	return []Region{
-		draw("verdict", "overview-verdict", struct{ Outcome, Sentence string }{
-			string(s.Outcome), strings.TrimPrefix(s.Sentence(), string(s.Outcome)+": "),
-		}),
-		draw("warnings", "overview-warnings", warnings),
-		draw("pools", "overview-pools", len(s.Pools), cards...),
-		draw("sources", "overview-sources", len(s.Sources), sources...),
-		draw("controllers", "overview-controllers", lines(s.Controllers.Text(now))),
-		draw("servers", "overview-servers", lines(s.Servers.Text(now))),
-		draw("unmanaged", "overview-unmanaged", struct {
-			Count, More int
-			Nodes       []fact
-		}{len(s.Unmanaged), more, unmanaged}),
-	}
+	return draw("unmanaged", "overview-unmanaged", data)
 }
 
 func lines(text string) []string {
@@ -74,56 +97,214 @@ func lines(text string) []string {
 	return strings.Split(text, "\n")
 }
 
-// stateText shortens the state of a pool such as "Halted: node-1 failed" to its first word if one of the texts has the
-// rest, and removes the step of the rollout, which has a line of its own.
-func stateText(row *inspect.PoolRow, texts ...string) string {
-	state := row.State
-	if row.Step != "" {
-		state = strings.TrimSuffix(state, ", "+row.Step)
+// chips are the parts of Bunsen itself, each with its details to unfold.
+func chips(s inspect.Status, told map[string]bool, now time.Time) []Region {
+	var out []Region
+	for _, row := range s.Sources {
+		out = append(out, sourceChip(row, told["gitsource/"+row.Name]))
 	}
-	word, rest, found := strings.Cut(state, ": ")
-	if found && slices.ContainsFunc(texts, func(text string) bool {
-		return strings.Contains(text, fleet.Shorten(rest))
-	}) {
-		return word
-	}
-	return state
-}
-
-func poolCard(s inspect.Status, row inspect.PoolRow) Region {
-	id := idOf("pool", row.Name)
-	data := struct {
-		ID, Href, Numbers, Why string
-		Bar                    []barPart
-		Row                    inspect.PoolRow
-		Target                 *fact
-	}{ID: id, Href: poolPath(row.Name), Numbers: countsText(row.PoolCounts), Bar: bar(row.PoolCounts), Row: row}
-	data.Row.State = fleet.Brief(stateText(&row, row.Blocked...))
-	if hidden := len(row.Blocked) == 0 && !strings.Contains(row.State, ": "); hidden &&
-		row.Outcome.NeedsUser() {
-		data.Why = "Why it is " + strings.ToLower(string(row.Outcome))
-	}
-	if c, known := s.Targets[row.Name]; known && c.Name != "" {
-		f := configFact("Target", row.Name, c)
-		data.Target = &f
-	}
-	return draw(id, "overview-pool", data)
-}
-
-func sourceLine(row inspect.SourceRow, now time.Time) Region {
-	id := idOf("source", row.Name)
-	data := struct {
-		ID, Revision, Looked, Signed, Message string
-		Row                                   inspect.SourceRow
+	for _, part := range []struct {
+		id, name string
+		n        int
+		text     string
+		unwell   bool
 	}{
-		ID: id, Revision: fleet.ShortRevision(row.Revision), Looked: "unknown", Signed: row.SignedBy,
-		Message: cutLine(fleet.Brief(row.Message)), Row: row,
+		{"controllers", "controller", controllersOf(s), s.Controllers.Text(now), s.Controllers.Problems(now) != ""},
+		{"servers", "server", serversOf(s), s.Servers.Text(now), serversOf(s) == 0},
+	} {
+		if part.text == "" {
+			continue
+		}
+		data := struct {
+			ID, Name, Tone string
+			Open           bool
+			Lines          []string
+		}{part.id, fleet.Count(part.n, part.name), "", part.unwell, lines(part.text)}
+		if part.unwell {
+			data.Tone = "warn"
+		}
+		out = append(out, draw(part.id, "overview-lines", data))
+	}
+	return out
+}
+
+func controllersOf(s inspect.Status) int {
+	if s.Controllers == nil {
+		return 0
+	}
+	n := 0
+	for _, r := range s.Controllers.Replicas {
+		if r.Alive {
+			n++
+		}
+	}
+	return n
+}
+
+func serversOf(s inspect.Status) int {
+	if s.Servers == nil {
+		return 0
+	}
+	return len(s.Servers.Alive())
+}
+
+func sourceChip(row inspect.SourceRow, isTold bool) Region {
+	id := idOf("chip", row.Name)
+	data := struct {
+		ID, Name, Short, Tone string
+		Facts                 []fact
+	}{ID: id, Name: row.Name, Short: "nothing applied yet"}
+	branch, hash, found := strings.Cut(fleet.ShortRevision(row.Revision), "@")
+	if found {
+		data.Short = branch + " at " + strings.TrimPrefix(hash, "sha1:")
+	}
+	if row.Outcome.NeedsUser() {
+		data.Tone = toneOf(row.Outcome)
+	}
+	add := func(label, text string) {
+		if text != "" {
+			data.Facts = append(data.Facts, fact{Label: label, Text: text})
+		}
+	}
+	add("Commit", row.Subject)
+	add("Ready", row.Ready)
+	if !isTold { // What needs a person is said once, above.
+		add("Message", cutLine(fleet.Brief(row.Message)))
+	}
+	add("Signed by", row.SignedBy)
+	if row.Verified != "" && row.SignedBy == "" {
+		add("Signature", "verified: "+row.Verified)
 	}
 	if row.LastLook != nil {
-		data.Looked = terminal.Age(*row.LastLook, now) + " ago"
-	}
-	if row.Verified != "" && row.SignedBy == "" {
-		data.Signed = "verified: " + row.Verified
+		data.Facts = append(data.Facts, fact{Label: "Looked", At: *row.LastLook})
 	}
 	return draw(id, "overview-source", data)
 }
+
+// moveRow draws a rollout, or a source whose commit is applied now.
+func moveRow(f *fleet.Fleet, w inspect.Why, now time.Time) Region {
+	n := needOf(w, now)
+	data := struct {
+		ID, Href, Name, Sign, Outcome, Reason, Numbers, Step, Next string
+		Updated, Nodes                                              int
+		Commit                                                      *commit
+		Bar                                                         []barPart
+		Expected                                                    *time.Time
+	}{
+		ID: n.ID, Href: n.Href, Name: n.Name, Sign: signOf(w.Outcome), Outcome: n.Outcome, Commit: n.Commit,
+		Reason: w.Short(),
+	}
+	if row := w.Pool; row != nil {
+		data.Updated, data.Nodes, data.Bar = row.Updated, row.Nodes, bar(row.PoolCounts)
+		data.Numbers = fmt.Sprintf("%d busy, %d to come", row.Busy, row.Waiting)
+		data.Expected = inspect.Expected(f, row.Name)
+		data.Step, data.Next = currentStage(f, row.Name), row.Next
+		if data.Next == "" && w.Outcome == inspect.Waiting {
+			data.Next = w.Short()
+		}
+	}
+	return draw(n.ID, "overview-move", data)
+}
+
+// currentStage names the stage at which a rollout is; empty for one without stages.
+func currentStage(f *fleet.Fleet, pool string) string {
+	stages := inspect.Stages(f, pool)
+	for i, s := range stages {
+		if s.State == inspect.StageNow {
+			return fmt.Sprintf("%s, %d of %d", strings.ToLower(s.Name), i+1, len(stages))
+		}
+	}
+	return ""
+}
+
+// poolLine draws a pool of which nothing else on the page tells.
+func poolLine(s inspect.Status, row inspect.PoolRow, past history.History) Region {
+	id := idOf("pool", row.Name)
+	data := struct {
+		ID, Href, Name, Sign, Tone, Outcome, Note string
+		Updated, Nodes                            int
+		Commit                                    *commit
+	}{
+		ID: id, Href: poolPath(row.Name), Name: row.Name, Sign: signOf(row.Outcome), Tone: toneOf(row.Outcome),
+		Outcome: string(row.Outcome), Updated: row.Updated, Nodes: row.Nodes,
+	}
+	if c, known := s.Targets[row.Name]; known {
+		data.Commit = commitOf(row.Name, c)
+	}
+	if row.Nodes == 0 {
+		data.Sign, data.Tone = "dot", ""
+	}
+	var notes []string
+	for _, b := range row.Blocked {
+		notes = append(notes, fleet.Brief(b))
+	}
+	if row.Next != "" {
+		notes = append(notes, row.Next)
+	}
+	if word := stateWord(row); len(notes) == 0 && word != "" {
+		notes = append(notes, word)
+	}
+	if len(notes) == 0 {
+		notes = append(notes, lastRollout(past))
+	}
+	data.Note = strings.Join(notes, "; ")
+	return draw(id, "overview-pool", data)
+}
+
+// stateWord is the state of a pool unless its numbers say the same.
+func stateWord(row inspect.PoolRow) string {
+	if row.State == "Updated" || row.Nodes == 0 {
+		return ""
+	}
+	return fleet.Brief(row.State)
+}
+
+// lastRollout says how long the last rollout of a pool took, and how it went.
+func lastRollout(past history.History) string {
+	for _, r := range past.Rows {
+		if d := took(r); d > 0 && r.Nodes > 0 {
+			text := "last rollout " + fleet.Took(d)
+			if r.Failed > 0 {
+				return text + ", " + fleet.Count(r.Failed, "node") + " failed"
+			}
+			return text + ", none failed"
+		}
+	}
+	return ""
+}
+
+// mostRecent limits the rollouts of the last day on the overview.
+const mostRecent = 8
+
+type happening struct {
+	Pool, Outcome, Subject, Href, Sign string
+	At                                 time.Time
+}
+
+// recent returns what happened to the pools within a day, the newest first.
+func recent(past map[string]history.History, now time.Time) []happening {
+	var out []happening
+	for pool, h := range past {
+		for i := range h.Rows {
+			r := &h.Rows[i]
+			at := cmp.Or(r.Ended, r.At)
+			if at == nil || now.Sub(*at) > 24*time.Hour || r.Result == history.ResultNoEffect ||
+				r.Result == history.ResultSkipped || r.Result == history.ResultPending ||
+				r.Result == history.ResultNoNodes || r.Result == history.ResultUnknown {
+				continue
+			}
+			outcome, _, _ := strings.Cut(r.Outcome, ": ")
+			x := happening{
+				Pool: pool, Outcome: fleet.Brief(outcome), Href: rowPath(pool, r), At: *at,
+				Sign: resultSign(r.Result),
+				Subject: cmp.Or(r.Subject, fleet.CommitLabel(r.API, r.Revision), fleet.ShortRendered(r.Rendered)),
+			}
+			out = append(out, x)
+		}
+	}
+	slices.SortFunc(out, func(a, b happening) int {
+		return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Pool, b.Pool))
+	})
+	return out[:min(len(out), mostRecent)]
+}
+

@@ -49,6 +49,8 @@ type Frame struct {
 	Command string
 	// Stream is the path of the page's events; empty for a page that does not change.
 	Stream string
+	// OwnHead: the first region has the heading of the page.
+	OwnHead bool
 }
 
 // Page is one page.
@@ -80,24 +82,14 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"parts":    func() template.HTML { return partsMarker },
 	"shown":    func(text string) string { return safetext.Line(cutLine(text)) },
 	"rendered": fleet.ShortRendered,
-	"revision": fleet.ShortRevision,
-	"age":      func(at *time.Time, now time.Time) string { return ageText(at, now) },
-	"iso":      func(at *time.Time) string { return isoText(at) },
+	"icon":     iconOf,
+	"tone":     toneOf,
+	"sign":     signOf,
+	"when":     timeOf,
+	"clock":    clockOf,
+	"sides":    hasSides,
+	"firstOf":  func(all []command) []command { return all[:min(len(all), shownCommands)] },
 }).ParseFS(files, "templates/*.html"))
-
-func ageText(at *time.Time, now time.Time) string {
-	if at == nil {
-		return "unknown"
-	}
-	return terminal.Age(*at, now)
-}
-
-func isoText(at *time.Time) string {
-	if at == nil {
-		return ""
-	}
-	return at.UTC().Format(time.RFC3339)
-}
 
 // draw makes a region with a template. Its first element has the id, and `{{parts}}` is where the parts go.
 func draw(id, name string, data any, parts ...Region) Region {
@@ -161,32 +153,39 @@ const (
 	mostDrift = 200
 )
 
-// Regions draws the node: why it waits, its configs, its drain, its drift, its reports, and the origin of each item.
+// Regions draws the node: why it waits and what its updates did, and beside that its configs and its reports.
 func (p NodePage) Regions(now time.Time) []Region {
-	return []Region{
-		p.state(now), p.configs(), p.updates(), p.drain(now), p.drift(now), p.reports(now), p.origins(),
-	}
+	return []Region{p.head(now), draw("node-columns", "node-columns", nil,
+		draw("node-main", "node-main", nil, p.state(now), p.updates(), p.drain(now), p.drift(now), p.origins()),
+		draw("node-aside", "node-aside", nil, p.configs(), p.reports(now)))}
 }
 
-// fact is a label with its text, a link if Href is not empty, and a text after it.
-type fact struct{ Label, Text, Href, After string }
+func (p NodePage) head(now time.Time) Region {
+	data := struct {
+		Name, Pool, Href, State string
+		Outcome                 inspect.Outcome
+	}{Name: strings.TrimPrefix(p.Why.About, "node/"), Outcome: p.Why.Outcome}
+	if n := p.Why.Node; n != nil {
+		data.Pool, data.Href, data.State = n.Pool, poolPath(n.Pool), n.StateText(now)
+	}
+	return draw("node-head", "node-head", data)
+}
+
+// fact is a label with its text, a link if Href is not empty, and a text below it; or with a time.
+type fact struct {
+	Label, Text, Href, Below string
+	At                       time.Time
+}
 
 func (p NodePage) state(now time.Time) Region {
 	w := p.Why
 	data := struct {
-		Sentence, Outcome string
-		Also              []string
-		Facts             []fact
-		Commands          []string
-	}{Sentence: w.Sentence(), Outcome: string(w.Outcome), Commands: w.Commands()}
-	for _, a := range w.Also {
-		data.Also = append(data.Also, a.Short()+a.When(now))
-	}
+		Need    need
+		Outcome string
+		Needs   bool
+		Facts   []fact
+	}{Need: needOf(w, now), Outcome: string(w.Outcome), Needs: w.Outcome.NeedsUser()}
 	if n := w.Node; n != nil {
-		if n.Pool != "" {
-			data.Facts = append(data.Facts, fact{Label: "Pool", Text: n.Pool, Href: poolPath(n.Pool)})
-		}
-		data.Facts = append(data.Facts, fact{Label: "State", Text: n.StateText(now)})
 		if n.Step != "" {
 			step := n.Step
 			if n.Since != nil {
@@ -197,9 +196,6 @@ func (p NodePage) state(now time.Time) Region {
 		if n.Reason != "" && n.Cause != w.Cause { // If the causes are equal, the sentence above already has the reason.
 			data.Facts = append(data.Facts, fact{Label: "Reason", Text: n.Reason})
 		}
-	}
-	if w.Until != nil {
-		data.Facts = append(data.Facts, fact{Label: "Until", Text: fleet.Moment(*w.Until, nil, now)})
 	}
 	if w.Target != nil {
 		for _, text := range w.Target.Secrets.Texts() {
@@ -216,8 +212,8 @@ func (p NodePage) configs() Region {
 	var rows []fact
 	for _, c := range p.Configs {
 		rows = append(rows, fact{
-			c.Role, c.Row.Name, commitPath(c.Row.Pool, c.Row.Name),
-			strings.TrimPrefix(c.Row.CommitText(), c.Row.Name),
+			Label: c.Role, Text: fleet.ShortRendered(c.Row.Name), Href: commitPath(c.Row.Pool, c.Row.Name),
+			Below: configAfter(c.Row),
 		})
 	}
 	data := struct {
@@ -230,21 +226,33 @@ func (p NodePage) configs() Region {
 	return draw("node-configs", "node-configs", data)
 }
 
+// configAfter names the commit of a config, and who made it.
+func configAfter(r fleet.RenderedRow) string {
+	text := cmp.Or(r.Subject, fleet.CommitLabel(r.API, r.Revision))
+	if r.Author != "" {
+		text += ", " + fleet.Person(r.Author)
+	}
+	return text
+}
+
 func comparePath(from, to string) string {
 	return "/compare?" + url.Values{"from": {from}, "to": {to}}.Encode()
 }
 
 // updates draws a line for each update of the last hour: its begin, how long it took, how it ended, and its steps.
 func (p NodePage) updates() Region {
-	type line struct{ At, Took, Text, Steps, Class string }
+	type line struct {
+		At                            time.Time
+		Took, Text, Steps, Tone, Sign string
+	}
 	var lines []line
 	for _, u := range p.Updates {
-		l := line{At: moment(u.Began), Took: "under way", Text: u.Text, Class: "Progressing"}
+		l := line{At: u.Began, Took: "under way", Text: fleet.Shorten(u.Text), Tone: "busy", Sign: "turn"}
 		if !u.Ended.IsZero() {
-			l.Took, l.Class = fleet.Took(u.Took()), "Fine"
+			l.Took, l.Tone, l.Sign = fleet.Took(u.Took()), "good", "check"
 		}
 		if u.Failed {
-			l.Class = "Degraded"
+			l.Tone, l.Sign = "bad", "cross"
 		}
 		var steps []string
 		for _, s := range u.Steps {
@@ -279,7 +287,7 @@ func (p NodePage) drain(now time.Time) Region {
 
 type driftItem struct {
 	Name, Kind, Action, Since, Why, Command string
-	Lines                                   []diffLine
+	Lines                                   []diffRow
 }
 
 func (p NodePage) drift(now time.Time) Region {
@@ -311,7 +319,7 @@ func (p NodePage) drift(now time.Time) Region {
 		if r.Modified != nil {
 			lines = append(lines, "# modified "+r.Modified.UTC().Format(time.RFC3339))
 		}
-		item.Lines, _ = diffLines(lines, len(lines))
+		item.Lines, _ = diffRows(lines, len(lines), nil)
 		data.Items = append(data.Items, item)
 	}
 	return draw("node-drift", "node-drift", data)

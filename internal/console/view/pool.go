@@ -1,8 +1,8 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -25,83 +25,123 @@ type PoolPage struct {
 	History *history.History
 	// Timeline of the last rollout; nil if it is not known.
 	Timeline *TimelinePage
+	// Stages of the rollout; none if its policy has no steps.
+	Stages []inspect.Stage
+	Rules  []inspect.Rule
+	// Expected is when the rollout is done; nil if that cannot be said.
+	Expected *time.Time
 }
 
-// Regions draws the pool: why it waits, how far it is, its nodes, the timeline of its rollout, and its history.
+// Regions draws the pool: what needs a person, how far its rollout is, its nodes with the one under the pointer beside
+// them, their time, the rules in force, and the pool's history.
 func (p PoolPage) Regions(now time.Time) []Region {
 	m := nodeMap{
 		pool: p.Why.Pool.Name, nodes: p.Nodes, zones: p.Zones, options: p.Map, now: now,
 		texts: map[stepKey]string{},
 	}
-	out := []Region{p.state(now), p.progress(), p.waiting(), m.controls(), m.legend(), m.cells(), m.table()}
+	main := []Region{m.region()}
 	if p.Timeline != nil {
-		out = append(out, p.Timeline.region(now))
+		main = append(main, p.Timeline.region(now, false))
 	}
-	return append(out, p.history(now))
+	main = append(main, p.waiting())
+	return []Region{p.head(), p.state(now), p.progress(now), draw("pool-columns", "pool-columns", nil,
+		draw("pool-main", "pool-main", nil, main...),
+		draw("pool-aside", "pool-aside", nil, draw("pool-node", "pool-node", p.Why.Pool.Name), p.rules())),
+		m.table(), p.history()}
 }
 
-// mostCommands: each failed node has a command.
-const mostCommands = 12
+func (p PoolPage) head() Region {
+	row := p.Why.Pool
+	return draw("pool-head", "pool-head", struct {
+		Name, Sub string
+		Outcome   inspect.Outcome
+	}{row.Name, stateWord(inspect.PoolRow{State: firstWords(row.State), PoolCounts: row.PoolCounts}), p.Why.Outcome})
+}
 
+// firstWords returns a state such as "Halted: node-1 failed" without the reason, which the page says elsewhere.
+func firstWords(state string) string {
+	word, _, _ := strings.Cut(state, ": ")
+	word, _, _ = strings.Cut(word, ", step ")
+	return word
+}
+
+// state draws what needs a person; an empty region otherwise.
 func (p PoolPage) state(now time.Time) Region {
+	return draw("pool-state", "pool-state", struct {
+		Need    need
+		Outcome string
+		Needs   bool
+	}{needOf(p.Why, now), string(p.Why.Outcome), p.Why.Outcome.NeedsUser()})
+}
+
+// stageView is a stage with the name of its icon.
+type stageView struct {
+	inspect.Stage
+	Sign string
+}
+
+var stageSigns = map[inspect.StageState]string{
+	inspect.StageDone: "check", inspect.StageNow: "turn", inspect.StageLater: "clock", inspect.StageFailed: "cross",
+}
+
+func (p PoolPage) progress(now time.Time) Region {
 	w, row := p.Why, p.Why.Pool
 	data := struct {
-		Sentence, Outcome string
-		Also              []string
-		Facts             []fact
-		Commands          []string
-		More              int
-	}{Sentence: w.Sentence(), Outcome: string(w.Outcome), Commands: w.Commands()}
-	data.More = max(0, len(data.Commands)-mostCommands)
-	data.Commands = data.Commands[:len(data.Commands)-data.More]
-	for _, a := range w.Also {
-		data.Also = append(data.Also, a.Short()+a.When(now))
-	}
+		Outcome, Text, Sentence string
+		Commit                  *commit
+		Bar                     []barPart
+		Expected                *time.Time
+		Facts                   []fact
+		Also                    []string
+		Commands                []command
+		Stages                  []stageView
+	}{Outcome: string(w.Outcome), Text: countsText(row.PoolCounts), Bar: bar(row.PoolCounts), Expected: p.Expected}
 	add := func(label, text string) {
 		if text != "" {
 			data.Facts = append(data.Facts, fact{Label: label, Text: text})
 		}
 	}
-	if t := w.Target; t != nil && t.Name != "" {
-		data.Facts = append(data.Facts, configFact("Target", row.Name, *t))
-		for _, text := range t.Secrets.Texts() {
+	if w.Target != nil {
+		data.Commit = commitOf(row.Name, *w.Target)
+		for _, text := range w.Target.Secrets.Texts() {
 			add("Secret", text)
 		}
+	}
+	if !w.Outcome.NeedsUser() {
+		n := needOf(w, now)
+		if row.Updated < row.Nodes || w.Outcome != inspect.Fine {
+			data.Sentence = sentenceCase(w.Short()) + w.When(now)
+		}
+		data.Also, data.Commands = n.Also, n.Commands
 	}
 	if t := w.Back; t != nil && t.Name != "" {
 		data.Facts = append(data.Facts, configFact("Reverted to", row.Name, *t))
 	}
-	said := append([]string{data.Sentence}, data.Also...)
-	add("State", fleet.Shorten(stateText(row, said...)))
-	add("Step", row.Step)
-	for _, b := range row.Blocked {
-		if !slices.ContainsFunc(said, func(text string) bool { return strings.Contains(text, b) }) {
-			add("Blocked", b)
+	add("Next", row.Next)
+	for _, s := range p.Stages {
+		data.Stages = append(data.Stages, stageView{s, stageSigns[s.State]})
+	}
+	return draw("pool-progress", "pool-progress", data)
+}
+
+func (p PoolPage) rules() Region {
+	var facts []fact
+	for _, r := range p.Rules {
+		facts = append(facts, fact{Label: r.Name, Text: r.Text})
+	}
+	if p.History != nil && len(p.Rules) > 0 {
+		if text := lastRollout(*p.History); text != "" {
+			facts = append(facts, fact{Label: "Last rollout", Text: strings.TrimPrefix(text, "last rollout ")})
 		}
 	}
-	add("Next", row.Next)
-	if w.Until != nil {
-		add("Until", fleet.Moment(*w.Until, nil, now))
-	}
-	if w.Windows != nil {
-		add("Windows", w.Windows.Text(now))
-	}
-	return draw("pool-state", "pool-state", data)
+	return draw("pool-rules", "pool-rules", facts)
 }
 
 func configFact(label, pool string, c fleet.RenderedRow) fact {
 	return fact{
-		label, fleet.ShortRendered(c.Name), commitPath(pool, v1alpha1.ConfigName(c.Name)),
-		strings.TrimPrefix(c.CommitText(), c.Name),
+		Label: label, Text: fleet.ShortRendered(c.Name), Href: commitPath(pool, v1alpha1.ConfigName(c.Name)),
+		Below: configAfter(c),
 	}
-}
-
-func (p PoolPage) progress() Region {
-	c := p.Why.Pool.PoolCounts
-	return draw("pool-progress", "pool-progress", struct {
-		Bar  []barPart
-		Text string
-	}{bar(c), countsText(c)})
 }
 
 func countsText(c fleet.PoolCounts) string {
@@ -168,10 +208,13 @@ func (p PoolPage) waiting() Region {
 		Reasons []reason
 		More    int
 	}{}
-	at := map[string]int{}
+	at, said := map[string]int{}, map[string]bool{}
+	for _, a := range append([]inspect.Answer{p.Why.Answer}, p.Why.Also...) {
+		said[a.Reason] = true
+	}
 	for i := range p.Nodes {
 		r := &p.Nodes[i]
-		if r.Step != fleet.StepWaiting || r.Reason == "" {
+		if r.Step != fleet.StepWaiting || r.Reason == "" || said[r.Reason] {
 			continue
 		}
 		k, known := at[r.Reason]
@@ -192,42 +235,87 @@ func (p PoolPage) waiting() Region {
 const mostRows = 100
 
 type historyRow struct {
-	history.Line
-	Result, Took, Href, At string
+	Result, Outcome, Word, Tone, Sign, Took string
+	Commit                                  commit
 	// Width is the bar of the duration, in hundredths of the longest; 0 without a duration.
 	Width int
 }
 
-func (p PoolPage) history(now time.Time) Region {
+func (p PoolPage) history() Region {
 	data := struct {
 		Rows  []historyRow
 		Notes []string
 		More  int
-		Now   time.Time
-	}{Now: now}
+	}{}
 	h := p.History
 	if h == nil {
 		return draw("pool-history", "pool-history", data)
 	}
 	data.Notes, data.More = h.Notes, max(0, len(h.Rows)-mostRows)
+	shown := h.Rows[:len(h.Rows)-data.More]
 	longest := time.Duration(1)
-	for i := range h.Rows[:len(h.Rows)-data.More] {
-		longest = max(longest, took(h.Rows[i]))
+	for i := range shown {
+		longest = max(longest, took(shown[i]))
 	}
-	for i := range h.Rows[:len(h.Rows)-data.More] {
-		r := historyRow{Line: h.Line(i), Result: string(h.Rows[i].Result)}
-		r.Href = commitPath(p.Why.Pool.Name, r.Rendered)
-		if rev := h.Rows[i].Revision; rev != "" && r.Commit != "API" {
-			r.Href = commitPath(p.Why.Pool.Name, fleet.HashOf(rev))
+	for i := range shown {
+		row := historyRowOf(p.Why.Pool.Name, h, i)
+		if d := took(shown[i]); d > 0 {
+			row.Took, row.Width = fleet.Took(d), max(1, int(100*d/longest))
 		}
-		r.At = moment(r.When)
-		if d := took(h.Rows[i]); d > 0 {
-			r.Took, r.Width = fleet.Took(d), max(1, int(100*d/longest))
-		}
-		data.Rows = append(data.Rows, r)
+		data.Rows = append(data.Rows, row)
 	}
 	return draw("pool-history", "pool-history", data)
 }
+
+func historyRowOf(pool string, h *history.History, i int) historyRow {
+	r, line := &h.Rows[i], h.Line(i)
+	out := historyRow{
+		Result: string(r.Result), Outcome: line.Outcome, Word: resultWord(r.Result), Tone: resultTone(r.Result),
+		Sign: resultSign(r.Result), Commit: commitBy(r.Author),
+	}
+	out.Commit.Subject = cmp.Or(line.Subject, line.Commit, fleet.ShortRendered(r.Rendered))
+	out.Commit.Hash, out.Commit.Href, out.Commit.At = shortHash(r.Revision), rowPath(pool, r), line.When
+	return out
+}
+
+// rowPath returns the page of a row of a pool's history.
+func rowPath(pool string, r *history.Row) string {
+	if r.Revision != "" && len(r.API) == 0 {
+		return commitPath(pool, fleet.HashOf(r.Revision))
+	}
+	return commitPath(pool, r.Rendered)
+}
+
+// resultView is how the result of a commit looks.
+type resultView struct{ word, tone, sign string }
+
+var resultViews = map[history.Result]resultView{
+	history.Result(v1alpha1.RolloutCompleted):   {"rolled out", "good", "check"},
+	history.Result(v1alpha1.RolloutWasHalted):   {"halted", "bad", "cross"},
+	history.Result(v1alpha1.RolloutWasReverted): {"went back", "bad", "back"},
+	history.Result(v1alpha1.RolloutSuperseded):  {"superseded", "", "dot"},
+	history.ResultRefused:                       {"refused", "bad", "cross"},
+	history.ResultNotRendered:                   {"not rendered", "bad", "cross"},
+	history.ResultPending:                       {"pending", "", "clock"},
+	history.ResultHeld:                          {"held", "warn", "pause"},
+	history.ResultNoEffect:                      {"no effect", "", "dot"},
+	history.ResultSkipped:                       {"skipped", "", "dot"},
+	history.ResultRollingOut:                    {"moving", "busy", "turn"},
+	history.ResultWaiting:                       {"waiting", "busy", "clock"},
+	history.ResultPaused:                        {"paused", "warn", "pause"},
+	history.ResultNoNodes:                       {"no nodes", "", "dot"},
+}
+
+func resultOf(r history.Result) resultView {
+	if v, known := resultViews[r]; known {
+		return v
+	}
+	return resultView{"unknown", "", "dot"}
+}
+
+func resultWord(r history.Result) string { return resultOf(r).word }
+func resultTone(r history.Result) string { return resultOf(r).tone }
+func resultSign(r history.Result) string { return resultOf(r).sign }
 
 // took is 0 if the time is unknown or the rollout continues.
 func took(r history.Row) time.Duration {

@@ -87,6 +87,8 @@ func poolPage(t testing.TB, c fleet.Cluster, o view.MapOptions) view.PoolPage {
 		Why: why, Nodes: inspect.NewStatus(c, noon).Nodes, Zones: map[string]string{}, Map: o,
 		History: &past,
 	}
+	f := fleet.New(c, noon)
+	p.Stages, p.Rules, p.Expected = inspect.Stages(f, "worker"), inspect.Rules(f, "worker"), inspect.Expected(f, "worker")
 	for i := range c.Nodes {
 		p.Zones[c.Nodes[i].Name] = c.Nodes[i].Labels[corev1.LabelTopologyZone]
 	}
@@ -133,10 +135,15 @@ func TestPool(t *testing.T) {
 	}
 }
 
+func overview(c fleet.Cluster) []view.Region {
+	f := fleet.New(c, noon)
+	return view.Overview(f, inspect.StatusOf(f), noon)
+}
+
 func TestOverview(t *testing.T) {
 	c := cluster(10)
 	c.Nodes[9].Labels = nil
-	got := html(view.Overview(inspect.NewStatus(c, noon), noon))
+	got := html(overview(c))
 	checkHTML(t, got)
 	golden(t, "overview", got)
 }
@@ -168,11 +175,11 @@ func TestOneNodeChangesOneCell(t *testing.T) {
 // elements and attributes are all that a page may have.
 var (
 	elements = strings.Fields("a article b br button code datalist dd details div dl dt figcaption figure form " +
-		"h2 h3 h4 input label li nav option p path pre rect section small span strong " +
-		"summary svg table tbody td th thead tr ul")
+		"h1 h2 h3 h4 i input label li nav ol option p path pre rect section small span strong " +
+		"summary svg table tbody td th thead time tr ul use")
 	attributes = strings.Fields("action aria-current aria-hidden aria-label aria-labelledby autocomplete class d " +
-		"focusable for height href id list maxlength method name open preserveaspectratio " +
-		"role scope spellcheck tabindex title type value viewbox width x y")
+		"data-copy data-needs data-pool datetime focusable for height hidden href id list maxlength method name open " +
+		"placeholder preserveaspectratio role scope spellcheck tabindex title type value viewbox width x y")
 )
 
 // hostile returns a cluster whose texts are those of an attacker, and its page.
@@ -189,8 +196,7 @@ func hostile(t *testing.T, text string) []view.Region {
 	c.Pools[0].Annotations = map[string]string{v1alpha1.PausedByAnnotation: text}
 	c.Pools[0].Spec.Paused = true
 	p := poolPage(t, c, view.MapOptions{By: text, Filter: ""})
-	s := inspect.NewStatus(c, noon)
-	return append(p.Regions(noon), view.Overview(s, noon)...)
+	return append(append(p.Regions(noon), overview(c)...), view.Commits(fleet.New(c, noon))...)
 }
 
 // evil are texts of an attacker.

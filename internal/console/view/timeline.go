@@ -20,7 +20,15 @@ type TimelinePage struct {
 	Notes     []string
 }
 
-const mostTimes = 100
+// mostBars limits the nodes with a bar: those with the last steps.
+const mostBars = 40
+
+type keyEntry struct{ Class, Word string }
+
+// timelineKey names the colours of the bars.
+var timelineKey = []keyEntry{
+	{"fetch", "told"}, {"apply", "applied"}, {"drain", "drained"}, {"reboot", "rebooted, checked"},
+}
 
 // timedRow: bar has the steps on the time axis of the rollout.
 type timedRow struct {
@@ -32,19 +40,24 @@ type timedRow struct {
 // Regions draws the page of a timeline.
 func (p TimelinePage) Regions(now time.Time) []Region {
 	return []Region{draw("timeline-of", "timeline-of",
-		[]fact{{Label: "Pool", Text: p.Pool, Href: poolPath(p.Pool)}}), p.region(now)}
+		[]fact{{Label: "Pool", Text: p.Pool, Href: poolPath(p.Pool)}}), p.region(now, true)}
 }
 
 func timelinePath(pool string) string { return poolPath(pool) + "/timeline" }
 
-func (p TimelinePage) region(now time.Time) Region {
+// region draws the timeline; alone on its page, it also says what the page of the pool says elsewhere.
+func (p TimelinePage) region(now time.Time, alone bool) Region {
 	t := p.Timeline
 	data := struct {
-		Elsewhere, Text, Count, Curve, From, To string
-		Rows                                    []timedRow
-		Notes                                   []string
-		More                                    int
-	}{Notes: p.Notes}
+		Elsewhere, Text, Curve string
+		Fine                   bool
+		From, Middle           time.Time
+		To                     *time.Time
+		Key                    []keyEntry
+		Rows                   []timedRow
+		Notes                  []string
+		More                   int
+	}{Notes: p.Notes, To: t.Ended, Key: timelineKey}
 	if p.Elsewhere {
 		data.Elsewhere = timelinePath(p.Pool)
 		return draw("pool-timeline", "pool-timeline", data)
@@ -57,14 +70,17 @@ func (p TimelinePage) region(now time.Time) Region {
 	if t.Ended != nil {
 		end = *t.Ended
 	}
-	data.From, data.To = moment(t.Began), moment(end)
-	if t.Ended == nil {
-		data.To = "now"
+	data.From, data.Middle, data.Fine = t.Began, t.Began.Add(end.Sub(t.Began)/2), end.Sub(t.Began) < 10*time.Minute
+	if alone {
+		data.Text = p.summary()
 	}
-	data.Text, data.Curve = p.summary(), curve(t, end)
-	data.More = max(0, len(t.Nodes)-mostTimes)
-	data.Count = fleet.Count(len(t.Nodes)-data.More, "node")
-	for _, n := range t.Nodes[:len(t.Nodes)-data.More] {
+	if len(t.Nodes)+t.Waiting > mostBars { // With few nodes, their bars say the same.
+		data.Curve = curve(t, end)
+	}
+	data.More = max(0, len(t.Nodes)-mostBars)
+	shown := slices.Clone(t.Nodes[:len(t.Nodes)-data.More])
+	slices.SortStableFunc(shown, func(a, b history.TimelineNode) int { return a.First().Compare(b.First()) })
+	for _, n := range shown {
 		data.Rows = append(data.Rows, timed(n, t.Began, end))
 	}
 	return draw("pool-timeline", "pool-timeline", data)
@@ -121,14 +137,14 @@ func timed(n history.TimelineNode, began, ended time.Time) timedRow {
 	if n.Began == nil {
 		return r
 	}
-	from, class := n.Began, "waiting"
+	from, class := n.Began, "fetch"
 	if n.Drain == nil && n.Reboot == nil {
-		class = "busy"
+		class = "apply"
 	}
 	for _, next := range []struct {
 		at    *time.Time
 		class string
-	}{{n.Drain, "busy"}, {n.Reboot, "unready"}, {cmp.Or(n.Done, n.Failed, &ended), ""}} {
+	}{{n.Drain, "drain"}, {n.Reboot, "reboot"}, {cmp.Or(n.Done, n.Failed, &ended), ""}} {
 		if next.at == nil || next.at.Before(*from) {
 			continue
 		}
@@ -139,7 +155,10 @@ func timed(n history.TimelineNode, began, ended time.Time) timedRow {
 		from, class = next.at, next.class
 	}
 	if n.Failed != nil {
-		r.Bar = append(r.Bar, barPart{"degraded", axis(*n.Failed, began, ended), barWidth / 100})
+		r.Bar = append(r.Bar, barPart{"fail", axis(*n.Failed, began, ended), barWidth / 100})
+	}
+	if len(r.Bar) == 0 { // A step that took no time is still a step.
+		r.Bar = append(r.Bar, barPart{"done", min(axis(*n.Began, began, ended), barWidth-barWidth/100), barWidth / 100})
 	}
 	return r
 }

@@ -161,3 +161,14 @@ func Took(d time.Duration) string {
 	}
 	return text
 }
+
+// CommandParts splits a line of Answer.Do: the condition of an Alternative, the command, and the comment behind it.
+func CommandParts(line string) (when, command, note string) {
+	if rest, is := strings.CutPrefix(line, "or, when "); is {
+		if at := strings.Index(rest, ": "); at >= 0 {
+			when, line = rest[:at], rest[at+2:]
+		}
+	}
+	command, note, _ = strings.Cut(line, "   # ")
+	return when, strings.TrimSpace(command), note
+}

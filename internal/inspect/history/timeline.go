@@ -46,6 +46,17 @@ func (n TimelineNode) last() time.Time {
 	return last
 }
 
+// First returns the time of the node's first known step.
+func (n TimelineNode) First() time.Time {
+	var first time.Time
+	for _, at := range []*time.Time{n.Began, n.Drain, n.Reboot, n.Done, n.Failed} {
+		if at != nil && (first.IsZero() || at.Before(first)) {
+			first = *at
+		}
+	}
+	return first
+}
+
 // Took returns the time from the node's first known step to its last step. It returns 0 if the node is not done.
 func (n TimelineNode) Took() time.Duration {
 	if n.Began == nil || n.Done == nil {

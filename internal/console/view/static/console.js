@@ -133,3 +133,78 @@ addEventListener("htmx:oobAfterSwap", (event) => {
   } else if (swapped.closest("#map")) showCells();
 });
 showCells();
+
+// Times. The server writes them in UTC; a reader wants to know how long ago, or the hour on her own clock.
+const units = [[86400, "day"], [3600, "hour"], [60, "minute"], [1, "second"]];
+const since = (at) => {
+  const s = Math.max(0, (Date.now() - at) / 1000);
+  if (s < 10) return "now";
+  const [size, name] = units.find(([size]) => s >= size);
+  const n = name === "second" ? Math.floor(s / 10) * 10 : Math.floor(s / size);
+  return n + " " + name + (n === 1 ? "" : "s") + " ago";
+};
+const showTimes = (root) => {
+  root.querySelectorAll("time.ago").forEach((e) => { const text = since(Date.parse(e.dateTime)); if (e.textContent !== text) e.textContent = text; });
+  root.querySelectorAll("time.clock").forEach((e) => { e.textContent = new Date(e.dateTime).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: e.matches(".fine") ? "2-digit" : undefined, hourCycle: "h23" }); });
+};
+setInterval(() => { if (!document.hidden) showTimes(document); }, 10000);
+
+// Commands are copied with a button, which is of no use without this script.
+const showCopies = (root) => root.querySelectorAll("button[data-copy]").forEach((b) => { b.hidden = false; });
+addEventListener("click", (event) => {
+  const button = event.target.closest ? event.target.closest("button[data-copy]") : null;
+  if (!button) return;
+  const label = button.querySelector("span"), was = label ? label.textContent : "";
+  navigator.clipboard.writeText(button.dataset.copy).then(() => {
+    button.dataset.done = "";
+    if (label) label.textContent = "Copied";
+    setTimeout(() => { delete button.dataset.done; if (label) label.textContent = was; }, 1500);
+  }, () => { if (label) label.textContent = "Select the text and copy it"; });
+});
+
+// The title of the window counts what needs a person, so that a tab in the background shows it.
+const title = document.title;
+const showTitle = () => {
+  const head = document.querySelector("h1[data-needs]");
+  if (!head) return;
+  document.title = (head.dataset.needs === "0" ? "" : "(" + head.dataset.needs + ") ") + title;
+};
+
+// The node under the pointer, or the one that the keyboard is at, is described beside the map.
+const describe = (cell) => {
+  const card = document.getElementById("pool-node-card");
+  if (!card || !cell) return;
+  const label = cell.title, at = label.indexOf(": "), name = label.slice(0, at);
+  const make = (tag, text, parent) => { const e = document.createElement(tag); e.textContent = text; parent.append(e); return e; };
+  card.replaceChildren();
+  const head = make("h3", "", card);
+  make("a", name, head).href = cell.getAttribute("href");
+  make("p", label.slice(at + 2), card);
+  const line = make("p", "", card), command = "bunsen why node/" + name;
+  line.className = "command";
+  make("code", command, line);
+  const copy = make("button", "", line);
+  copy.type = "button"; copy.className = "copy"; copy.dataset.copy = command;
+  make("span", "Copy", copy);
+  card.dataset.cell = cell.id;
+};
+["pointerover", "focusin"].forEach((name) => addEventListener(name, (event) => describe(event.target.closest ? event.target.closest("#map a.cell") : null)));
+
+const shown = (root) => { showTimes(root); showCopies(root); showTitle(); };
+addEventListener("htmx:oobAfterSwap", (event) => {
+  const swapped = document.getElementById(event.detail.target.id);
+  if (!swapped) return;
+  shown(swapped);
+  const card = document.getElementById("pool-node-card");
+  if (card && swapped.id === card.dataset.cell) describe(swapped);
+});
+shown(document);
+
+// The key / goes to the search.
+addEventListener("keydown", (event) => {
+  if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, textarea, select")) return;
+  const find = document.getElementById("find");
+  if (!find) return;
+  event.preventDefault();
+  find.focus();
+});

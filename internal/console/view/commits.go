@@ -1,0 +1,78 @@
+package view
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/inspect/history"
+)
+
+// mostCommits limits the commits on one page.
+const mostCommits = 200
+
+// commitRow is a commit, or a change through the API, with what it did to each pool.
+type commitRow struct {
+	Commit commit
+	Pools  []commitPool
+	Quiet  int
+	At     time.Time
+}
+
+type commitPool struct{ Name, Href, Word, Tone, Sign, Text string }
+
+// Commits draws all commits and changes that the histories of the pools have, the newest first, each once.
+func Commits(f *fleet.Fleet) []Region {
+	byCommit := map[string]*commitRow{}
+	for i := range f.Pools {
+		h, err := history.Of(f, f.Pools[i].Name)
+		if err != nil { // There is no error, because the pool exists.
+			continue
+		}
+		for i := range h.Rows {
+			addToCommits(byCommit, h.Pool, &h, i)
+		}
+	}
+	var rows []commitRow
+	for _, row := range byCommit {
+		slices.SortFunc(row.Pools, func(a, b commitPool) int { return cmp.Compare(a.Name, b.Name) })
+		rows = append(rows, *row)
+	}
+	slices.SortFunc(rows, func(a, b commitRow) int {
+		return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Commit.Hash, b.Commit.Hash))
+	})
+	more := max(0, len(rows)-mostCommits)
+	return []Region{draw("commits", "commits", struct {
+		Rows []commitRow
+		More int
+	}{rows[:len(rows)-more], more})}
+}
+
+// addToCommits adds a row of a pool's history to that of its commit. A commit without effect on a pool counts only.
+func addToCommits(byCommit map[string]*commitRow, pool string, h *history.History, i int) {
+	r := &h.Rows[i]
+	key := r.Revision
+	if len(r.API) > 0 || r.NewSecrets || key == "" {
+		key = pool + "/" + r.Rendered + "/" + r.Revision
+	}
+	seen := historyRowOf(pool, h, i)
+	row := byCommit[key]
+	if row == nil {
+		row = &commitRow{Commit: seen.Commit, At: seen.Commit.At}
+		byCommit[key] = row
+	}
+	if seen.Commit.At.Before(row.At) && !seen.Commit.At.IsZero() {
+		row.At, row.Commit.At = seen.Commit.At, seen.Commit.At
+	}
+	if r.Result == history.ResultNoEffect || r.Result == history.ResultUnknown || r.Result == history.ResultNoNodes {
+		row.Quiet++
+		return
+	}
+	if len(row.Pools) == 0 { // The page of a pool on which it had an effect has more to say.
+		row.Commit.Href = seen.Commit.Href
+	}
+	text, _, _ := strings.Cut(r.Outcome, ": ")
+	row.Pools = append(row.Pools, commitPool{pool, seen.Commit.Href, seen.Word, seen.Tone, seen.Sign, text})
+}

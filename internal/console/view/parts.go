@@ -1,0 +1,216 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"html/template"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/bunsen-os/bunsen/api/safetext"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/inspect"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+)
+
+// iconOf draws one of the icons of page.html. A word beside it says the same.
+func iconOf(name string) template.HTML {
+	return template.HTML(`<svg class="icon" aria-hidden="true" focusable="false"><use href="#i-` + name + `"></use></svg>`)
+}
+
+// toneOf returns the class with the colours of an outcome.
+func toneOf(o inspect.Outcome) string {
+	switch o {
+	case inspect.Fine:
+		return "good"
+	case inspect.Progressing, inspect.Waiting:
+		return "busy"
+	case inspect.Degraded:
+		return "bad"
+	}
+	return "warn"
+}
+
+// signOf returns the name of the icon of an outcome.
+func signOf(o inspect.Outcome) string {
+	switch o {
+	case inspect.Fine:
+		return "check"
+	case inspect.Progressing:
+		return "turn"
+	case inspect.Waiting:
+		return "clock"
+	}
+	return "alert"
+}
+
+// timeOf draws a time. Scripts replace the text by the time that has passed, so that a region whose data are the same
+// is the same at any time.
+func timeOf(at any) template.HTML {
+	t, _ := at.(time.Time)
+	if p, is := at.(*time.Time); is && p != nil {
+		t = *p
+	}
+	if t.IsZero() {
+		return ""
+	}
+	t = t.UTC()
+	return template.HTML(`<time class="ago" datetime="` + t.Format(time.RFC3339) + `" title="` +
+		t.Format("Mon 2006-01-02 15:04:05 MST") + `">` + t.Format("2006-01-02 15:04 MST") + `</time>`)
+}
+
+// clockOf draws the time of a day, with seconds if fine. Scripts replace it by that of the viewer's time zone.
+func clockOf(at any, fine ...bool) template.HTML {
+	t, _ := at.(time.Time)
+	if p, is := at.(*time.Time); is && p != nil {
+		t = *p
+	}
+	if t.IsZero() {
+		return ""
+	}
+	t = t.UTC()
+	class, layout := "clock", "15:04 MST"
+	if len(fine) > 0 && fine[0] {
+		class, layout = "clock fine", "15:04:05 MST"
+	}
+	return template.HTML(`<time class="` + class + `" datetime="` + t.Format(time.RFC3339) + `" title="` +
+		t.Format("Mon 2006-01-02 15:04:05 MST") + `">` + t.Format(layout) + `</time>`)
+}
+
+// commit is a commit as a line: who, what, when.
+type commit struct {
+	Subject, Person, Initials, Hash, Href string
+	// Tint is the class of the person's colours.
+	Tint string
+	At   time.Time
+}
+
+// commitOf is nil if there is no config.
+func commitOf(pool string, r fleet.RenderedRow) *commit {
+	if r.Name == "" {
+		return nil
+	}
+	c := commitBy(r.Author)
+	c.Subject, c.Hash, c.At = r.Subject, shortHash(r.Revision), r.Created
+	c.Href = commitPath(pool, v1alpha1.ConfigName(r.Name))
+	if c.Subject == "" {
+		c.Subject = cmp.Or(fleet.CommitLabel(r.API, r.Revision), fleet.ShortRendered(r.Name))
+	}
+	return &c
+}
+
+// commitBy returns a commit with its person only.
+func commitBy(author string) commit {
+	if author == "" {
+		return commit{}
+	}
+	name := fleet.Person(author)
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(author)) // a hash returns no error
+	return commit{Person: name, Initials: initials(name), Tint: fmt.Sprintf("a%d", sum.Sum32()%tints)}
+}
+
+// tints is how many colours the style sheet has for avatars.
+const tints = 6
+
+// initials are the first letters of the first and the last word.
+func initials(name string) string {
+	words := strings.FieldsFunc(safetext.Line(name), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	if len(words) == 0 {
+		return "?"
+	}
+	first, _ := utf8.DecodeRuneInString(words[0])
+	if len(words) == 1 {
+		return strings.ToUpper(string(first))
+	}
+	last, _ := utf8.DecodeRuneInString(words[len(words)-1])
+	return strings.ToUpper(string(first) + string(last))
+}
+
+const shortHashLen = 8
+
+func shortHash(revision string) string {
+	hash := fleet.HashOf(revision)
+	return hash[:min(len(hash), shortHashLen)]
+}
+
+// command is a command to copy, with when it helps and what it does.
+type command struct{ When, Text, Note string }
+
+func commandsOf(lines []string) []command {
+	out := make([]command, len(lines))
+	for i, line := range lines {
+		out[i].When, out[i].Text, out[i].Note = fleet.CommandParts(line)
+	}
+	return out
+}
+
+// splitReason returns the head of a reason as a title, and the rest of it.
+func splitReason(reason string) (title, rest string) {
+	const short = 64
+	title = fleet.OneLine(reason)
+	if len(title) > short {
+		if head, tail, found := strings.Cut(title, ": "); found {
+			title, rest = head, tail
+		}
+	}
+	return sentenceCase(fleet.Shorten(title)), fleet.Shorten(rest)
+}
+
+func sentenceCase(text string) string {
+	r, n := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(r)) + text[n:]
+}
+
+// shownCommands are not folded: often one shows what the next one does.
+const shownCommands = 2
+
+// need is something that needs a person, with the first command that helps.
+type need struct {
+	ID, Outcome, Tone, Name, Href, Title, Rest string
+	Since                                      *time.Time
+	Commit                                     *commit
+	Also                                       []string
+	// Blocks are pools that wait for the same.
+	Blocks   []fact
+	Commands []command
+	More     int
+}
+
+// mostCommands: each failed node has a command.
+const mostCommands = 12
+
+func needOf(w inspect.Why, now time.Time) need {
+	kind, name, _ := strings.Cut(w.About, "/")
+	n := need{Outcome: string(w.Outcome), Tone: toneOf(w.Outcome), Name: name, Since: w.Since}
+	n.Title, n.Rest = splitReason(w.Reason)
+	switch kind {
+	case "gitsource":
+		n.ID, n.Name = idOf("source", name), "Source "+name
+	case "node":
+		n.ID, n.Href, n.Name = idOf("node", name), nodePath(name), "Node "+name
+	default:
+		n.ID, n.Href = idOf("pool", name), poolPath(name)
+	}
+	if w.Until != nil {
+		n.Rest = strings.TrimSpace(n.Rest + " Until " + fleet.Moment(*w.Until, nil, now) + ".")
+	}
+	if w.Target != nil && kind == "pool" {
+		n.Commit = commitOf(name, *w.Target)
+	}
+	for _, a := range w.Also {
+		n.Also = append(n.Also, sentenceCase(a.Short())+a.When(now))
+	}
+	for _, about := range w.SameFor {
+		if pool, is := strings.CutPrefix(about, "pool/"); is {
+			n.Blocks = append(n.Blocks, fact{Text: pool, Href: poolPath(pool)})
+		}
+	}
+	all := w.Commands()
+	n.More = max(0, len(all)-mostCommands)
+	n.Commands = commandsOf(all[:len(all)-n.More])
+	return n
+}
