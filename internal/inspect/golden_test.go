@@ -213,7 +213,7 @@ func (c cluster) show(t *testing.T, command string) string {
 	case verb == "history":
 		return c.history(t, what)
 	case verb == "screen":
-		return screen(t, status, what)
+		return screen(t, inspect.NewOverview(c.Cluster, noon), what)
 	case verb == "changes":
 		return strings.Join(status.Changes(nil), "\n") + "\n"
 	case verb == "json":

@@ -43,7 +43,7 @@ func (c cluster) history(t *testing.T, what string) string {
 }
 
 // screen is the live screen of a size such as 80x24, between bars that show its width.
-func screen(t *testing.T, s inspect.Status, what string) string {
+func screen(t *testing.T, s inspect.Overview, what string) string {
 	t.Helper()
 	var size terminal.Size
 	if _, err := fmt.Sscanf(what, "%dx%d", &size.Width, &size.Height); err != nil {

@@ -22,8 +22,8 @@ type Overview struct {
 	Outcome Outcome
 	// Stopped says where a user keeps new commits from a GitSource or a pool that is fine otherwise.
 	Stopped []Answer
-
-	status Status
+	// Status is that from which the overview was made.
+	Status Status
 }
 
 // NewOverview returns the overview of a cluster.
@@ -34,7 +34,7 @@ func NewOverview(c fleet.Cluster, now time.Time) Overview {
 
 // OverviewOf is NewOverview for a cluster whose decisions and status are known.
 func OverviewOf(f *fleet.Fleet, s Status) Overview {
-	o := Overview{Whys: []Why{}, Outcome: Fine, status: s}
+	o := Overview{Whys: []Why{}, Outcome: Fine, Status: s}
 	for i := range f.Sources {
 		src := &f.Sources[i]
 		o.add(whySource(f, src, poolsOf(f, src), nil))
@@ -153,11 +153,11 @@ func (o Overview) Text(now time.Time) string {
 	for _, w := range o.Whys {
 		texts = append(texts, w.Text(now))
 	}
-	if text := o.status.Notifier.Text(); text != "" {
+	if text := o.Status.Notifier.Text(); text != "" {
 		texts = append(texts, text)
 	}
 	if len(texts) == 0 {
-		texts = append(texts, o.status.Sentence()+"\n")
+		texts = append(texts, o.Status.Sentence()+"\n")
 	}
 	b := terminal.Labels{}
 	for _, a := range o.Stopped {

@@ -28,42 +28,52 @@ func (s Status) controllerLines(now time.Time, width int, spare *int) []terminal
 	return out
 }
 
-// Screen returns the status for a terminal of that size: sources, pools with their bars, nodes in flight, blockers, and
-// the next steps. What does not fit is counted.
-func (s Status) Screen(size terminal.Size, now time.Time) []terminal.Line {
-	head := terminal.Line{
-		terminal.Head.Of("bunsen status"),
-		terminal.Dim.Of("   " + now.UTC().Format("2006-01-02 15:04:05 MST")),
-	}
+// Screen returns the overview for a terminal of that size, in the order of the console: what needs a person with what to
+// type, what moves, what is well, the parts of Bunsen, and the nodes in flight. What does not fit is counted.
+func (o Overview) Screen(size terminal.Size, now time.Time) []terminal.Line {
+	s := o.Status
+	clock := now.UTC().Format("15:04:05 MST")
+	head := terminal.Line{terminal.Head.Of(o.Headline())}
 	if len(s.Sources)+len(s.Pools)+len(s.Nodes) == 0 {
 		return []terminal.Line{head, nil, {terminal.Plain.Of(strings.TrimSpace(nothing))}}
 	}
-	out := []terminal.Line{head, nil}
-	spare := size.Height - len(out) - 1
-	for _, r := range s.Sources {
-		spare -= len(r.lines(size.Width, new(int)))
+	if counts := o.Counts(); counts != "" {
+		head = append(head, terminal.Dim.Of(" · "+counts))
 	}
-	for _, r := range s.Pools {
-		spare -= 1 + len(r.lines(size.Width, new(int)))
+	head = append(head, terminal.Dim.Of(" · "+clock))
+	column := o.column()
+	var blocks []block
+	for _, w := range o.Needs() {
+		blocks = append(blocks, o.needBlock(w, column, size.Width, now))
 	}
-	controllers := s.controllerLines(now, size.Width, new(int))
-	spare -= len(controllers)
-	if servers := s.Servers.Lines(size.Width, new(int)); len(servers) > 0 {
-		spare -= 1 + len(servers)
+	for _, w := range o.Moves() {
+		blocks = append(blocks, o.moveBlock(w, column, size.Width, now))
 	}
+	rest := o.restLines(column, now)
+	parts := o.partLines(size.Width, now)
+	fixed := 1 + len(parts)
+	for _, lines := range [][]terminal.Line{rest, parts} {
+		if len(lines) > 0 {
+			fixed++
+		}
+	}
+	fixed += len(rest) + 2*len(blocks)
+	reserve := 0
 	if rows := s.inFlight(); len(rows) > 0 {
-		spare -= len(rows) + 2
+		reserve = min(len(rows)+2, max(3, size.Height/3))
 	}
-	for _, r := range s.Sources {
-		out = append(out, r.lines(size.Width, &spare)...)
+	spare := max(0, size.Height-fixed-reserve)
+	out := []terminal.Line{head}
+	for i, b := range blocks {
+		// Each block gets its share, and what the earlier ones left.
+		share := min(len(b.details), spare/(len(blocks)-i))
+		out = append(append(out, nil, b.head), b.details[:share]...)
+		spare -= share
 	}
-	out = append(out, s.controllerLines(now, size.Width, &spare)...)
-	for _, r := range s.Pools {
-		out = append(out, nil)
-		out = append(out, r.lines(size.Width, &spare)...)
-	}
-	if servers := s.Servers.Lines(size.Width, &spare); len(servers) > 0 {
-		out = append(append(out, nil), servers...)
+	for _, lines := range [][]terminal.Line{rest, parts} {
+		if len(lines) > 0 {
+			out = append(append(out, nil), lines...)
+		}
 	}
 	if room := size.Height - len(out) - 2; room < 3 && len(out) > size.Height {
 		more := len(out) - size.Height + 1
@@ -73,8 +83,176 @@ func (s Status) Screen(size terminal.Size, now time.Time) []terminal.Line {
 	return append(out, s.flight(terminal.Size{Width: size.Width, Height: size.Height - len(out) - 1}, now)...)
 }
 
-// lines has the name, the state and the problem of a source; spare is how many more lines there may be.
-func (r SourceRow) lines(width int, spare *int) []terminal.Line {
+// block is a line about a subject, and what more there is to say about it, the most important first.
+type block struct {
+	head    terminal.Line
+	details []terminal.Line
+}
+
+// column is where the texts begin, behind the names.
+func (o Overview) column() int {
+	const widest = 16
+	n := 6
+	for _, row := range o.Status.Pools {
+		n = max(n, terminal.Width(row.Name))
+	}
+	return 2 + min(n, widest) + 2
+}
+
+// begin returns the sign and the name of a line.
+func begin(sign, name string, style terminal.Style, column int) terminal.Line {
+	name = terminal.Truncate(name, column-4)
+	return terminal.Line{
+		style.Of(sign + " "),
+		terminal.Head.Of(name + strings.Repeat(" ", max(1, column-2-terminal.Width(name)))),
+	}
+}
+
+// indented wraps a text behind the names. It has at most most lines, the last one with the rest of the text.
+func indented(text string, style terminal.Style, column, width, most int) []terminal.Line {
+	if text == "" {
+		return nil
+	}
+	spare := most - 1
+	var out []terminal.Line
+	for _, part := range terminal.WrapLines(text, max(1, width-column), &spare) {
+		out = append(out, terminal.Line{terminal.Plain.Of(strings.Repeat(" ", column)), style.Of(part)})
+	}
+	return out
+}
+
+// subjectOf names what an answer is about, without its kind: the sentence tells.
+func subjectOf(w Why) string {
+	_, name, _ := strings.Cut(w.About, "/")
+	return name
+}
+
+const (
+	// of the reason of what needs a person, in lines
+	mostReason = 4
+	// that help, besides the ones for which the screen has no room
+	mostShown = 2
+)
+
+func (o Overview) needBlock(w Why, column, width int, now time.Time) block {
+	sign, style := "!", terminal.Bad
+	if w.Outcome == Degraded {
+		sign = "✗"
+	}
+	head := begin(sign, subjectOf(w), style, column)
+	const age = 7 // columns for the age behind the first line
+	reason := indented(w.Short()+w.When(now), style, column, width-age, mostReason)
+	head = append(head, reason[0][1])
+	if w.Since != nil {
+		head = append(head, terminal.Dim.Of("   "+terminal.Age(*w.Since, now)))
+	}
+	b := block{head: head, details: reason[1:]}
+	commands := w.Commands()
+	for _, do := range commands[:min(len(commands), mostShown)] {
+		_, command, _ := fleet.CommandParts(do)
+		b.details = append(b.details, indented("$ "+command, terminal.Plain, column, width, 2)...)
+	}
+	if w.Pool != nil && w.Target != nil {
+		b.details = append(b.details, indented(commitLine(*w.Target), terminal.Dim, column, width, 1)...)
+	}
+	if text := w.sameForText(); text != "" {
+		b.details = append(b.details, indented(text, terminal.Dim, column, width, 2)...)
+	}
+	if w.Pool != nil && w.Pool.Nodes > 0 {
+		line := terminal.Line{terminal.Plain.Of(strings.Repeat(" ", column))}
+		b.details = append(b.details, append(append(line, w.Pool.bar(width-column)...),
+			terminal.Plain.Of(fmt.Sprintf("  %d/%d", w.Pool.Updated, w.Pool.Nodes))))
+	}
+	if more := len(commands) - mostShown; more > 0 {
+		b.details = append(b.details, indented(fmt.Sprintf("and %s: bunsen why %s", fleet.Count(more, "more command"),
+			w.About), terminal.Dim, column, width, 1)...)
+	}
+	return b
+}
+
+// commitLine is a commit in one line: what and who.
+func commitLine(r fleet.RenderedRow) string {
+	if r.Name == "" {
+		return ""
+	}
+	text := cmp.Or(fleet.CommitLabel(r.API, r.Revision), fleet.ShortRendered(r.Name))
+	if hash := fleet.HashOf(r.Revision); hash != "" && !r.ByAPI() {
+		text = hash[:min(len(hash), 8)]
+	}
+	if r.Subject != "" {
+		text += fmt.Sprintf(" %q", r.Subject)
+	}
+	if r.Author != "" {
+		text += " " + fleet.Person(r.Author)
+	}
+	return text
+}
+
+func (o Overview) moveBlock(w Why, column, width int, now time.Time) block {
+	b := block{head: begin("↻", subjectOf(w), terminal.Active, column)}
+	reason := w.Short() + w.When(now)
+	if w.Pool == nil || w.Pool.Nodes == 0 {
+		lines := indented(reason, terminal.Plain, column, width, 2)
+		b.head, b.details = append(b.head, lines[0][1]), lines[1:]
+		return b
+	}
+	b.head = append(append(b.head, w.Pool.bar(width-column)...),
+		terminal.Plain.Of(fmt.Sprintf("  %d/%d", w.Pool.Updated, w.Pool.Nodes)))
+	b.details = indented(reason, terminal.Plain, column, width, 2)
+	if w.Target != nil {
+		b.details = append(b.details, indented(commitLine(*w.Target), terminal.Dim, column, width, 1)...)
+	}
+	if w.Pool.Next != "" && w.Outcome == Progressing { // The reason of a wait says when it ends.
+		b.details = append(b.details, indented(w.Pool.Next, terminal.Dim, column, width, 1)...)
+	}
+	return b
+}
+
+// restLines has a line for each other pool.
+func (o Overview) restLines(column int, now time.Time) []terminal.Line {
+	var out []terminal.Line
+	for _, row := range o.Rest() {
+		sign, style := "✓", terminal.Good
+		switch {
+		case row.Nodes == 0:
+			sign, style = "·", terminal.Dim
+		case row.Outcome.NeedsUser():
+			sign, style = "!", terminal.Bad
+		}
+		line := append(begin(sign, row.Name, style, column),
+			terminal.Plain.Of(fmt.Sprintf("%-9s", fmt.Sprintf("%d/%d", row.Updated, row.Nodes))))
+		if target := o.Status.Targets[row.Name]; target.Name != "" {
+			line = append(line, terminal.Dim.Of(commitLine(target)))
+			if !target.Created.IsZero() {
+				line = append(line, terminal.Dim.Of("   "+terminal.Age(target.Created, now)))
+			}
+		}
+		for _, b := range row.Blocked {
+			line = append(line, terminal.Active.Of("   "+fleet.FirstLine(b)))
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+// partLines has a line for each part of Bunsen, and its warnings. A problem of the controllers that an answer tells is
+// not told again.
+func (o Overview) partLines(width int, now time.Time) []terminal.Line {
+	var out []terminal.Line
+	few, s := 2, o.Status
+	for _, r := range s.Sources {
+		out = append(out, r.screenLine())
+	}
+	told := slices.ContainsFunc(o.Whys, func(w Why) bool { return w.Cause == fleet.CauseController })
+	controllers := s.controllerLines(now, width, &few)
+	if told && len(controllers) > 0 {
+		controllers = controllers[:1]
+	}
+	return append(append(out, controllers...), s.Servers.Lines(width, &few)...)
+}
+
+// screenLine has the name, the state and the revision of a source. Its problem is one of the needs.
+func (r SourceRow) screenLine() terminal.Line {
 	state, style := "ready", terminal.Good
 	switch r.Ready {
 	case "True":
@@ -87,73 +265,17 @@ func (r SourceRow) lines(width int, spare *int) []terminal.Line {
 		terminal.Dim.Of("SOURCE "), terminal.Head.Of(r.Name), style.Of("   " + state),
 		terminal.Plain.Of("   " + terminal.Dash(fleet.ShortRevision(r.Revision))),
 	}
-	if r.Subject != "" {
-		l = append(l, terminal.Plain.Of(fmt.Sprintf(" %q", r.Subject)))
+	if r.Progress != nil {
+		l = append(l, terminal.Active.Of("   "+r.brief))
 	}
-	out := []terminal.Line{l}
-	switch {
-	case style == terminal.Bad:
-		out = append(out, terminal.Labelled("why", style.Of(r.brief), width, spare)...)
-	case r.Progress != nil:
-		out = append(out, terminal.Labelled("now", terminal.Active.Of(r.brief), width, spare)...)
-	}
-	return out
-}
-
-// lines has the name, the state, the bar and the blockers of a pool; spare is how many more lines there may be.
-func (r PoolRow) lines(width int, spare *int) []terminal.Line {
-	style := map[Outcome]terminal.Style{
-		Fine: terminal.Good, Progressing: terminal.Active, Waiting: terminal.Active,
-		Blocked: terminal.Active, Unknown: terminal.Active, Degraded: terminal.Bad,
-	}[r.Outcome]
-	state, why, _ := strings.Cut(fleet.Brief(r.State), ": ")
-	if !strings.HasPrefix(r.State, renderFailed) { // The next lines have this reason.
-		why = ""
-	}
-	out := []terminal.Line{
-		{
-			terminal.Dim.Of("POOL "), terminal.Head.Of(r.Name), style.Of("   " + state),
-			terminal.Plain.Of("   " + terminal.Dash(fleet.ShortRendered(r.Target)) + "   " +
-				terminal.Dash(fleet.ShortRevision(r.Revision))),
-		},
-		append(r.bar(width), terminal.Plain.Of(fmt.Sprintf("  %d of %d updated, %s", r.Updated, r.Nodes,
-			r.OthersText()))),
-	}
-	add := func(label, text string, style terminal.Style) {
-		out = append(out, terminal.Labelled(label, style.Of(text), width, spare)...)
-	}
-	add("why", why, style)
-	add("step", strings.TrimPrefix(r.Step, "step "), terminal.Plain)
-	help := r.Outcome == Degraded || r.Outcome == Unknown
-	for i, b := range r.Blocked {
-		if i < len(r.temporary) && r.temporary[i] {
-			add("waits", fleet.FirstLine(b), terminal.Plain)
-			continue
-		}
-		help = true
-		add("blocked", fleet.FirstLine(b), terminal.Bad)
-	}
-	add("next", r.Next, terminal.Plain)
-	if help {
-		add("to do", "bunsen why pool/"+r.Name, terminal.Plain)
-	}
-	return out
+	return l
 }
 
 // bar shows the pool's nodes as characters, which are clear without colours: # updated, > busy, ! failed, < reverted,.
 // waiting, ? unready or unknown. Each kind of nodes has at least one if there is room.
 func (r PoolRow) bar(width int) terminal.Line {
-	beside := 58 // beside is the width of the words after the bar.
-	if r.Back > 0 {
-		beside += 14
-	}
-	if r.Unready > 0 {
-		beside += 12
-	}
-	if r.Unknown > 0 {
-		beside += 12
-	}
-	size := min(max(width-beside, 10), 60)
+	const beside = 18 // is the width of the numbers after the bar.
+	size := min(max(width-beside, 10), 40)
 	if r.Nodes == 0 {
 		return terminal.Line{terminal.Dim.Of("[" + strings.Repeat(" ", size) + "]")}
 	}

@@ -59,7 +59,7 @@ func fleetOf(size int) fleet.Cluster {
 // TestAScreenFitsAnyTerminal: it has no more lines than the terminal, and none is wider.
 func TestAScreenFitsAnyTerminal(t *testing.T) {
 	for _, nodes := range []int{0, 1, 7, 500} {
-		s := inspect.NewStatus(fleetOf(nodes), noon)
+		s := inspect.NewOverview(fleetOf(nodes), noon)
 		for width := 1; width < 140; width += 7 {
 			for height := 1; height < 60; height += 3 {
 				lines := s.Screen(terminal.Size{Width: width, Height: height}, noon)
@@ -104,20 +104,20 @@ func TestChanges(t *testing.T) {
 func BenchmarkStatus(b *testing.B) {
 	c := fleetOf(5000)
 	for b.Loop() {
-		inspect.NewStatus(c, noon).Screen(terminal.Size{Width: 120, Height: 50}, noon)
+		inspect.NewOverview(c, noon).Screen(terminal.Size{Width: 120, Height: 50}, noon)
 	}
 }
 
 // TestAScreenTellsAFailureWhole where there are lines to spare.
 func TestAScreenTellsAFailureWhole(t *testing.T) {
 	var b strings.Builder
-	for _, l := range inspect.NewStatus(fleetOf(7), noon).Screen(terminal.Size{Width: 80, Height: 40}, noon) {
+	for _, l := range inspect.NewOverview(fleetOf(7), noon).Screen(terminal.Size{Width: 80, Height: 40}, noon) {
 		b.WriteString(l.Cut(80, false) + " ")
 	}
 	text := strings.Join(strings.Fields(b.String()), " ")
 	for _, want := range []string{
 		"writing /etc/chrony/sources.d/site.sources: no space left on device",
-		"to do bunsen why pool/worker",
+		"$ kubectl get",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("want %q in\n%s", want, text)

@@ -29,18 +29,15 @@ func (o Overview) Moves() []Why {
 // Rest returns the pools of which neither Needs nor Moves says anything of their own: they are fine, or they only wait
 // for what one of Needs names.
 func (o Overview) Rest() []PoolRow {
-	return slices.DeleteFunc(slices.Clone(o.status.Pools), func(row PoolRow) bool {
+	return slices.DeleteFunc(slices.Clone(o.Status.Pools), func(row PoolRow) bool {
 		return slices.ContainsFunc(o.Whys, func(w Why) bool { return w.About == "pool/"+row.Name })
 	})
 }
 
-// Status returns the status from which the overview was made.
-func (o Overview) Status() Status { return o.status }
-
 // Headline answers in a few words whether something needs a person.
 func (o Overview) Headline() string {
 	needs, moves := len(o.Needs()), len(o.Moves())
-	if o.status.Notifier.Text() != "" {
+	if o.Status.Notifier.Text() != "" {
 		needs++
 	}
 	switch {
@@ -48,12 +45,10 @@ func (o Overview) Headline() string {
 		return "1 thing needs you"
 	case needs > 1:
 		return fmt.Sprintf("%d things need you", needs)
-	case len(o.status.Pools) == 0:
+	case len(o.Status.Pools) == 0:
 		return "There is no pool yet"
-	case moves == 1:
-		return "1 rollout moves"
-	case moves > 1:
-		return fmt.Sprintf("%d rollouts move", moves)
+	case moves > 0:
+		return o.movesText()
 	}
 	return "All is well"
 }
@@ -68,12 +63,20 @@ func (o Overview) Counts() string {
 	}
 	var parts []string
 	if needs > 0 && moves > 0 {
-		parts = append(parts, countOf(moves, "rollout moves", "rollouts move"))
+		parts = append(parts, o.movesText())
 	}
 	if fine > 0 {
 		parts = append(parts, countOf(fine, "pool is well", "pools are well"))
 	}
-	return strings.Join(append(parts, fleet.Count(len(o.status.Nodes), "node")), " · ")
+	return strings.Join(append(parts, fleet.Count(len(o.Status.Nodes), "node")), " · ")
+}
+
+func (o Overview) movesText() string {
+	moves := o.Moves()
+	if slices.ContainsFunc(moves, func(w Why) bool { return w.Pool == nil }) {
+		return countOf(len(moves), "thing moves", "things move")
+	}
+	return countOf(len(moves), "rollout moves", "rollouts move")
 }
 
 func countOf(n int, one, many string) string {

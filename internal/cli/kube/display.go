@@ -25,8 +25,8 @@ type Display struct {
 	drawn     time.Time
 	drawnSize terminal.Size
 	last      string
-	// the last status, and the message about a problem that has occurred since
-	shown   *inspect.Status
+	// the last state, and the message about a problem that has occurred since
+	shown   *inspect.Overview
 	message string
 	open    bool
 }
@@ -62,16 +62,20 @@ func (d *Display) isDue(now time.Time) bool {
 	return d.size != nil && (now.Sub(d.drawn) >= time.Second || d.size() != d.drawnSize)
 }
 
-func (d *Display) show(s inspect.Status, now time.Time) error {
+func (d *Display) show(o inspect.Overview, now time.Time) error {
 	if d.size == nil {
-		lines := s.Changes(d.shown)
+		var before *inspect.Status
+		if d.shown != nil {
+			before = &d.shown.Status
+		}
+		lines := o.Status.Changes(before)
 		if d.message != "" {
 			lines = append([]string{"the cluster answers again"}, lines...)
 		}
-		d.shown, d.message = &s, ""
+		d.shown, d.message = &o, ""
 		return d.lines(lines, now)
 	}
-	d.shown, d.message = &s, ""
+	d.shown, d.message = &o, ""
 	return d.draw(now)
 }
 

@@ -15,11 +15,11 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-func statusOf(updated int) inspect.Status {
-	return inspect.Status{Pools: []inspect.PoolRow{{
+func statusOf(updated int) inspect.Overview {
+	return inspect.Overview{Status: inspect.Status{Pools: []inspect.PoolRow{{
 		Name: "worker", Target: "rendered-worker-77b0cfa4c32a9bb34b9b4b4b4b4b4b4b",
 		PoolCounts: fleet.PoolCounts{Nodes: 4, Updated: updated}, State: "Updating", Outcome: inspect.Progressing,
-	}}}
+	}}}}
 }
 
 // TestALiveScreenDrawsOverItself: one write a frame, nothing wider or longer than the terminal, and the terminal as it
@@ -28,7 +28,7 @@ func TestALiveScreenDrawsOverItself(t *testing.T) {
 	var out bytes.Buffer
 	size := terminal.Size{Width: 40, Height: 5}
 	d := &Display{w: &out, size: func() terminal.Size { return size }}
-	frame := func(s inspect.Status, now time.Time) string {
+	frame := func(s inspect.Overview, now time.Time) string {
 		t.Helper()
 		out.Reset()
 		if err := d.show(s, now); err != nil {
@@ -38,14 +38,14 @@ func TestALiveScreenDrawsOverItself(t *testing.T) {
 	}
 	first := frame(statusOf(1), noon)
 	if !strings.HasPrefix(first, openScreen+beginFrame) || !strings.HasSuffix(first, endFrame) ||
-		!strings.Contains(first, "1 of 4") {
+		!strings.Contains(first, "1/4") {
 		t.Errorf("the first frame is %q", first)
 	}
 	if again := frame(statusOf(1), noon); again != "" {
 		t.Errorf("nothing changed, and it draws %q", again)
 	}
 	second := frame(statusOf(2), noon)
-	if strings.Contains(second, openScreen) || !strings.Contains(second, "2 of 4") {
+	if strings.Contains(second, openScreen) || !strings.Contains(second, "2/4") {
 		t.Errorf("the second frame is %q", second)
 	}
 	if d.isDue(noon.Add(500 * time.Millisecond)) {

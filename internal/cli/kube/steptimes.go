@@ -96,9 +96,10 @@ func (s screen) Due(now time.Time) bool { return s.display.isDue(now) }
 
 // Show shows the status of the cluster.
 func (s screen) Show(ctx context.Context, cluster fleet.Cluster, now time.Time) error {
-	status := inspect.NewStatus(cluster, now)
+	f := fleet.New(cluster, now)
+	status := inspect.StatusOf(f)
 	s.times.FillStatus(ctx, &status)
-	return s.display.show(status, now)
+	return s.display.show(inspect.OverviewOf(f, status), now)
 }
 
 // Problem shows why the screen is not current.

@@ -186,10 +186,10 @@ func moveRow(f *fleet.Fleet, w inspect.Why, now time.Time) Region {
 	n := needOf(w, now)
 	data := struct {
 		ID, Href, Name, Sign, Outcome, Reason, Numbers, Step, Next string
-		Updated, Nodes                                              int
-		Commit                                                      *commit
-		Bar                                                         []barPart
-		Expected                                                    *time.Time
+		Updated, Nodes                                             int
+		Commit                                                     *commit
+		Bar                                                        []barPart
+		Expected                                                   *time.Time
 	}{
 		ID: n.ID, Href: n.Href, Name: n.Name, Sign: signOf(w.Outcome), Outcome: n.Outcome, Commit: n.Commit,
 		Reason: w.Short(),
@@ -296,7 +296,7 @@ func recent(past map[string]history.History, now time.Time) []happening {
 			outcome, _, _ := strings.Cut(r.Outcome, ": ")
 			x := happening{
 				Pool: pool, Outcome: fleet.Brief(outcome), Href: rowPath(pool, r), At: *at,
-				Sign: resultSign(r.Result),
+				Sign:    resultSign(r.Result),
 				Subject: cmp.Or(r.Subject, fleet.CommitLabel(r.API, r.Revision), fleet.ShortRendered(r.Rendered)),
 			}
 			out = append(out, x)
@@ -307,4 +307,3 @@ func recent(past map[string]history.History, now time.Time) []happening {
 	})
 	return out[:min(len(out), mostRecent)]
 }
-

@@ -44,10 +44,12 @@ func (p PoolPage) Regions(now time.Time) []Region {
 		main = append(main, p.Timeline.region(now, false))
 	}
 	main = append(main, p.waiting())
-	return []Region{p.head(), p.state(now), p.progress(now), draw("pool-columns", "pool-columns", nil,
-		draw("pool-main", "pool-main", nil, main...),
-		draw("pool-aside", "pool-aside", nil, draw("pool-node", "pool-node", p.Why.Pool.Name), p.rules())),
-		m.table(), p.history()}
+	return []Region{
+		p.head(), p.state(now), p.progress(now), draw("pool-columns", "pool-columns", nil,
+			draw("pool-main", "pool-main", nil, main...),
+			draw("pool-aside", "pool-aside", nil, draw("pool-node", "pool-node", p.Why.Pool.Name), p.rules())),
+		m.table(), p.history(),
+	}
 }
 
 func (p PoolPage) head() Region {
