@@ -3,9 +3,9 @@ package mcs
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"sync"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/fault"
@@ -28,13 +28,23 @@ type ServedConfig struct {
 	nodes v1alpha1.NodeConfigs
 	input Input
 	// an error for content that no machine may boot
-	check  func() error
-	mu     sync.Mutex
-	bodies map[ServedFormat]func() (ServedBody, error) // Each function creates its body on the first call.
-	// for files that machines read from the server; with grants
-	withContent map[contentFormat]func() (ServedBody, error)
+	check func() error
+	// those that were requested last; each function creates its body on the first call
+	bodies *lru.Cache[bodyKey, func() (ServedBody, error)]
 	// Machines with the config read files from the server.
 	needsContent bool
+}
+
+// maxBodies limits the bodies of a config: each version, encoding and secrecy has one, and each address from which
+// machines read files has one of each in an hour.
+const maxBodies = 96
+
+// bodyKey selects a body. The fields besides the format are for files that machines read from the server.
+type bodyKey struct {
+	ServedFormat
+	server  string
+	ca      string
+	expires int64
 }
 
 func newConfig(in Input) *ServedConfig {
@@ -43,10 +53,17 @@ func newConfig(in Input) *ServedConfig {
 		c.name = in.Rendered.Name
 	}
 	in.Rendered, c.nodes = asBase(in.Rendered)
-	c.needsContent, c.withContent = in.Rendered != nil && NeedsServer(in.Rendered),
-		map[contentFormat]func() (ServedBody, error){}
-	c.input, c.bodies, c.check = in, map[ServedFormat]func() (ServedBody, error){},
-		sync.OnceValue(func() error { return check(in.Rendered) })
+	c.needsContent = in.Rendered != nil && NeedsServer(in.Rendered)
+	c.input, c.check = in, sync.OnceValue(func() error { return check(in.Rendered) })
+	c.bodies = newCache[bodyKey, func() (ServedBody, error)](maxBodies)
+	return c
+}
+
+func newCache[K comparable, V any](size int) *lru.Cache[K, V] {
+	c, err := lru.New[K, V](size)
+	if err != nil {
+		panic(err) // The only possible error is a size that is not positive.
+	}
 	return c
 }
 
@@ -87,56 +104,61 @@ func (c *ServedConfig) Commit() string {
 	return c.input.Rendered.Annotations[v1alpha1.RevisionAnnotation]
 }
 
-// Body returns the body in a format. The first call creates it, and concurrent ones wait. Errors are those of Compose.
-func (c *ServedConfig) Body(f ServedFormat) (ServedBody, error) {
-	c.mu.Lock()
-	body := c.bodies[f]
-	if body == nil {
-		body = sync.OnceValues(func() (ServedBody, error) { return c.create(f) })
-		c.bodies[f] = body
+// Body returns the body in a format, for machines that read files from the server in one way; the access is nil if they
+// read none. Those with equal grants share it. The first call creates it, and concurrent ones wait. Errors are those of
+// Compose.
+func (c *ServedConfig) Body(f ServedFormat, access *ContentAccess) (ServedBody, error) {
+	key := bodyKey{ServedFormat: f}
+	if access != nil {
+		key.server, key.ca, key.expires = access.Server, string(access.CA), access.Expires.Unix()
 	}
-	c.mu.Unlock()
+	body, ok := c.bodies.Get(key)
+	if !ok {
+		body = sync.OnceValues(func() (ServedBody, error) { return c.create(f, access) })
+		if first, isKnown, _ := c.bodies.PeekOrAdd(key, body); isKnown {
+			body = first // of a concurrent call
+		}
+	}
 	return body()
 }
 
 // create composes a body, or compresses the plain one. If no secret is withheld, the formats with and without Withhold
 // share one.
-func (c *ServedConfig) create(f ServedFormat) (body ServedBody, err error) {
+func (c *ServedConfig) create(f ServedFormat, access *ContentAccess) (body ServedBody, err error) {
 	defer fault.Recover(&err) // The config of one pool must not end the server.
 	if f.Gzip {
-		plain, err := c.Body(ServedFormat{Version: f.Version, Withhold: f.Withhold})
+		plain, err := c.Body(ServedFormat{Version: f.Version, Withhold: f.Withhold}, access)
 		if err != nil {
 			return ServedBody{}, err
 		}
 		return compress(plain), nil
 	}
-	if err := c.check(); err != nil {
-		return ServedBody{}, err
+	body, err = c.compose(f, nil, access)
+	if err == nil && f.Withhold && len(body.Withheld) == 0 {
+		return c.Body(ServedFormat{Version: f.Version}, access)
 	}
-	in := c.input
-	in.Withhold = f.Withhold
-	composed, err := Compose(in, f.Version)
-	if err != nil {
-		return ServedBody{}, err
-	}
-	if f.Withhold && len(composed.Withheld) == 0 {
-		return c.Body(ServedFormat{Version: f.Version})
-	}
-	return withETag(ServedBody{Body: composed}), nil
+	return body, err
 }
 
-// BodyWithSecrets returns a body with resolved contents, for one machine; a new one for each call, because secrets
-// change while the config's name stays. The format must not withhold secrets. The access is nil if the config needs
-// none.
+// BodyWithSecrets is Body with resolved contents, for one machine; a new one for each call, because secrets change
+// while the config's name stays. The format must not withhold secrets.
 func (c *ServedConfig) BodyWithSecrets(f ServedFormat, resolved Secrets,
 	access *ContentAccess,
 ) (body ServedBody, err error) {
 	defer fault.Recover(&err)
+	if body, err = c.compose(f, &resolved, access); err == nil && f.Gzip {
+		body = compress(body)
+	}
+	return body, err
+}
+
+// compose returns a plain body.
+func (c *ServedConfig) compose(f ServedFormat, resolved *Secrets, access *ContentAccess) (ServedBody, error) {
 	if err := c.check(); err != nil {
 		return ServedBody{}, err
 	}
 	in := c.input
-	in.Secrets = &resolved
+	in.Withhold, in.Secrets = f.Withhold, resolved
 	if access != nil {
 		in.Content = access
 	}
@@ -144,42 +166,30 @@ func (c *ServedConfig) BodyWithSecrets(f ServedFormat, resolved Secrets,
 	if err != nil {
 		return ServedBody{}, err
 	}
-	if body = withETag(ServedBody{Body: composed}); f.Gzip {
-		return compress(body), nil
-	}
-	return body, nil
+	return withETag(ServedBody{Body: composed}), nil
 }
 
 // prepare creates bodies before a request needs them: those of the newest version, and of the formats that clients
-// requested from the previous config, which may be nil. It returns newestError.
+// requested from the previous config, which may be nil. It returns the error of Servable.
 func (c *ServedConfig) prepare(previous *ServedConfig) error {
 	formats := []ServedFormat{{Version: Newest, Withhold: true}}
 	if previous != nil {
-		previous.mu.Lock()
-		formats = slices.AppendSeq(formats, maps.Keys(previous.bodies))
-		previous.mu.Unlock()
+		for _, key := range previous.bodies.Keys() {
+			if key.server == "" {
+				formats = append(formats, key.ServedFormat)
+			}
+		}
 	}
 	for _, f := range formats {
-		_, _ = c.Body(f) // Each request gets this error later.
+		_, _ = c.Body(f, nil) // Each request gets this error later.
 	}
-	return c.newestError()
+	return c.Servable()
 }
 
-// newestError returns why the config cannot be served in the newest version, and so in none, or nil.
-func (c *ServedConfig) newestError() error {
-	_, err := c.Body(ServedFormat{Version: Newest})
+// Servable returns why the config cannot be served in the newest version, and so in none, or nil.
+func (c *ServedConfig) Servable() error {
+	_, err := c.Body(ServedFormat{Version: Newest}, nil)
 	return err
-}
-
-// maxContentBodies limits the bodies with grants: each version, encoding and address has one in an hour.
-const maxContentBodies = 64
-
-// contentFormat selects a body with files that machines read from the server.
-type contentFormat struct {
-	ServedFormat
-	server  string
-	ca      string
-	expires int64
 }
 
 // anyAccess is for finding out whether a config with files on the server can be served. No machine gets such a body.
@@ -195,43 +205,5 @@ func (p *Pools) SetContentStore() {
 	p.content = anyAccess()
 }
 
-// NeedsContent reports whether machines read files of the config from the server. Its body has grants, from
-// BodyWithContent or BodyWithSecrets.
+// NeedsContent reports whether machines read files of the config from the server, and so need a ContentAccess.
 func (c *ServedConfig) NeedsContent() bool { return c.needsContent }
-
-// Servable returns why the config cannot be served to any machine, or nil.
-func (c *ServedConfig) Servable() error { return c.newestError() }
-
-// BodyWithContent returns the body for machines that read files from the server in one way. Those with equal grants
-// share it.
-func (c *ServedConfig) BodyWithContent(f ServedFormat, access ContentAccess) (ServedBody, error) {
-	key := contentFormat{f, access.Server, string(access.CA), access.Expires.Unix()}
-	c.mu.Lock()
-	body := c.withContent[key]
-	if body == nil {
-		if len(c.withContent) >= maxContentBodies {
-			clear(c.withContent)
-		}
-		body = sync.OnceValues(func() (ServedBody, error) { return c.createWithContent(f, access) })
-		c.withContent[key] = body
-	}
-	c.mu.Unlock()
-	return body()
-}
-
-func (c *ServedConfig) createWithContent(f ServedFormat, access ContentAccess) (body ServedBody, err error) {
-	defer fault.Recover(&err)
-	if err := c.check(); err != nil {
-		return ServedBody{}, err
-	}
-	in := c.input
-	in.Withhold, in.Content = f.Withhold, &access
-	composed, err := Compose(in, f.Version)
-	if err != nil {
-		return ServedBody{}, err
-	}
-	if body = withETag(ServedBody{Body: composed}); f.Gzip {
-		return compress(body), nil
-	}
-	return body, nil
-}

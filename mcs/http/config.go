@@ -173,10 +173,7 @@ func (h *configHandler) body(r *http.Request, a *response) (mcs.ServedBody, erro
 			return a.config.BodyWithSecrets(a.format, resolved, access)
 		}
 	}
-	if access != nil {
-		return a.config.BodyWithContent(a.format, *access)
-	}
-	return a.config.Body(a.format)
+	return a.config.Body(a.format, access)
 }
 
 // prepare creates the bootstrap token that the body needs, or returns "", and then counts the use of the provisioning
