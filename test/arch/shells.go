@@ -46,8 +46,9 @@ var shellFiles = map[string][]string{
 		"cluster.go",
 		"heartbeat.go",
 		"nodes.go",
+		"own_configs.go",
 		"pools.go",
-		"queue.go",
+		"share_limits.go",
 		"tokens.go",
 	},
 	"mcs/content": {
