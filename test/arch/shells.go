@@ -60,6 +60,7 @@ var shellFiles = map[string][]string{
 		"clientca.go",
 		"config.go",
 		"content.go",
+		"daemon.go",
 		"errors.go",
 		"listener.go",
 		"node_config.go",
