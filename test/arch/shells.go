@@ -13,7 +13,6 @@ var shellFiles = map[string][]string{
 		"github.go",
 		"gitlab.go",
 		"publish.go",
-		"site.go",
 	},
 	"internal/sops": {
 		"client.go",
