@@ -16,7 +16,7 @@ BIN      ?=
 FUZZTIME ?= 20s
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
-BINARIES := bunsen machine-config-controller machine-config-server machine-config-daemon
+BINARIES := bunsen machine-config-controller machine-config-server machine-config-daemon simulated-host
 MODULES  := . standalone tools test/ignition test/ignition/spec2 test/monitoring test/chart test/registries test/sops test/gitea test/browser
 ASSETS   := bin/assets/kube-apiserver
 PARTS    := $(wildcard standalone/go.mod standalone/go.sum standalone/build.sh) \
@@ -284,15 +284,19 @@ test-vm: build $(ASSETS) #: The life of a machine in a QEMU VM, Ignition in its 
 
 # SKEW is the version before: the last tag, or any commit. Each of its programs replaces ours in one run of these stories.
 SKEW        ?= $(shell git describe --tags --abbrev=0 2>/dev/null)
+# The daemon of these stories is that of a simulated host.
+SKEWED      := machine-config-controller machine-config-server simulated-host
 SKEW_STORIES := commit-to-node|in-place|drain|crash|server-healthy
 test-skew: setup build $(ASSETS) $(HOLLOW) #: Stories with one program of an earlier version: make test-skew SKEW=v1.2.0 (builds that version)
 	$(call say,test-skew: programs of $(SKEW) beside ours)
 	@[ -n '$(SKEW)' ] || { echo 'name the earlier version: make test-skew SKEW=COMMIT'; exit 1; }
 	@rm -rf bin/skew && mkdir -p bin/skew/source && git archive '$(SKEW)' | tar -x -C bin/skew/source
-	@cd bin/skew/source && go build -o ../ $(patsubst %,./cmd/%,$(filter-out bunsen,$(BINARIES)))
+	@cd bin/skew/source && go build -o ../ $(patsubst %,./cmd/%,$(SKEWED:simulated-host=machine-config-daemon))
+	@cd bin/skew/source && if [ -d cmd/simulated-host ]; then go build -o ../ ./cmd/simulated-host; else \
+	  printf '#!/bin/sh\nexec %s simulate "$$@"\n' $(CURDIR)/bin/skew/machine-config-daemon >../simulated-host; chmod +x ../simulated-host; fi
 	@rm -rf bin/skew/source
-	@for old in $(filter-out bunsen,$(BINARIES)); do dir=bin/skew/with-$$old; mkdir $$dir; \
-	  ln -s $(CURDIR)/bin/[!s]* $$dir/; ln -sfn ../$$old $$dir/$$old; printf '==> %s of %s\n' $$old '$(SKEW)'; \
+	@for old in $(SKEWED); do dir=bin/skew/with-$$old; mkdir $$dir; \
+	  ln -s $(CURDIR)/bin/[!s]* $(CURDIR)/bin/simulated-host $$dir/; ln -sfn ../$$old $$dir/$$old; printf '==> %s of %s\n' $$old '$(SKEW)'; \
 	  KUBEBUILDER_ASSETS=$(CURDIR)/bin/assets BUNSEN_BIN=$(CURDIR)/$$dir $(STORIES) -count=1 ./test/e2e -run 'TestStories/($(SKEW_STORIES))$$' || exit 1; done
 
 test-chart: $(ASSETS) #: The Helm chart by Helm's own code: every value, and install, upgrade and uninstall on a real API server (builds Helm the first time)

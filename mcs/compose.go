@@ -6,13 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 
 	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/secretmask"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"github.com/vincent-petithory/dataurl"
@@ -20,17 +18,72 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// JoiningMachine is what a bootstrap token is created for. Its description has all fields.
-type JoiningMachine struct {
-	// Pool and Node that the machine is for; it may be any node of the pool if Node is empty.
-	Pool, Node string
-	// Token is the id of a provisioning token, or empty.
-	Token   string
-	Address string
-	// Certificate is the subject of the client certificate that admitted the machine, or empty.
-	Certificate string
-	// Attested: a token or a certificate admitted the machine to the pool, and not open access.
-	Attested bool
+// Input is what Compose makes the config of a new machine from, without changing it.
+type Input struct {
+	Pool     string
+	Rendered *mcfgv1.MachineConfig
+	// Extra may change while the config's name stays the same.
+	Extra Extra
+	// Withhold leaves the secrets out: the machine gets them after it has joined.
+	Withhold bool
+	// Secrets are resolved contents of files; nil leaves these files out.
+	Secrets *Secrets
+	// Content is how the machine reads files of the content store and of registries; nil if it cannot.
+	Content *ContentAccess
+}
+
+// Secrets are the resolved contents of the files of a config that refer to secrets.
+type Secrets struct {
+	Revision string
+	// Contents by path.
+	Contents map[string][]byte
+}
+
+// Extra has the files that a server adds to each config, whose name does not depend on them.
+type Extra struct {
+	// Files are added unchanged and in this order. Each replaces any entry of the config at its path.
+	Files []File
+	// Join is for the bootstrap kubeconfig at KubeconfigPath; nil without one.
+	Join *Join
+}
+
+// File is a file on a new machine.
+type File struct {
+	Path     string
+	Mode     int
+	Contents []byte
+}
+
+// Join describes the bootstrap kubeconfig with which a kubelet joins its cluster. The server inserts a bootstrap token
+// for each machine into the Body.
+type Join struct {
+	// Server is the API server's URL for new machines.
+	Server string
+	// CA certificates of the API server, as PEM.
+	CA []byte
+}
+
+// Body is a complete Ignition config, or one with a placeholder for a bootstrap token between Head and Tail. The same
+// input gives the same one. All requests share it, so do not change it.
+type Body struct {
+	// up to the placeholder, or all
+	Head []byte
+	// behind the placeholder; nil without one
+	Tail []byte
+	// Withheld lists the secrets that are left out, by path or name.
+	Withheld []string
+}
+
+// NeedsBootstrapToken reports whether the body has a placeholder for a bootstrap token of BootstrapTokenLength
+// characters.
+func (b Body) NeedsBootstrapToken() bool { return b.Tail != nil }
+
+// Len returns the length of the body with its token.
+func (b Body) Len() int {
+	if !b.NeedsBootstrapToken() {
+		return len(b.Head)
+	}
+	return len(b.Head) + BootstrapTokenLength + len(b.Tail)
 }
 
 // errPlaceholder: splitAtToken avoids this error.
@@ -163,55 +216,6 @@ func splitAtToken(compose func(hole string) ([]byte, error)) (Body, error) {
 // placeholder has BootstrapTokenLength characters that no format escapes. Only the first is a b, so that two cannot
 // overlap.
 func placeholder(n int) string { return fmt.Sprintf("bunsen.%016d", n) }
-
-// withoutSecrets puts the resolved contents of secrets into the config, or leaves out those that the machine may not
-// have, and returns their names.
-func (in Input) withoutSecrets(config machineconfig.Config) (machineconfig.Config, []string, error) {
-	if !in.Withhold && in.Secrets != nil {
-		resolved, err := machineconfig.ResolveSecrets(config, in.Secrets.Contents)
-		if err != nil {
-			return config, nil, fmt.Errorf("resolving the secrets of config %s: %w", in.Rendered.Name, err)
-		}
-		return resolved, nil, nil
-	}
-	var withheld, needed []string
-	if in.Withhold {
-		config.Ignition.Storage = removePaths(config.Ignition.Storage, in.addedPaths()...)
-		config, withheld, needed = withhold(config, secretPathsOf(in.Rendered))
-	} else {
-		config, withheld, needed = withholdUnresolved(config)
-	}
-	if len(needed) > 0 {
-		return config, nil, &FirstBootSecretsError{Config: in.Rendered.Name, Fields: needed}
-	}
-	return config, withheld, nil
-}
-
-// withholdUnresolved is withhold for a machine that may have the secrets, where only the contents of references are not
-// known.
-func withholdUnresolved(c machineconfig.Config) (machineconfig.Config, []string, []string) {
-	w := &withholder{onlyUnresolved: true}
-	c.Ignition.Storage = w.storage(c.Ignition.Storage)
-	return c, w.withheld, w.needed
-}
-
-// withhold returns a config without what documents declare as secret: unresolved files, paths that owners mark, and the
-// hashes of passwords. It also returns what was withheld, and the secret fields that the machine needs before it joins
-// or that no program adds later. The caller's lists do not change. The config must be flat.
-func withhold(c machineconfig.Config, marked secretmask.Paths) (machineconfig.Config, []string, []string) {
-	w := &withholder{secretPaths: marked}
-	c.Ignition.Storage = w.storage(c.Ignition.Storage)
-	c.Ignition.Systemd.Units = w.units(c.Ignition.Systemd.Units)
-	c.Ignition.Passwd = w.passwd(c.Ignition.Passwd)
-	return c, w.withheld, w.needed
-}
-
-// secretPathsOf returns what users marked. The controller has validated the annotation; an invalid pattern matches
-// nothing.
-func secretPathsOf(rendered *mcfgv1.MachineConfig) secretmask.Paths {
-	paths, _ := secretmask.ParsePaths(rendered.Annotations[v1alpha1.SecretPathsAnnotation])
-	return paths
-}
 
 func (d spec) write(config machineconfig.Config, name string) ([]byte, error) {
 	if bad := machineconfig.Validate(config); len(bad) > 0 {
@@ -383,109 +387,4 @@ func (in Input) addedPaths() []string {
 
 func without[T any](list []T, drop func(T) bool) []T {
 	return slices.DeleteFunc(slices.Clone(list), drop)
-}
-
-type withholder struct {
-	// only files whose contents are unresolved, because the machine may have the other secrets
-	onlyUnresolved bool
-
-	secretPaths secretmask.Paths // secretPaths are the paths that users marked as secret.
-	withheld    []string         // withheld has the items that are left out; the machine gets them after it has joined.
-	needed      []string         // needed has the secret fields that the machine cannot get later.
-}
-
-// joinPaths are files without which a machine cannot join the cluster.
-var joinPaths = []string{KubeconfigPath, "/etc/kubernetes/bootstrap-kubelet.conf", "/etc/kubernetes/kubelet.conf"}
-
-func (w *withholder) leaveOut(format string, args ...any) {
-	w.withheld = append(w.withheld, fmt.Sprintf(format, args...))
-}
-
-func (w *withholder) need(field string, secret bool) {
-	if secret {
-		w.needed = append(w.needed, field)
-	}
-}
-
-func (w *withholder) storage(s ign.Storage) ign.Storage {
-	gone := map[string]bool{}
-	s.Files = without(s.Files, func(f ign.File) bool {
-		hidden := slices.ContainsFunc(append([]ign.Resource{f.Contents}, f.Append...), func(r ign.Resource) bool {
-			return w.secretResource(f.Path, r)
-		})
-		if slices.Contains(joinPaths, f.Path) {
-			w.need("storage.files["+f.Path+"]", hidden)
-			return false
-		}
-		if hidden {
-			gone[f.Path] = true
-			w.leaveOut("file %s", f.Path)
-		}
-		return hidden
-	})
-	// Also hard links to withheld files, and to such links: they would stop the machine's first boot.
-	for before := -1; before != len(s.Links); {
-		before = len(s.Links)
-		s.Links = without(s.Links, func(l ign.Link) bool {
-			hangs := l.Hard != nil && *l.Hard && l.Target != nil && gone[path.Join("/", *l.Target)]
-			if hangs {
-				gone[l.Path] = true
-				w.leaveOut("link %s", l.Path)
-			}
-			return hangs
-		})
-	}
-	if w.onlyUnresolved {
-		return s
-	}
-	for _, l := range s.Luks {
-		w.need("storage.luks["+l.Name+"].keyFile", l.KeyFile.Source != nil)
-	}
-	return s
-}
-
-func (w *withholder) units(units []ign.Unit) []ign.Unit {
-	units = without(units, func(u ign.Unit) bool {
-		hidden := u.Contents != nil && *u.Contents != "" && w.secretPaths.Match(u.Name)
-		if hidden {
-			w.leaveOut("unit %s", u.Name)
-		}
-		return hidden
-	})
-	for i, u := range units {
-		units[i].Dropins = without(u.Dropins, func(d ign.Dropin) bool {
-			hidden := d.Contents != nil && *d.Contents != "" && w.secretPaths.Match(u.Name+".d/"+d.Name)
-			if hidden {
-				w.leaveOut("drop-in %s of unit %s", d.Name, u.Name)
-			}
-			return hidden
-		})
-	}
-	return units
-}
-
-func (w *withholder) passwd(p ign.Passwd) ign.Passwd {
-	p.Users = slices.Clone(p.Users)
-	for i, u := range p.Users {
-		if u.PasswordHash != nil && *u.PasswordHash != "" {
-			p.Users[i].PasswordHash = nil
-			w.leaveOut("password of user %s", u.Name)
-		}
-	}
-	for _, g := range p.Groups {
-		w.need("passwd.groups["+g.Name+"].passwordHash", g.PasswordHash != nil && *g.PasswordHash != "")
-	}
-	return p
-}
-
-// secretResource reports whether contents are declared as secret. An empty file at a marked path has no secret.
-func (w *withholder) secretResource(file string, r ign.Resource) bool {
-	if r.Source != nil && machineconfig.IsUnresolved(*r.Source) {
-		return true
-	}
-	if w.onlyUnresolved || !w.secretPaths.Match(file) {
-		return false
-	}
-	data, err := machineconfig.Contents(r)
-	return err != nil || len(data) > 0
 }

@@ -231,3 +231,79 @@ func pick(o map[string]any, keys []string) map[string]any {
 	}
 	return out
 }
+
+// convertTo22 changes the config.
+func convertTo22(config map[string]any) (body []byte, unsupported []string, err error) {
+	special := specialModes(config)
+	t := translateTo22(config)
+	known, err := recode22(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	unsupported = append(t.fieldErrors, missingFields("", config, known)...)
+	if unsupported = append(unsupported, special...); len(unsupported) > 0 {
+		return nil, unsupported, nil
+	}
+	if body, err = json.Marshal(config); err != nil {
+		return nil, nil, err
+	}
+	unsupported, err = rejectedBy22(body, t)
+	return body, unsupported, err
+}
+
+func translateTo22(config map[string]any) *translation {
+	t := &translation{}
+	head := object(config, "ignition")
+	head["version"] = string(V2_2)
+	t.resources("ignition.security.tls.certificateAuthorities", list(object(object(head, "security"), "tls"),
+		"certificateAuthorities"))
+	t.storage(object(config, "storage"))
+	for i, u := range list(object(config, "systemd"), "units") {
+		if u := fields(u); u["mask"] == false {
+			t.unsupported("systemd.units["+label(u, i)+"].mask", "it takes away no mask of the image")
+		}
+	}
+	return t
+}
+
+// recode22 goes through the types of version 2.2.0. These omit false, zero and empty values, which mean the same as no
+// field, so such values are replaced first.
+func recode22(config map[string]any) (map[string]any, error) {
+	raw, err := json.Marshal(withoutZeros(config))
+	if err != nil {
+		return nil, err
+	}
+	var types old.Config
+	if err := json.Unmarshal(raw, &types); err != nil {
+		return nil, err
+	}
+	if raw, err = json.Marshal(types); err != nil {
+		return nil, err
+	}
+	return tree(raw)
+}
+
+// withoutZeros replaces every false, zero or empty value by another of its type.
+func withoutZeros(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		out := map[string]any{}
+		for key, v := range value {
+			out[key] = withoutZeros(v)
+		}
+		return out
+	case []any:
+		out := make([]any, len(value))
+		for i, v := range value {
+			out[i] = withoutZeros(v)
+		}
+		return out
+	case bool:
+		return true
+	case string:
+		return value + "-"
+	case json.Number, int:
+		return 1
+	}
+	return value
+}

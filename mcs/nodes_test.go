@@ -38,7 +38,7 @@ func TestANodeGetsItsOwnConfigAndNobodyElses(t *testing.T) {
 		if err != nil {
 			return "", "", err
 		}
-		b, err := c.Body(ServedFormat{Version: Newest})
+		b, err := c.Body(ServedFormat{Version: Newest}, nil)
 		return c.Name(), string(b.Head) + string(b.Tail), err
 	}
 	for _, node := range []string{"", "worker-1"} {

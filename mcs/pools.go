@@ -12,6 +12,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	lru "github.com/hashicorp/golang-lru/v2"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 )
 
@@ -23,9 +24,10 @@ type Pools struct {
 	extra   Extra          // extra is guarded by writing.
 	content *ContentAccess // content is nil if the server has no content store. It is guarded by writing.
 
+	own *lru.Cache[string, *ServedConfig] // own are configs of single nodes, by pool and name.
+
 	mu                      sync.RWMutex
 	pools                   map[string]pool
-	own                     map[string]*ServedConfig // own are configs of single nodes, by pool and name.
 	read                    ReadConfig
 	partial, synced, cutOff bool
 }
@@ -46,7 +48,9 @@ func (e unavailableError) Error() string { return string(e) }
 func (e unavailableError) Is(target error) bool { return target == ErrNothingRendered }
 
 // NewPools returns a Pools without any pool, which is not ready.
-func NewPools() *Pools { return &Pools{pools: map[string]pool{}} }
+func NewPools() *Pools {
+	return &Pools{pools: map[string]pool{}, own: newCache[string, *ServedConfig](maxNodeConfigs)}
+}
 
 // Set serves a rendered config in its pool as soon as its first bodies are created, and until then the previous one. Do
 // not change the config after the call. Nil records that the pool exists and has nothing to serve. After an error,
@@ -78,7 +82,7 @@ func (p *Pools) replace(name string, now pool) (pool, error) {
 		return pool{config: next, wanted: now.wanted}, nil
 	}
 	now.problem = err.Error()
-	if now.config == nil || now.config.newestError() != nil {
+	if now.config == nil || now.config.Servable() != nil {
 		now.config = next // The pool has no earlier config, so each request gets the error of the new config.
 	}
 	return now, err
@@ -126,7 +130,7 @@ func (p *Pools) SetExtra(extra Extra) error {
 	p.writing.Lock()
 	defer p.writing.Unlock()
 	p.extra = extra
-	p.dropNodeConfigs()
+	p.own.Purge()
 	var bad []error
 	for _, name := range slices.Sorted(maps.Keys(p.all())) {
 		now := p.all()[name]
@@ -141,13 +145,6 @@ func (p *Pools) SetExtra(extra Extra) error {
 		p.setPool(name, next)
 	}
 	return errors.Join(bad...)
-}
-
-// dropNodeConfigs is for a change of the added files.
-func (p *Pools) dropNodeConfigs() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.own = nil
 }
 
 // SetSynced records that every pool was set once. After this call, a pool that was not set does not exist.
@@ -210,7 +207,7 @@ func (p *Pools) Status() map[string]v1alpha1.ServedPool {
 	for name, now := range p.all() {
 		status := v1alpha1.ServedPool{Problem: now.problem}
 		switch {
-		case now.config != nil && now.config.newestError() == nil:
+		case now.config != nil && now.config.Servable() == nil:
 			status.Config = now.config.Name()
 		case now.problem == "":
 			status.Problem = ErrNothingRendered.Error()
@@ -258,12 +255,12 @@ func (p *Pools) NodeConfig(pool, node string) (*ServedConfig, error) {
 		return config, nil
 	}
 	name := config.nodes.Of(node)
-	p.mu.RLock()
-	known, read := p.own[pool+"/"+name], p.read
-	p.mu.RUnlock()
-	if known != nil {
+	if known, ok := p.own.Get(pool + "/" + name); ok {
 		return known, nil
 	}
+	p.mu.RLock()
+	read := p.read
+	p.mu.RUnlock()
 	if read == nil {
 		return nil, unavailableError("this server cannot read the config of node " + node + ": a server without a " +
 			"cluster needs --from-git for it")
@@ -283,13 +280,8 @@ func (p *Pools) NodeConfig(pool, node string) (*ServedConfig, error) {
 		return nil, fmt.Errorf("%w: reading the config of node %s: %w", ErrNothingRendered, node, err)
 	}
 	p.writing.Lock()
+	defer p.writing.Unlock()
 	own := newConfig(Input{Pool: pool, Rendered: rendered, Extra: p.extra, Content: p.content})
-	p.writing.Unlock()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.own == nil || len(p.own) >= maxNodeConfigs {
-		p.own = map[string]*ServedConfig{}
-	}
-	p.own[pool+"/"+name] = own
+	p.own.Add(pool+"/"+name, own)
 	return own, nil
 }

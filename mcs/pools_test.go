@@ -38,7 +38,7 @@ func served(t *testing.T, s *Pools, pool string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := o.Body(ServedFormat{Version: Newest})
+	b, err := o.Body(ServedFormat{Version: Newest}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestWithoutAnEarlierConfigWhoeverAsksIsToldWhatIsWrong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := o.Body(ServedFormat{Version: Newest, Gzip: true}); err == nil ||
+	if _, err := o.Body(ServedFormat{Version: Newest, Gzip: true}, nil); err == nil ||
 		!strings.Contains(err.Error(), "relative") {
 		t.Errorf("%v", err)
 	}
@@ -145,7 +145,7 @@ func TestWhatTheServerAddsIsInAllConfigsAtOnce(t *testing.T) {
 			t.Errorf("%s lacks the file", pool)
 		}
 	}
-	if b, err := before.Body(ServedFormat{Version: Newest}); err != nil || strings.Contains(string(b.Head), `"/etc/ca"`) {
+	if b, err := before.Body(ServedFormat{Version: Newest}, nil); err != nil || strings.Contains(string(b.Head), `"/etc/ca"`) {
 		t.Errorf("a config changed that a request uses: %v", err)
 	}
 	if got := s.Status()["held"].Problem; got != "why" {
@@ -200,7 +200,7 @@ func TestTheETagIsThatOfTheBytesAndNotOfTheToken(t *testing.T) {
 		{Version: Newest, Gzip: true},
 		{Version: Newest, Withhold: true},
 	} {
-		b, err := o.Body(f)
+		b, err := o.Body(f, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -213,7 +213,7 @@ func TestTheETagIsThatOfTheBytesAndNotOfTheToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	o, _ = s.Config("worker")
-	if b, err := o.Body(ServedFormat{Version: Newest}); err != nil || !b.NeedsBootstrapToken() ||
+	if b, err := o.Body(ServedFormat{Version: Newest}, nil); err != nil || !b.NeedsBootstrapToken() ||
 		!strings.HasPrefix(b.ETag, `W/"`) {
 		t.Errorf("%v: the same ETag stands for bodies that differ by their token: %s", err, b.ETag)
 	}
@@ -224,17 +224,17 @@ func TestAConfigWithoutSecretsHasOneBodyForAll(t *testing.T) {
 	put(t, s, "worker", config("rendered-worker-1", "/etc/a"))
 	o, _ := s.Config("worker")
 	for _, zipped := range []bool{false, true} {
-		all, err := o.Body(ServedFormat{Version: Newest, Gzip: zipped})
+		all, err := o.Body(ServedFormat{Version: Newest, Gzip: zipped}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		less, err := o.Body(ServedFormat{Version: Newest, Gzip: zipped, Withhold: true})
+		less, err := o.Body(ServedFormat{Version: Newest, Gzip: zipped, Withhold: true}, nil)
 		if err != nil || !bytes.Equal(all.Head, less.Head) || all.ETag != less.ETag {
 			t.Errorf("%v: they differ", err)
 		}
 	}
-	a, _ := o.Body(ServedFormat{Version: Newest})
-	b, _ := o.Body(ServedFormat{Version: Newest, Withhold: true})
+	a, _ := o.Body(ServedFormat{Version: Newest}, nil)
+	b, _ := o.Body(ServedFormat{Version: Newest, Withhold: true}, nil)
 	if &a.Head[0] != &b.Head[0] {
 		t.Error("the same bytes are kept twice")
 	}
@@ -274,7 +274,7 @@ func TestConfigsChangeWhileTheyAreServed(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				b, err := o.Body(ServedFormat{Version: V3_2, Gzip: true, Withhold: true})
+				b, err := o.Body(ServedFormat{Version: V3_2, Gzip: true, Withhold: true}, nil)
 				token := ""
 				if b.NeedsBootstrapToken() {
 					token = machineToken
@@ -305,7 +305,7 @@ func TestConfigsChangeWhileTheyAreServed(t *testing.T) {
 func TestAPanicDuringCompositionIsAnError(t *testing.T) {
 	c, format := newConfig(Input{}), ServedFormat{Version: Newest} // without a rendered config
 	for range 2 {
-		if body, err := c.Body(format); err == nil ||
+		if body, err := c.Body(format, nil); err == nil ||
 			!strings.Contains(err.Error(), "runtime error: invalid memory address") {
 			t.Errorf("got a body of %d bytes and %v", len(body.Head), err)
 		}

@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/coreos/go-semver/semver"
 	v22 "github.com/coreos/ignition/config/v2_2"
-	old "github.com/coreos/ignition/config/v2_2/types"
 	v30 "github.com/coreos/ignition/v2/config/v3_0"
 	v31 "github.com/coreos/ignition/v2/config/v3_1"
 	v32 "github.com/coreos/ignition/v2/config/v3_2"
@@ -76,21 +77,6 @@ func (e *UnsupportedFieldsError) Error() string {
 	return fmt.Sprintf("Ignition %s does not support these fields of config %s: %s; "+
 		"boot an image with a newer Ignition (up to %s), or change the fields", e.Version, e.Config,
 		strings.Join(e.Fields, ", "), Newest)
-}
-
-// FirstBootSecretsError says that a config has secrets that a machine needs for its first boot, so the server serves
-// all of it or none.
-type FirstBootSecretsError struct {
-	// of the rendered config
-	Config string
-	// of the secrets in the config, such as storage.luks[root].keyFile; never empty
-	Fields []string
-}
-
-// Error names the config and every field, and what to do.
-func (e *FirstBootSecretsError) Error() string {
-	return fmt.Sprintf("config %s has secrets that a machine needs for its first boot (%s): "+
-		"ask with a token of the node: bunsen token create --node", e.Config, strings.Join(e.Fields, ", "))
 }
 
 func supported() string {
@@ -192,82 +178,6 @@ func (d spec) convert(newest []byte) (body []byte, unsupported []string, err err
 	}
 	unsupported, err = d.rejectedFields(body, config)
 	return body, unsupported, err
-}
-
-// convertTo22 changes the config.
-func convertTo22(config map[string]any) (body []byte, unsupported []string, err error) {
-	special := specialModes(config)
-	t := translateTo22(config)
-	known, err := recode22(config)
-	if err != nil {
-		return nil, nil, err
-	}
-	unsupported = append(t.fieldErrors, missingFields("", config, known)...)
-	if unsupported = append(unsupported, special...); len(unsupported) > 0 {
-		return nil, unsupported, nil
-	}
-	if body, err = json.Marshal(config); err != nil {
-		return nil, nil, err
-	}
-	unsupported, err = rejectedBy22(body, t)
-	return body, unsupported, err
-}
-
-func translateTo22(config map[string]any) *translation {
-	t := &translation{}
-	head := object(config, "ignition")
-	head["version"] = string(V2_2)
-	t.resources("ignition.security.tls.certificateAuthorities", list(object(object(head, "security"), "tls"),
-		"certificateAuthorities"))
-	t.storage(object(config, "storage"))
-	for i, u := range list(object(config, "systemd"), "units") {
-		if u := fields(u); u["mask"] == false {
-			t.unsupported("systemd.units["+label(u, i)+"].mask", "it takes away no mask of the image")
-		}
-	}
-	return t
-}
-
-// recode22 goes through the types of version 2.2.0. These omit false, zero and empty values, which mean the same as no
-// field, so such values are replaced first.
-func recode22(config map[string]any) (map[string]any, error) {
-	raw, err := json.Marshal(withoutZeros(config))
-	if err != nil {
-		return nil, err
-	}
-	var types old.Config
-	if err := json.Unmarshal(raw, &types); err != nil {
-		return nil, err
-	}
-	if raw, err = json.Marshal(types); err != nil {
-		return nil, err
-	}
-	return tree(raw)
-}
-
-// withoutZeros replaces every false, zero or empty value by another of its type.
-func withoutZeros(value any) any {
-	switch value := value.(type) {
-	case map[string]any:
-		out := map[string]any{}
-		for key, v := range value {
-			out[key] = withoutZeros(v)
-		}
-		return out
-	case []any:
-		out := make([]any, len(value))
-		for i, v := range value {
-			out[i] = withoutZeros(v)
-		}
-		return out
-	case bool:
-		return true
-	case string:
-		return value + "-"
-	case json.Number, int:
-		return 1
-	}
-	return value
 }
 
 // rejectedFields have values that the version's own parser rejects, such as a URL's scheme.
@@ -434,4 +344,85 @@ func label(item any, index int) string {
 		}
 	}
 	return fmt.Sprint(index)
+}
+
+// subtype: the server ignores the main type.
+const subtype = "vnd.coreos.ignition+json"
+
+// Negotiate selects the version to serve for an Accept header, by its entries of Ignition's subtype with a readable
+// version: the one with the highest q, or the first of them, decides. If the server does not support it, the error is
+// an *UnsupportedVersionError. Without such an entry, the version is Newest.
+func Negotiate(accept string) (Version, error) {
+	asked := parseAccept(accept)
+	slices.SortStableFunc(asked, func(a, b acceptEntry) int {
+		switch {
+		case a.q > b.q:
+			return -1
+		case a.q < b.q:
+			return 1
+		}
+		return 0
+	})
+	for _, a := range asked {
+		if a.version != nil {
+			return versionToServe(a)
+		}
+	}
+	return Newest, nil
+}
+
+func versionToServe(a acceptEntry) (Version, error) {
+	major, minor := a.version.Major, a.version.Minor
+	switch {
+	case major == 3 && minor < int64(len(minors)):
+		return minors[minor], nil
+	case major == 3:
+		return Newest, nil
+	case major == 2 && minor >= 2 && minor <= 9:
+		return V2_2, nil
+	}
+	return "", &UnsupportedVersionError{Asked: a.text}
+}
+
+// minors: 3.x, by the minor number
+var minors = []Version{V3_0, V3_1, V3_2, V3_3, V3_4, V3_5}
+
+type acceptEntry struct {
+	q       float64
+	version *semver.Version // version is nil if the entry names no version of Ignition.
+	text    string          // text is the version as the client wrote it.
+}
+
+func parseAccept(accept string) []acceptEntry {
+	var all []acceptEntry
+	for entry := range strings.SplitSeq(accept, ",") {
+		media, params, _ := strings.Cut(entry, ";")
+		_, sub, ok := strings.Cut(strings.TrimSpace(media), "/")
+		if !ok {
+			continue
+		}
+		a := acceptEntry{q: 1}
+		for param := range strings.SplitSeq(params, ";") {
+			key, value, _ := strings.Cut(param, "=")
+			value = strings.TrimSpace(value)
+			switch strings.TrimSpace(key) {
+			case "q":
+				a.q = quality(value)
+			case "version":
+				if v, err := semver.NewVersion(value); err == nil && sub == subtype && v.Minor >= 0 {
+					a.version, a.text = v, value
+				}
+			}
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+// quality parses q; an invalid value counts as 1.
+func quality(text string) float64 {
+	if q, err := strconv.ParseFloat(text, 64); err == nil && q >= 0 && q <= 1 {
+		return q
+	}
+	return 1
 }

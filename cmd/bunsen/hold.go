@@ -9,7 +9,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/internal/cli"
 	"github.com/bunsen-os/bunsen/internal/cli/kube"
-	"github.com/bunsen-os/bunsen/internal/cli/rollback"
+	"github.com/bunsen-os/bunsen/internal/inspect"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 )
 
@@ -60,7 +60,7 @@ func offeredCommits(ctx context.Context, c client.Client, args []string) ([]stri
 		return nil, err
 	}
 	about, err := kube.FindSubject(cluster, args[0], kube.KindPool)
-	return rollback.Offers(cluster, about.Name), err
+	return inspect.RollbackOffers(cluster, about.Name), err
 }
 
 func releaseCommand() *cobra.Command {

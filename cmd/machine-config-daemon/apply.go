@@ -16,6 +16,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/linux"
 	"github.com/bunsen-os/bunsen/mcd/once"
+	"github.com/bunsen-os/bunsen/mcd/process"
 )
 
 // onceOptions are the flags of the command apply.
@@ -56,13 +57,13 @@ Exit codes:
 		Example: `  machine-config-daemon apply --once-from node.ign --dry-run
   machine-config-daemon apply --once-from https://configs.example.com/node.yaml --digest sha256:…
   machine-config-daemon apply --once-from node.ign --root /mnt/image -o json`,
-		Args: noArgs,
+		Args: process.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case o.from == "":
-				return &usageError{errors.New("--once-from is missing: name the file or URL of the config")}
+				return &usageError{Err: errors.New("--once-from is missing: name the file or URL of the config")}
 			case o.output != "text" && o.output != "json":
-				return &usageError{fmt.Errorf("-o %q is neither text nor json", o.output)}
+				return &usageError{Err: fmt.Errorf("-o %q is neither text nor json", o.output)}
 			}
 			return applyOnce(cmd.Context(), o, cmd.OutOrStdout())
 		},
@@ -92,7 +93,7 @@ func applyOnce(ctx context.Context, o onceOptions, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	log := (&options{verbose: o.verbose}).logger()
+	log := process.Logger(o.verbose)
 	if strings.HasPrefix(o.from, "http://") && o.digest == "" {
 		log.Warn("the config came without TLS, so a machine on the way could have changed it; add --digest", "from",
 			name)
@@ -107,7 +108,7 @@ func applyOnce(ctx context.Context, o onceOptions, out io.Writer) error {
 	}}
 	ask := once.Request{
 		To: to, Force: o.force, AsFirstBoot: o.born, SkipReboot: o.stay || !o.live(),
-		Fetcher: fetcher(h, storedIn(o.content)),
+		Fetcher: process.Fetcher(h, storedIn(o.content), versionText()),
 	}
 	result, err := once.Run(ctx, runner, ask, o.dry, func(d once.Plan) {
 		if o.output == "text" {

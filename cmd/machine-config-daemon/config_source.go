@@ -10,11 +10,13 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/bunsen-os/bunsen/mcd/fetch"
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
@@ -48,7 +50,7 @@ func (s *source) add(cmd *cobra.Command) {
 func (s *source) read(ctx context.Context) (name string, text []byte, err error) {
 	want, ok := strings.CutPrefix(s.digest, "sha256:")
 	if s.digest != "" && (!ok || len(want) != len(host.DigestOf(nil))) {
-		return "", nil, &usageError{fmt.Errorf("--digest %q is not sha256:<64 hex digits>", s.digest)}
+		return "", nil, &usageError{Err: fmt.Errorf("--digest %q is not sha256:<64 hex digits>", s.digest)}
 	}
 	if strings.HasPrefix(s.from, "http://") || strings.HasPrefix(s.from, "https://") {
 		name, text, err = s.download(ctx)
@@ -82,7 +84,7 @@ func (s *source) download(ctx context.Context) (string, []byte, error) {
 	at, err := url.Parse(s.from)
 	if err != nil || at.Host == "" {
 		// The error must not contain the URL, because the URL may contain a password.
-		return "", nil, &usageError{errors.New("--once-from is no URL that can be read")}
+		return "", nil, &usageError{Err: errors.New("--once-from is no URL that can be read")}
 	}
 	name := (&url.URL{Scheme: at.Scheme, Host: at.Host, Path: at.Path}).String()
 	client, err := s.client()
@@ -162,4 +164,27 @@ func limited(r io.Reader) ([]byte, error) {
 		err = fmt.Errorf("it is longer than %d MiB, which no config is", largestConfig>>20)
 	}
 	return text, err
+}
+
+// storedIn reads files of the content store from a directory, in which each file has its hash as its name. It returns
+// nil for an empty name. The hash of what it reads is verified as that of a download is.
+func storedIn(dir string) fetch.Stored {
+	if dir == "" {
+		return nil
+	}
+	return func(_ context.Context, hash string, _ map[string]string) (fetch.Answer, io.ReadCloser, error) {
+		f, err := os.Open(filepath.Join(dir, hash))
+		if err != nil {
+			return fetch.Answer{}, nil, fmt.Errorf("reading --content (`bunsen build --content` writes it): %w", err)
+		}
+		info, err := f.Stat()
+		if err == nil && !info.Mode().IsRegular() {
+			err = fmt.Errorf("reading --content: %s is not a regular file", f.Name())
+		}
+		if err != nil {
+			f.Close() //nolint:errcheck,gosec // only read
+			return fetch.Answer{}, nil, err
+		}
+		return fetch.Answer{Status: http.StatusOK, Length: info.Size()}, f, nil
+	}
 }

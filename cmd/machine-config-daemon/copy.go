@@ -23,7 +23,7 @@ init container of machine-config-server runs it, so that the server can install 
 		Example: `  machine-config-daemon copy /daemon`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return &usageError{errors.New("copy needs one directory")}
+				return &usageError{Err: errors.New("copy needs one directory")}
 			}
 			from, err := os.Open("/proc/self/exe")
 			if err != nil {

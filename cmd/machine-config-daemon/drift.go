@@ -13,6 +13,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/linux/files"
+	"github.com/bunsen-os/bunsen/mcd/process"
 )
 
 func newDrift() *cobra.Command {
@@ -26,7 +27,7 @@ changes nothing and may run beside the daemon. ` + "`bunsen drift`" + ` reads th
   machine-config-daemon drift show /etc/chrony.conf`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return &usageError{errors.New("drift needs a command: drift list, drift show or drift export")}
+			return &usageError{Err: errors.New("drift needs a command: drift list, drift show or drift export")}
 		},
 	}
 	list := driftCommand("list", "List what differs", func(w io.Writer, files host.Files, _ string) error {
@@ -71,10 +72,10 @@ func driftCommand(use, short string, run func(w io.Writer, files host.Files, pat
 		Use: use, Short: short,
 		Args: func(_ *cobra.Command, args []string) error {
 			if !wantsPath {
-				return noArgs(nil, args)
+				return process.NoArgs(nil, args)
 			}
 			if len(args) != 1 {
-				return &usageError{errors.New("name one path")}
+				return &usageError{Err: errors.New("name one path")}
 			}
 			return nil
 		},

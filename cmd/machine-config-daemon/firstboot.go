@@ -13,6 +13,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/linux"
 	"github.com/bunsen-os/bunsen/mcd/once"
+	"github.com/bunsen-os/bunsen/mcd/process"
 )
 
 func newFirstboot() *cobra.Command {
@@ -35,9 +36,9 @@ reboots. The unit machine-config-daemon-firstboot.service runs firstboot.
 Exit codes: 0 the machine has the OS of its config, or it is rebooting; 1 failed (with --retry 0), or stopped by a signal.`,
 		Example: `  machine-config-daemon firstboot
   machine-config-daemon firstboot --retry 0`,
-		Args: noArgs,
+		Args: process.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return firstBoot(cmd.Context(), retry, (&options{verbose: verbose}).logger())
+			return firstBoot(cmd.Context(), retry, process.Logger(verbose))
 		},
 	}
 	cmd.Flags().DurationVar(&retry, "retry", time.Minute, "how long to wait after a failure; 0 tries once")

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/bunsen-os/bunsen/mcd/kube"
+	"github.com/bunsen-os/bunsen/mcd/process"
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
@@ -34,8 +35,8 @@ func whichNodeTheDaemonIs(t *testing.T, p plane) {
 		p.identity(t, at, envtest.User{Name: "system:node:" + node, Groups: []string{"system:nodes"}})
 	}
 	connect := func(said string) *kube.Connection {
-		o := options{node: said, kubeconfig: at}
-		return kube.NewConnection(o.node, o.connect)
+		o := process.Options{Node: said, Kubeconfig: at}
+		return kube.NewConnection(o.Node, o.Connect)
 	}
 	is := func(t *testing.T, cluster *kube.Connection, want string) {
 		t.Helper()

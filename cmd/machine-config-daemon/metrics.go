@@ -19,22 +19,24 @@ const defaultMetrics = "127.0.0.1:8797"
 // serveMetrics serves the metrics and the answers to probes until the context ends. With --metrics "", serveMetrics
 // serves nothing. If the address is in use, serveMetrics logs this and tries again later, because another daemon on the
 // machine may end soon.
-func (o *options) serveMetrics(ctx context.Context, log *slog.Logger, ready func() error) (*metrics.Set, error) {
+func serveMetrics(ctx context.Context, address string, log *slog.Logger,
+	ready func() error,
+) (*metrics.Set, error) {
 	set := metrics.New(time.Now)
-	if o.metrics == "" {
+	if address == "" {
 		return set, nil
 	}
-	l, err := metrics.Listen(o.metrics)
+	l, err := metrics.Listen(address)
 	var taken *net.OpError
 	switch {
 	case errors.As(err, &taken):
 		log.Error("metrics are not served yet", "err", err)
 	case err != nil:
-		return nil, &usageError{err}
+		return nil, &usageError{Err: err}
 	}
 	go func() {
 		for l == nil && sleep(ctx, metricsRetry) == nil {
-			l, _ = metrics.Listen(o.metrics)
+			l, _ = metrics.Listen(address)
 		}
 		if l == nil {
 			return

@@ -12,17 +12,17 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/agent"
-	"github.com/bunsen-os/bunsen/mcd/fetch"
 	"github.com/bunsen-os/bunsen/mcd/kube"
 
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/linux"
-	"github.com/bunsen-os/bunsen/mcd/linux/files"
+	"github.com/bunsen-os/bunsen/mcd/process"
 )
 
 func newStart() *cobra.Command {
-	var o options
+	o := process.Options{Version: versionText()}
 	var c checks
+	var metricsAddress string
 	cmd := &cobra.Command{
 		Use:   "start",
 		Short: "Serve this machine",
@@ -45,25 +45,25 @@ only after another config was desired. While the API server does not answer, the
 result later.
 
 The daemon reads its config from a machine-config-server, with the kubelet's client certificate, and finds the servers
-in ` + publishedIn + `. If no server sends the config, the daemon reads it through the API server, if nodes have the right to read configs there.
+in ` + process.PublishedIn + `. If no server sends the config, the daemon reads it through the API server, if nodes have the right to read configs there.
 
 The daemon uses the kubelet's identity. Without --kubeconfig, it uses the first of these files that exists:
-` + kubeconfigHelp(),
+` + process.KubeconfigHelp(),
 		Example: `  machine-config-daemon start
   machine-config-daemon start --root-mount /rootfs   # in a container that has the machine's root there`,
-		Args: noArgs,
+		Args: process.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			form := linux.Service
 			if inPod, err := cmd.Flags().GetBool(podFlag); err == nil && inPod {
 				form = linux.Pod
 			}
-			return startHost(cmd.Context(), o, c, form)
+			return startHost(cmd.Context(), o, c, form, metricsAddress)
 		},
 	}
-	o.add(cmd, "the machine's root file system", "/")
+	o.Add(cmd, "the machine's root file system", "/")
 	c.add(cmd)
-	cmd.Flags().Lookup("metrics").DefValue = defaultMetrics
-	o.metrics = defaultMetrics
+	cmd.Flags().StringVar(&metricsAddress, "metrics", defaultMetrics, "loopback address at which the daemon serves "+
+		"/metrics; \"\" serves no metrics")
 	return cmd
 }
 
@@ -124,71 +124,48 @@ func (a aside) Handle(ctx context.Context, r slog.Record) error {
 
 // startHost runs the daemon until a signal stops the process. Before startHost returns, it finishes an update that has
 // begun. After startHost has requested a reboot, it waits until the reboot ends the process.
-func startHost(ctx context.Context, o options, c checks, form linux.Form) error {
-	log := o.logger()
+func startHost(ctx context.Context, o process.Options, c checks, form linux.Form, metricsAddress string) error {
+	log := process.Logger(o.Verbose)
 	klog.SetSlogLogger(slog.New(aside{log.Handler()}))
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	if form == linux.Service {
 		go awaitReplaced(ctx, replacedEvery, log, end)
 	}
-	return linux.Serve(ctx, linux.Serving{Dir: o.root, Form: form, Log: log},
+	return linux.Serve(ctx, linux.Serving{Dir: o.Root, Form: form, Log: log},
 		func(ctx context.Context, h host.Host) error {
-			return serveHost(ctx, h, o, c, form)
+			return serveHost(ctx, h, o, c, form, metricsAddress)
 		})
 }
 
 // serveHost serves the machine until the context ends.
-func serveHost(ctx context.Context, h host.Host, o options, c checks, form linux.Form) error {
-	log := o.logger()
+func serveHost(ctx context.Context, h host.Host, o process.Options, c checks, form linux.Form,
+	metricsAddress string,
+) error {
+	log := process.Logger(o.Verbose)
 	// The config under test may have broken or removed the kubeconfig. The daemon starts even then.
-	servers, err := o.findServers(h, log)
+	servers, err := o.FindServers(h, log)
 	if err != nil {
 		return err
 	}
-	cluster := kube.NewConnection(o.node, o.connect)
+	cluster := kube.NewConnection(o.Node, o.Connect)
 	cluster.FindServers(servers)
 	ready := &readiness{lastAnswer: cluster.LastAnswer, now: time.Now}
-	set, err := o.serveMetrics(ctx, log, ready.check)
+	set, err := serveMetrics(ctx, metricsAddress, log, ready.check)
 	if err != nil {
 		return err
 	}
-	events := kube.NewRecorder(ctx, cluster, log)
-	config := agent.Config{
-		Node: o.node, Cluster: cluster, Host: h, Log: log, Health: c.health(h, cluster),
-		Events: events, Metrics: set, Status: kube.NewStatusPublisher(ctx, cluster, log),
-		Reported: func() { ready.reported.Store(true) }, Trust: o.followTrust(ctx, h, cluster, log),
-		Fetch: fetch.NewSyncer(fetcher(h, storedInCluster(cluster)), h.OS),
-	}
-	if root, can := h.Files.(*files.Root); can {
-		if watcher := watchFiles(root, log); watcher != nil {
-			defer watcher.Close() //nolint:errcheck // the process ends
-			config.Drift = watcher
-		}
-	}
-	images := containerRuntime(h, o.root, false, config.Fetch.Lock)
-	cluster.Heartbeat(ctx, v1alpha1.DaemonReport{
-		Version: versionText(), Form: string(form),
-		FetchesAhead: config.Fetch != nil, PinsImages: images != nil,
-	}, func(ctx context.Context) *v1alpha1.EtcdReport {
-		return kube.AskEtcd(ctx, h.Files.Read)
-	}, log)
-	err = agent.New(config).Run(ctx, pinImages(ctx, images, cluster, events, log))
+	attached := o.Attach(ctx, h, cluster, v1alpha1.DaemonReport{Form: string(form)}, false,
+		func(ctx context.Context) *v1alpha1.EtcdReport { return kube.AskEtcd(ctx, h.Files.Read) }, log)
+	defer attached.Close()
+	config := attached.Config
+	config.Health, config.Metrics = c.health(h, cluster), set
+	config.Reported = func() { ready.reported.Store(true) }
+	err = agent.New(config).Run(ctx, attached.Changed)
 	if errors.Is(err, agent.ErrRebooting) {
 		return awaitDown(ctx)
 	}
 	return err
-}
-
-// watchFiles returns a watcher of a machine's files. If the kernel allows no watcher, watchFiles logs this and returns
-// nil. The daemon then finds drift only by its periodic scan.
-func watchFiles(root *files.Root, log *slog.Logger) *linux.Watcher {
-	watcher, err := linux.NewWatcher(root)
-	if err != nil {
-		log.Warn("file changes are not watched, so drift is found by the periodic scan only", "err", err)
-		return nil
-	}
-	return watcher
 }
 
 // osParts are the parts of a config that machines without an image-based OS refuse.

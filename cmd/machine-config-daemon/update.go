@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bunsen-os/bunsen/mcd/process"
 	"github.com/spf13/cobra"
 )
 
@@ -55,7 +56,7 @@ machine-config-daemon-update.service runs update.
 Exit codes: 0 the program is the binary that the file names, 1 failed, and the program is unchanged.`,
 		Example: `  machine-config-daemon update
   machine-config-daemon update --from binary.json --to /opt/bin/machine-config-daemon`,
-		Args: noArgs,
+		Args: process.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), cmd.OutOrStdout()) },
 	}
 	self, err := os.Executable()

@@ -28,7 +28,6 @@ type GiteaPull struct {
 var (
 	_ Host   = (*GiteaPull)(nil)
 	_ Commit = (*GiteaPull)(nil)
-	_ Opener = (*GiteaPull)(nil)
 )
 
 // NewGitea returns the pull request. The client limits the time of each request.
@@ -179,44 +178,6 @@ func (p *GiteaPull) MergedBy(ctx context.Context) (int, error) {
 		return 0, nil
 	}
 	return int(pull.Index), nil
-}
-
-// Open implements Opener.
-func (p *GiteaPull) Open(ctx context.Context, x Proposal) (string, error) {
-	c, err := p.client(ctx)
-	if err != nil {
-		return "", err
-	}
-	pull, resp, err := c.CreatePullRequest(p.owner, p.repo, gitea.CreatePullRequestOption{
-		Head: x.Branch, Base: x.Base,
-		Title: x.Title, Body: x.Body,
-	})
-	if err != nil {
-		return "", giteaExplainWrite(resp, err)
-	}
-	return pull.HTMLURL, nil
-}
-
-// Opened implements Opener.
-func (p *GiteaPull) Opened(ctx context.Context, x Proposal) (string, error) {
-	c, err := p.client(ctx)
-	if err != nil {
-		return "", err
-	}
-	for page := 1; ; page++ {
-		pulls, resp, err := c.ListRepoPullRequests(p.owner, p.repo, gitea.ListPullRequestsOptions{
-			ListOptions: gitea.ListOptions{Page: page, PageSize: pageSize}, State: gitea.StateOpen,
-			Sort: "recentupdate",
-		})
-		if err != nil || len(pulls) == 0 {
-			return "", giteaExplain(resp, err)
-		}
-		for _, pull := range pulls {
-			if pull.Head != nil && pull.Base != nil && pull.Head.Ref == x.Branch && pull.Base.Ref == x.Base {
-				return pull.HTMLURL, nil
-			}
-		}
-	}
 }
 
 func forbidden(resp *gitea.Response) bool {

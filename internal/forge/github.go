@@ -22,7 +22,6 @@ type GitHubPull struct {
 var (
 	_ Host   = (*GitHubPull)(nil)
 	_ Commit = (*GitHubPull)(nil)
-	_ Opener = (*GitHubPull)(nil)
 )
 
 // canceled: GitHub has only four states.
@@ -142,23 +141,6 @@ func (p *GitHubPull) MergedBy(ctx context.Context) (int, error) {
 		}
 	}
 	return 0, nil
-}
-
-// Open implements Opener.
-func (p *GitHubPull) Open(ctx context.Context, x Proposal) (string, error) {
-	pull, _, err := p.client.PullRequests.Create(ctx, p.owner, p.repo,
-		github.CreatePullRequest{Title: &x.Title, Head: x.Branch, Base: x.Base, Body: &x.Body})
-	return pull.GetHTMLURL(), githubExplainWrite(err)
-}
-
-// Opened implements Opener.
-func (p *GitHubPull) Opened(ctx context.Context, x Proposal) (string, error) {
-	pulls, _, err := p.client.PullRequests.List(ctx, p.owner, p.repo,
-		&github.PullRequestListOptions{State: "open", Head: p.owner + ":" + x.Branch, Base: x.Base})
-	if err != nil || len(pulls) == 0 {
-		return "", githubExplain(err)
-	}
-	return pulls[0].GetHTMLURL(), nil
 }
 
 // githubExplain marks errors about permissions as ErrForbidden, which the job of a fork gets.

@@ -28,7 +28,6 @@ type GitLabMerge struct {
 var (
 	_ Host   = (*GitLabMerge)(nil)
 	_ Commit = (*GitLabMerge)(nil)
-	_ Opener = (*GitLabMerge)(nil)
 )
 
 // NewGitLab returns the merge request. The client limits the time of each request.
@@ -155,30 +154,6 @@ func (m *GitLabMerge) MergedBy(ctx context.Context) (int, error) {
 		}
 	}
 	return 0, nil
-}
-
-// Open implements Opener.
-func (m *GitLabMerge) Open(ctx context.Context, p Proposal) (string, error) {
-	merge, _, err := m.client.MergeRequests.CreateMergeRequest(m.target.Project, &gitlab.CreateMergeRequestOptions{
-		Title: &p.Title, Description: &p.Body, SourceBranch: &p.Branch, TargetBranch: &p.Base,
-		RemoveSourceBranch: gitlab.Ptr(true),
-	}, gitlab.WithContext(ctx))
-	if err != nil {
-		return "", gitlabExplainWrite(err)
-	}
-	return merge.WebURL, nil
-}
-
-// Opened implements Opener.
-func (m *GitLabMerge) Opened(ctx context.Context, p Proposal) (string, error) {
-	all, _, err := m.client.MergeRequests.ListProjectMergeRequests(m.target.Project,
-		&gitlab.ListProjectMergeRequestsOptions{
-			State: gitlab.Ptr("opened"), SourceBranch: &p.Branch, TargetBranch: &p.Base,
-		}, gitlab.WithContext(ctx))
-	if err != nil || len(all) == 0 {
-		return "", gitlabExplain(err)
-	}
-	return all[0].WebURL, nil
 }
 
 // gitlabExplain marks errors about permissions as ErrForbidden, which the job of a fork gets.

@@ -34,7 +34,7 @@ func OpenReadOnly(_ context.Context, dir string) (host.Host, func(), error) {
 func open(dir string, lock func(*files.Root) error) (host.Host, func(), error) {
 	if os.Geteuid() != 0 {
 		return host.Host{}, nil, errors.New("the daemon changes the whole machine and has to run as root; for a host " +
-			"without rights, use simulate")
+			"without rights, use simulated-host")
 	}
 	root, err := files.Open(dir)
 	if err != nil {

@@ -13,6 +13,8 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
 	"github.com/bunsen-os/bunsen/mcs/join"
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/sync/semaphore"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/util/workqueue"
 
@@ -133,27 +135,15 @@ func newPools(api clients, o Options) (*pools, error) {
 }
 
 func newNodes(api clients, p *pools, o Options) *nodes {
-	return &nodes{
-		api: api, pools: p, cache: o.Cache, log: o.Log, slots: make(chan struct{}, maxConfigReads),
-		changed: make(chan struct{}, 1), contents: map[string][]byte{}, stored: map[string][]string{},
-		own: newOwnConfigs(o.Cache, o.Log),
+	n := &nodes{
+		api: api, pools: p, cache: o.Cache, log: o.Log, turns: semaphore.NewWeighted(maxConfigReads),
+		changed: make(chan struct{}, 1), contents: map[string][]byte{}, own: newOwnConfigs(o.Cache, o.Log),
 	}
-}
-
-func newOwnConfigs(cache *Cache, log *slog.Logger) *ownConfigs {
-	o := &ownConfigs{cache: cache, log: log, memory: map[string][]byte{}}
-	o.recent.Most, o.recent.MostBytes = maxOwnConfigs, maxOwnInMemory
-	if cache == nil {
-		return o
+	var err error
+	if n.stored, err = lru.New[string, []string](maxStored); err != nil {
+		panic(err) // The only possible error is a size that is not positive.
 	}
-	o.recent.MostBytes = maxOwnOnDisk
-	for _, key := range cache.Keys() { // An earlier process kept them.
-		if name, ok := strings.CutPrefix(key, ownPrefix); ok {
-			raw, _ := cache.Get(key)
-			o.remove(o.recent.Use(name, len(raw)))
-		}
-	}
-	return o
+	return n
 }
 
 func newLimitedUses(t *tokens, now func() time.Time) *limitedUses {
@@ -319,62 +309,3 @@ type clients struct {
 // after which the client retries). When thousands of machines boot, a third limit would only queue requests until they
 // time out.
 const noRateLimit = -1
-
-// Of the configs of single nodes that are kept for times without the API server: on disk with a cache, or in memory.
-const (
-	maxOwnConfigs                = 2000
-	maxOwnOnDisk, maxOwnInMemory = 256 << 20, 64 << 20
-	// of these configs in the cache
-	ownPrefix = "own-"
-)
-
-// ownConfigs keeps the configs of single nodes that were needed last. Who may read them is decided elsewhere.
-type ownConfigs struct {
-	cache *Cache
-	log   *slog.Logger
-
-	mu     sync.Mutex
-	recent RecentVariants
-	memory map[string][]byte // only without a cache
-}
-
-func (o *ownConfigs) put(name string, raw []byte) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	gone := o.recent.Use(name, len(raw))
-	if o.cache == nil {
-		o.memory[name] = raw
-	} else if err := o.cache.Put(ownPrefix+name, raw); err != nil {
-		o.log.Warn("caching the config of a node failed", "config", name, "error", err)
-	}
-	o.remove(gone)
-}
-
-func (o *ownConfigs) get(name string) ([]byte, bool) {
-	if o.cache != nil {
-		return o.cache.Get(ownPrefix + name)
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	raw, ok := o.memory[name]
-	return raw, ok
-}
-
-// drop is for a config that the cluster no longer has.
-func (o *ownConfigs) drop(name string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.recent.Remove(name) {
-		o.remove([]string{name})
-	}
-}
-
-// remove works in memory or on disk.
-func (o *ownConfigs) remove(names []string) {
-	for _, name := range names {
-		delete(o.memory, name)
-		if err := o.cache.Remove(ownPrefix + name); err != nil {
-			o.log.Warn("removing the config of a node from the cache failed", "config", name, "error", err)
-		}
-	}
-}

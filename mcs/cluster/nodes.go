@@ -12,7 +12,9 @@ import (
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,10 +43,12 @@ type nodes struct {
 	cache *Cache
 	log   *slog.Logger
 
-	// reads merges concurrent reads of one config. slots limits them, because each needs several times its size in
+	// reads merges concurrent reads of one config. turns limits them, because each needs several times its size in
 	// memory.
 	reads singleflight.Group
-	slots chan struct{}
+	turns *semaphore.Weighted
+	// the hashes of the files in the content store, by the name of the config
+	stored *lru.Cache[string, []string]
 
 	mu sync.Mutex
 	// the pools of each node as last read; nil until they are read from the cache
@@ -52,8 +56,6 @@ type nodes struct {
 	changed chan struct{}
 	// of rendered configs, as JSON, by name; only those that a pool refers to
 	contents map[string][]byte
-	// the hashes of the files in the content store, by the name of the config
-	stored map[string][]string
 	// of single nodes, to which no pool refers itself
 	own *ownConfigs
 }
@@ -208,12 +210,10 @@ func (n *nodes) content(ctx context.Context, name string) ([]byte, error) {
 
 // read tries the cache first for a config that a pool refers to.
 func (n *nodes) read(ctx context.Context, name string) ([]byte, error) {
-	select {
-	case n.slots <- struct{}{}:
-		defer func() { <-n.slots }()
-	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: waiting to read config %s: %w", mcs.ErrAPIUnavailable, name, ctx.Err())
+	if err := n.turns.Acquire(ctx, 1); err != nil {
+		return nil, fmt.Errorf("%w: waiting to read config %s: %w", mcs.ErrAPIUnavailable, name, err)
 	}
+	defer n.turns.Release(1)
 	cached, isCached := n.cache.Get(configPrefix + name)
 	if isCached && n.pools.isReferenced(name) {
 		n.cacheConfig(name, cached)
@@ -339,10 +339,7 @@ func (c *Cluster) NodeContent(ctx context.Context, node, hash string) error {
 // storedIn returns the hashes of a config's files that are in the content store. Its name identifies its content, so
 // each is read once.
 func (n *nodes) storedIn(ctx context.Context, name string) ([]string, error) {
-	n.mu.Lock()
-	hashes, known := n.stored[name]
-	n.mu.Unlock()
-	if known {
+	if hashes, known := n.stored.Get(name); known {
 		return hashes, nil
 	}
 	raw, err := n.content(ctx, name)
@@ -353,12 +350,7 @@ func (n *nodes) storedIn(ctx context.Context, name string) ([]string, error) {
 	if err := json.Unmarshal(raw, rendered); err != nil {
 		return nil, fmt.Errorf("reading config %s: %w", name, err)
 	}
-	hashes = mcs.StoredHashes(rendered)
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if len(n.stored) >= maxStored {
-		clear(n.stored)
-	}
-	n.stored[name] = hashes
+	hashes := mcs.StoredHashes(rendered)
+	n.stored.Add(name, hashes)
 	return hashes, nil
 }

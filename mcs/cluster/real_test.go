@@ -69,7 +69,7 @@ func body(t *testing.T, s *mcs.Pools) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := o.Body(mcs.ServedFormat{Version: mcs.Newest})
+	b, err := o.Body(mcs.ServedFormat{Version: mcs.Newest}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

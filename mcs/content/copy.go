@@ -127,7 +127,7 @@ func (c *Copies) removeOldest(size int64) error {
 			continue // an unfinished copy is part of the reserved size
 		}
 		sum += info.Size()
-		if c.pending[key] == nil {
+		if !c.reading[key] {
 			sizes[f.Name()] = info.Size()
 		}
 	}

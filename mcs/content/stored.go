@@ -13,6 +13,9 @@ import (
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/sync/singleflight"
+
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/internal/download"
@@ -97,16 +100,17 @@ type Registries interface {
 // Copies are copies of files of the content store and of registries. Its methods may be called concurrently.
 type Copies struct {
 	Options
-	// from all registries
-	registryReads chan struct{}
+	// reads merges concurrent reads of one file, by key. turns limits them.
+	reads singleflight.Group
+	turns mcs.Turns
+	// by key
+	failures *lru.Cache[string, failure]
 
 	mu sync.Mutex
-	// from the content store, whose name is empty, and from each registry
-	reads map[string]chan struct{}
-	// the verified copies, by key; running reads, and last failures
-	known   map[string]*entry
-	pending map[string]*read
-	failed  map[string]failure
+	// the verified copies, by key
+	known map[string]*entry
+	// keys of running reads
+	reading map[string]bool
 	// for copies that are being written
 	reserved int64
 }
@@ -115,12 +119,6 @@ type entry struct {
 	file string
 	size int64
 	used time.Time
-}
-
-// read: err is set before done is closed.
-type read struct {
-	done chan struct{}
-	err  error
 }
 
 type failure struct {
@@ -145,10 +143,11 @@ func NewCopies(o Options) (*Copies, error) {
 			return nil, fmt.Errorf("removing an incomplete file: %w", err)
 		}
 	}
-	return &Copies{
-		Options: o, registryReads: make(chan struct{}, maxRegistryReads), reads: map[string]chan struct{}{},
-		known: map[string]*entry{}, pending: map[string]*read{}, failed: map[string]failure{},
-	}, nil
+	c := &Copies{Options: o, known: map[string]*entry{}, reading: map[string]bool{}}
+	if c.failures, err = lru.New[string, failure](maxFailures); err != nil {
+		return nil, fmt.Errorf("remembering failures: %w", err)
+	}
+	return c, nil
 }
 
 var errReading = errors.New("the server reads the file now: retry later")
@@ -196,17 +195,7 @@ func (c *Copies) Open(ctx context.Context, name string) (*os.File, int64, error)
 	if f, size := c.openKnown(w.key()); f != nil {
 		return f, size, nil
 	}
-	r := c.begin(ctx, w)
-	timeout := time.NewTimer(answerTimeout)
-	defer timeout.Stop()
-	err := errReading
-	select {
-	case <-r.done:
-		err = r.err
-	case <-timeout.C:
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
+	err := c.readInTime(ctx, w)
 	if err == nil {
 		if f, size := c.openKnown(w.key()); f != nil {
 			return f, size, nil
@@ -214,6 +203,25 @@ func (c *Copies) Open(ctx context.Context, name string) (*os.File, int64, error)
 		err = errReading // it was removed at once, because others were needed
 	}
 	return nil, 0, fmt.Errorf("%w: %w", mcs.ErrContentUnavailable, err)
+}
+
+// readInTime starts a read, or waits for the running one, or returns the last failure.
+func (c *Copies) readInTime(ctx context.Context, w wanted) error {
+	if last, ok := c.failures.Get(w.key()); ok && c.Now().Sub(last.at) < retryAfter {
+		return last.err
+	}
+	// A client that disconnects does not end it: others wait for the file.
+	done := c.reads.DoChan(w.key(), func() (any, error) { return nil, c.read(context.WithoutCancel(ctx), w) })
+	timeout := time.NewTimer(answerTimeout)
+	defer timeout.Stop()
+	select {
+	case r := <-done:
+		return r.Err
+	case <-timeout.C:
+		return errReading
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // openKnown is nil without a verified copy.
@@ -236,55 +244,41 @@ func (c *Copies) openKnown(key string) (*os.File, int64) {
 	return nil, 0
 }
 
-// begin starts a read, or returns the running one or the last failure.
-func (c *Copies) begin(ctx context.Context, w wanted) *read {
+// read waits for its turn.
+func (c *Copies) read(ctx context.Context, w wanted) error {
+	limits := []mcs.Limit{{Key: w.artifact.Registry, Most: maxReads}}
+	if w.isArtifact() {
+		limits = append(limits, mcs.Limit{Key: allRegistries{}, Most: maxRegistryReads})
+	}
+	end, err := c.turns.Take(ctx, limits...)
+	if err != nil {
+		return err
+	}
+	defer end()
+	c.setReading(w.key(), true)
+	defer c.setReading(w.key(), false)
+	is, err := c.copyInTime(ctx, w)
+	if err != nil {
+		c.failures.Add(w.key(), failure{c.Now(), err})
+		c.Log.Error("a file cannot be served; machines and nodes that need it retry", "content", w.name, "error", err)
+		return err
+	}
+	c.failures.Remove(w.key())
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	key := w.key()
-	if r := c.pending[key]; r != nil {
-		return r
-	}
-	r := &read{done: make(chan struct{})}
-	if last, ok := c.failed[key]; ok && c.Now().Sub(last.at) < retryAfter {
-		r.err = last.err
-		close(r.done)
-		return r
-	}
-	delete(c.failed, key)
-	c.pending[key] = r
-	if c.reads[w.artifact.Registry] == nil {
-		c.reads[w.artifact.Registry] = make(chan struct{}, maxReads)
-	}
-	// A client that disconnects does not end it: others wait for the file.
-	go c.run(context.WithoutCancel(ctx), w, r, c.reads[w.artifact.Registry])
-	return r
+	c.known[w.key()] = &is
+	return nil
 }
 
-// run waits for slots.
-func (c *Copies) run(ctx context.Context, w wanted, r *read, slots chan struct{}) {
-	slots <- struct{}{}
-	if w.isArtifact() {
-		c.registryReads <- struct{}{}
-	}
-	is, err := c.copyInTime(ctx, w)
-	if w.isArtifact() {
-		<-c.registryReads
-	}
-	<-slots
+// allRegistries is the key of a limit. The name of the content store, as of a registry, is empty.
+type allRegistries struct{}
+
+func (c *Copies) setReading(key string, is bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err == nil {
-		c.known[w.key()] = &is
-	} else {
-		if len(c.failed) > maxFailures {
-			clear(c.failed)
-		}
-		c.failed[w.key()] = failure{c.Now(), err}
-		c.Log.Error("a file cannot be served; machines and nodes that need it retry", "content", w.name, "error", err)
+	if c.reading[key] = is; !is {
+		delete(c.reading, key)
 	}
-	r.err = err
-	delete(c.pending, w.key())
-	close(r.done)
 }
 
 // copyInTime leaves a verified copy in the directory.
@@ -335,7 +329,7 @@ func (c *Copies) removeBefore(name string, used time.Time) error {
 	if e := c.known[name]; e != nil && e.used.After(used) {
 		used = e.used
 	}
-	if c.pending[name] != nil || c.Now().Sub(used) < unusedLife {
+	if c.reading[name] || c.Now().Sub(used) < unusedLife {
 		return nil
 	}
 	delete(c.known, name)

@@ -117,7 +117,7 @@ func bodyOf(t *testing.T, on *mcs.Pools, pool string) string {
 	if err != nil {
 		return err.Error()
 	}
-	body, err := offer.Body(mcs.ServedFormat{Version: mcs.Newest})
+	body, err := offer.Body(mcs.ServedFormat{Version: mcs.Newest}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/time/rate"
 
 	"github.com/bunsen-os/bunsen/mcs/join"
 )
@@ -185,4 +187,83 @@ func certificateClient(leaf *x509.Certificate, pool string) (client, error) {
 		return who, errOtherCertificate
 	}
 	return who, nil
+}
+
+// Rate limits how often an event may happen.
+type Rate struct {
+	// over a longer time; 0: no limit
+	PerSecond float64
+	// at once, at least 1
+	Burst int
+}
+
+func (r Rate) limits() bool { return r.PerSecond > 0 }
+
+// Limiter returns a limiter of one source for the rate.
+func (r Rate) Limiter() *rate.Limiter {
+	return rate.NewLimiter(rate.Limit(r.PerSecond), max(r.Burst, 1))
+}
+
+// Limits apply to each source: an IPv4 address, or an IPv6 network of 64 bits, in which one machine can choose any
+// address.
+type Limits struct {
+	// of all kinds
+	Requests Rate
+	// unauthorized requests
+	Failures Rate
+	// tracked at a time, the most recent ones; 0 is the value in DefaultLimits
+	Sources int
+}
+
+// DefaultLimits lets a rack behind one address boot at once, and a boot loop continue, but a client that guesses tokens
+// is slow. All tracked sources need about 4 MiB of memory.
+func DefaultLimits() Limits {
+	return Limits{
+		Requests: Rate{PerSecond: 50, Burst: 500},
+		Failures: Rate{PerSecond: 1, Burst: 20},
+		Sources:  16384,
+	}
+}
+
+// Limiter counts requests by source in bounded memory. Of too many sources, it drops the one that was idle the longest.
+type Limiter struct {
+	limits  Limits
+	sources *lru.Cache[netip.Prefix, *budget]
+}
+
+// budget: what a source may still cause
+type budget struct{ requests, failures *rate.Limiter }
+
+// NewLimiter returns a limiter that has counted nothing yet.
+func NewLimiter(l Limits) *Limiter {
+	if l.Sources <= 0 {
+		l.Sources = DefaultLimits().Sources
+	}
+	sources, err := lru.New[netip.Prefix, *budget](l.Sources)
+	if err != nil {
+		panic(err) // The only possible error is a size that is not positive, and Sources is always positive.
+	}
+	return &Limiter{l, sources}
+}
+
+// Request subtracts one request from a source's budget, and reports whether the budget had a request left.
+func (l *Limiter) Request(from netip.Addr, now time.Time) bool {
+	return !l.limits.Requests.limits() || l.of(from).requests.AllowN(now, 1)
+}
+
+// Failure subtracts one unauthorized request from a source's budget, and reports whether the budget had one left.
+func (l *Limiter) Failure(from netip.Addr, now time.Time) bool {
+	return !l.limits.Failures.limits() || l.of(from).failures.AllowN(now, 1)
+}
+
+func (l *Limiter) of(from netip.Addr) *budget {
+	key := SourceAddress(from)
+	if b, ok := l.sources.Get(key); ok {
+		return b
+	}
+	fresh := &budget{l.limits.Requests.Limiter(), l.limits.Failures.Limiter()}
+	if b, ok, _ := l.sources.PeekOrAdd(key, fresh); ok {
+		return b // A concurrent request of the source has added the budget.
+	}
+	return fresh
 }

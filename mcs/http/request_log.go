@@ -212,3 +212,23 @@ func (a *response) reason() string {
 	}
 	return ""
 }
+
+// Throttle allows one event per second and counts the other events.
+type Throttle struct {
+	mu   sync.Mutex
+	next time.Time
+	kept int
+}
+
+// Allow returns the number of events since the last allowed one, including this one, or 0 if it is not allowed.
+func (t *Throttle) Allow(now time.Time) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.kept++
+	if now.Before(t.next) {
+		return 0
+	}
+	n := t.kept
+	t.kept, t.next = 0, now.Add(time.Second)
+	return n
+}

@@ -113,7 +113,7 @@ func (r processes) bunsen() []plane.ProcessSpec {
 			consoleAddress(r.dir)),
 	}
 	for _, name := range r.o.hostNames() {
-		specs = append(specs, r.program(name, daemonProgram, "simulate", "--node-name", name,
+		specs = append(specs, r.program(name, hostProgram, "--node-name", name,
 			// The server publishes a URL at which virtual machines reach it.
 			"--kubeconfig", r.ids.configs.hosts[name], "--root", r.dir.Host(name), "--server",
 			"https://"+r.o.ignitionAddress()))

@@ -83,7 +83,7 @@ func TestEverythingThatIsMissingIsSaidAtOnce(t *testing.T) {
 		t.Fatal("nothing is missing")
 	}
 	for _, want := range []string{
-		"has no machine-config-controller, no machine-config-daemon, no bunsen: ", "--bin",
+		"has no machine-config-controller, no simulated-host, no bunsen: ", "--bin",
 		"no kustomization.yaml", "--config", "git is not in PATH",
 	} {
 		if !strings.Contains(err.Error(), want) {

@@ -15,7 +15,7 @@ const (
 	// notifierName is the name of the notifier's process and ServiceAccount. Its program is the controller's.
 	notifierName  = "machine-config-notifier"
 	serverProgram = "machine-config-server"
-	daemonProgram = "machine-config-daemon"
+	hostProgram   = "simulated-host"
 	userProgram   = "bunsen"
 )
 
@@ -33,7 +33,7 @@ func preflight(o options) error {
 
 func programs(bin string) error {
 	var missing []string
-	for _, name := range []string{controllerProgram, serverProgram, daemonProgram, userProgram} {
+	for _, name := range []string{controllerProgram, serverProgram, hostProgram, userProgram} {
 		info, err := os.Stat(filepath.Join(bin, name))
 		if err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
 			missing = append(missing, name)

@@ -21,6 +21,7 @@ var unlinked = []struct{ Prefix, Because string }{
 	{"github.com/go-git", "a node never speaks git: it is told a rendered config"},
 	{"github.com/coreos/butane", "Butane is transpiled before a node hears of it"},
 	{"github.com/coreos/ignition/v2/butane", "Butane is transpiled before a node hears of it; import config/v3_5, not the top-level config, which pulls it in"},
+	{"github.com/bunsen-os/bunsen/mcd/simulate", "it is for cmd/simulated-host: no real node has a kubelet that is simulated"},
 	{"sigs.k8s.io/controller-runtime/pkg/manager", "one watch on one Node needs no manager; pkg/client alone is fine"},
 }
 

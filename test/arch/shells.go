@@ -13,7 +13,6 @@ var shellFiles = map[string][]string{
 		"github.go",
 		"gitlab.go",
 		"publish.go",
-		"site.go",
 	},
 	"internal/sops": {
 		"client.go",
@@ -46,8 +45,9 @@ var shellFiles = map[string][]string{
 		"cluster.go",
 		"heartbeat.go",
 		"nodes.go",
+		"own_configs.go",
 		"pools.go",
-		"queue.go",
+		"share_limits.go",
 		"tokens.go",
 	},
 	"mcs/content": {
@@ -59,6 +59,7 @@ var shellFiles = map[string][]string{
 		"clientca.go",
 		"config.go",
 		"content.go",
+		"daemon.go",
 		"errors.go",
 		"listener.go",
 		"node_config.go",

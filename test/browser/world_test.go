@@ -53,7 +53,7 @@ func newWorld(t *testing.T) *world {
 	}
 	for _, name := range []string{
 		"bunsen", "machine-config-controller", "machine-config-server",
-		"machine-config-daemon",
+		"simulated-host",
 	} {
 		if _, err := os.Stat(filepath.Join(w.bin, name)); err != nil {
 			t.Fatalf("no %s to test with: run make build: %v", name, err)

@@ -22,7 +22,10 @@ type parts struct {
 	lab string
 }
 
-var programs = []string{"bunsen", "machine-config-controller", "machine-config-server", "machine-config-daemon"}
+var programs = []string{
+	"bunsen", "machine-config-controller", "machine-config-server", "machine-config-daemon",
+	"simulated-host",
+}
 
 func TestStories(t *testing.T) {
 	t.Parallel()

@@ -177,8 +177,8 @@ func (s *story) daemon(ts *testscript.TestScript, node string, flags ...string) 
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return err
 	}
-	flags = append([]string{"simulate", "--node-name", node, "--kubeconfig", config, "--root", root}, flags...)
-	return s.start(ts, node, filepath.Join(s.bin, "machine-config-daemon"), flags...)
+	flags = append([]string{"--node-name", node, "--kubeconfig", config, "--root", root}, flags...)
+	return s.start(ts, node, filepath.Join(s.bin, "simulated-host"), flags...)
 }
 
 // crash NAME ends a process without warning.

@@ -175,7 +175,7 @@ func (s *story) smalldisk(ts *testscript.TestScript, args []string) error {
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return err
 	}
-	daemon := `mount -t tmpfs -o size="$0" tmpfs "$1" && exec machine-config-daemon simulate --node-name "$2" --kubeconfig "$3" --root "$1"`
+	daemon := `mount -t tmpfs -o size="$0" tmpfs "$1" && exec simulated-host --node-name "$2" --kubeconfig "$3" --root "$1"`
 	flags := []string{"--mount", "sh", "-c", daemon, args[1], root, node, config}
 	if os.Getuid() != 0 { // who is not root may mount in a user namespace
 		flags = append([]string{"--user", "--map-current-user", "--keep-caps"}, flags...)

@@ -32,6 +32,7 @@ var binaries = []binary{
 	{"machine-config-controller", ".", "./cmd/machine-config-controller", "Renders the configs of all pools from git and rolls them out", unprivileged},
 	{"machine-config-server", ".", "./cmd/machine-config-server", "Serves configs to machines that join a cluster", unprivileged},
 	{"machine-config-daemon", ".", "./cmd/machine-config-daemon", "Applies its config to the node that it runs on", ""},
+	{"simulated-host", ".", "./cmd/simulated-host", "", ""},
 	{"bunsen-standalone", "standalone", ".", "", ""},
 }
 

@@ -88,7 +88,7 @@ var programs = []struct {
 	env      []string
 	packages []string
 }{
-	{".", []string{"CGO_ENABLED=0"}, []string{"./cmd/bunsen", "./cmd/machine-config-controller", "./cmd/machine-config-server", "./cmd/machine-config-daemon"}},
+	{".", []string{"CGO_ENABLED=0"}, []string{"./cmd/bunsen", "./cmd/machine-config-controller", "./cmd/machine-config-server", "./cmd/machine-config-daemon", "./cmd/simulated-host"}},
 	{"standalone", nil, []string{"."}},
 }
 

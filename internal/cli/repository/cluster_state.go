@@ -28,12 +28,6 @@ import (
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
-// WithCluster returns a comparison of revisions in a repository with what the nodes of a cluster should run now. The
-// GitSource source follows the repository. Compare must then get an empty base.
-func WithCluster(at Repository, target kube.Target, source string) Comparison {
-	return Comparison{At: at, Running: true, cluster: target, source: source}
-}
-
 type clusterState struct {
 	pools   []mcfgv1.MachineConfigPool
 	configs []mcfgv1.MachineConfig

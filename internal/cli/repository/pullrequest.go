@@ -225,26 +225,7 @@ func checkRedirect(to *http.Request, via []*http.Request) error {
 	return nil
 }
 
-type service interface {
-	forge.Host
-	forge.Opener
-}
-
-// OpenForge opens a pull request in the project of the target and returns the address of its page. The target needs no
-// Number and no Head.
-func OpenForge(ctx context.Context, t forge.Target, p forge.Proposal) (string, error) {
-	host, err := hostOf(t)
-	if err != nil {
-		return "", cli.Invalid(err)
-	}
-	page, err := forge.OpenPull(ctx, host, p)
-	if err != nil {
-		return "", cli.Unreachable(fmt.Errorf("opening the pull request in %s on %s: %w", t.Project, t.API, err))
-	}
-	return page, nil
-}
-
-func hostOf(t forge.Target) (service, error) {
+func hostOf(t forge.Target) (forge.Host, error) {
 	client := &http.Client{Timeout: commentTimeout, CheckRedirect: checkRedirect}
 	switch t.Kind {
 	case forge.GitHub:

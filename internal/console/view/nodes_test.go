@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/cli/rollback"
 	"github.com/bunsen-os/bunsen/internal/inspect"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/internal/inspect/history"
@@ -354,7 +353,7 @@ func TestOneTargetInEveryView(t *testing.T) {
 							of.Runs.Revision, of.Target.Name, of.Target.Revision)
 					}
 				}
-				back, err := rollback.Choose(w.Cluster, rollback.Ask{Pool: "worker", Now: noon})
+				back, err := inspect.NewRollback(w.Cluster, inspect.RollbackRequest{Pool: "worker", Now: noon})
 				if err != nil || back.To.Revision != commitA {
 					t.Errorf("the rollback leads to %+v, %v", back.To, err)
 				}

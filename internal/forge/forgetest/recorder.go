@@ -36,8 +36,6 @@ type Pull struct {
 	Comments []forge.Comment
 	Statuses []forge.Status
 	Log      []string
-	// Opened are pull requests of clients.
-	Opened []forge.Proposal
 
 	mu sync.Mutex
 }
@@ -103,7 +101,7 @@ func (r *Pull) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer) // The error is ignored, because the client may have closed the connection.
 }
 
-type paths struct{ user, list, create, edit, status, editMethod, statuses, pulls, open string }
+type paths struct{ user, list, create, edit, status, editMethod, statuses, pulls string }
 
 func (r *Pull) paths() paths {
 	switch r.Kind {
@@ -112,7 +110,7 @@ func (r *Pull) paths() paths {
 		return paths{
 			"/user", base + "/issues/7/comments", base + "/issues/7/comments", base + "/issues/comments/",
 			base + "/statuses/" + Head, http.MethodPatch, base + "/commits/" + Head + "/status", base + "/commits/" +
-				Head + "/pulls", base + "/pulls",
+				Head + "/pulls",
 		}
 	case forge.GitLab:
 		base := "/api/v4/projects/42"
@@ -120,14 +118,14 @@ func (r *Pull) paths() paths {
 			"/api/v4/user", base + "/merge_requests/7/notes", base + "/merge_requests/7/notes",
 			base + "/merge_requests/7/notes/", base + "/statuses/" + Head, http.MethodPut,
 			base + "/repository/commits/" + Head + "/statuses", base + "/repository/commits/" + Head +
-				"/merge_requests", base + "/merge_requests",
+				"/merge_requests",
 		}
 	default:
 		base := "/api/v1/repos/" + Project
 		return paths{
 			"/api/v1/user", base + "/issues/7/comments", base + "/issues/7/comments",
 			base + "/issues/comments/", base + "/statuses/" + Head, http.MethodPatch, base + "/commits/" + Head +
-				"/status", base + "/commits/" + Head + "/pull", base + "/pulls",
+				"/status", base + "/commits/" + Head + "/pull",
 		}
 	}
 }
@@ -158,10 +156,6 @@ func (r *Pull) answer(q *http.Request, body []byte) (int, any) {
 		return http.StatusCreated, map[string]any{"id": 1000 + len(r.Comments) - 1}
 	case strings.HasPrefix(call, p.editMethod+" "+p.edit):
 		return r.edit(strings.TrimPrefix(at, p.edit), bodyOf(body))
-	case call == "GET "+p.open:
-		return http.StatusOK, r.opened(q.URL.Query())
-	case call == "POST "+p.open:
-		return r.open(body)
 	case call == "POST "+p.status:
 		return r.status(body)
 	default:
@@ -195,53 +189,6 @@ func (r *Pull) edit(id, body string) (int, any) {
 	}
 	return http.StatusNotFound, map[string]string{"message": "Not Found"}
 }
-
-func (r *Pull) open(body []byte) (int, any) {
-	var x struct {
-		Title, Body, Head, Base string
-		Description             string
-		Source                  string `json:"source_branch"`
-		Target                  string `json:"target_branch"`
-	}
-	if err := json.Unmarshal(body, &x); err != nil {
-		return http.StatusBadRequest, map[string]string{"message": err.Error()}
-	}
-	p := forge.Proposal{Branch: x.Head, Base: x.Base, Title: x.Title, Body: x.Body}
-	if r.Kind == forge.GitLab {
-		p.Branch, p.Base, p.Body = x.Source, x.Target, x.Description
-	}
-	if slices.ContainsFunc(r.Opened, func(o forge.Proposal) bool { return o.Branch == p.Branch }) {
-		return http.StatusConflict, map[string]string{"message": "there is a pull request for the branch"}
-	}
-	r.Opened = append(r.Opened, p)
-	return http.StatusCreated, map[string]any{"number": Number, "iid": Number, "html_url": address, "web_url": address}
-}
-
-// opened returns the open pull requests, for GitHub and GitLab only those of the branches in the query.
-func (r *Pull) opened(q url.Values) any {
-	out := []any{}
-	for _, p := range r.Opened {
-		asked := p.Branch
-		switch r.Kind {
-		case forge.GitHub:
-			_, asked, _ = strings.Cut(q.Get("head"), ":")
-		case forge.GitLab:
-			asked = q.Get("source_branch")
-		}
-		if asked != p.Branch || q.Get("page") != "" && q.Get("page") != "1" {
-			continue
-		}
-		ref := func(name string) map[string]string { return map[string]string{"ref": name} }
-		out = append(out, map[string]any{
-			"number": Number, "iid": Number, "html_url": address, "web_url": address,
-			"head": ref(p.Branch), "base": ref(p.Base),
-		})
-	}
-	return out
-}
-
-// address is that of the pull request.
-const address = "https://forge.example/pulls/7"
 
 func (r *Pull) status(body []byte) (int, any) {
 	var s struct{ State, Context, Description string }

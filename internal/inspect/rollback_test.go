@@ -1,27 +1,24 @@
-package rollback_test
+package inspect_test
 
 import (
 	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/cli/rollback"
+	"github.com/bunsen-os/bunsen/internal/inspect"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 )
 
-var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-
 func hashOf(letter string) string { return strings.Repeat(letter, 8) + strings.Repeat("0", 32) }
 
-// history writes entries, newest first, as `commit:config`; `commit:!` cannot be rendered, and `commit:` gave no
-// config.
-func history(entries ...string) (out []v1alpha1.HistoryEntry) {
+// rollbackHistory writes entries, newest first, as `commit:config`; `commit:!` cannot be rendered, and `commit:` gave
+// no config.
+func rollbackHistory(entries ...string) (out []v1alpha1.HistoryEntry) {
 	for _, e := range entries {
 		commit, config, _ := strings.Cut(e, ":")
 		h := v1alpha1.HistoryEntry{CommitInfo: v1alpha1.CommitInfo{
@@ -40,13 +37,13 @@ func history(entries ...string) (out []v1alpha1.HistoryEntry) {
 	return out
 }
 
-// cluster is one source and one pool, which should run a config, and was last healthy with another.
-func cluster(target, healthy string, entries ...string) fleet.Cluster {
+// rollbackCluster is one source and one pool, which should run a config, and was last healthy with another.
+func rollbackCluster(target, healthy string, entries ...string) fleet.Cluster {
 	c := fleet.Cluster{
 		Sources: []v1alpha1.GitSource{{
 			ObjectMeta: metav1.ObjectMeta{Name: "config"},
 			Spec:       v1alpha1.GitSourceSpec{URL: "https://git.example.com/os/config.git"},
-			Status:     v1alpha1.GitSourceStatus{History: history(entries...)},
+			Status:     v1alpha1.GitSourceStatus{History: rollbackHistory(entries...)},
 		}},
 		Pools: []mcfgv1.MachineConfigPool{{ObjectMeta: metav1.ObjectMeta{
 			Name:        "worker",
@@ -75,42 +72,42 @@ func annotate(p *mcfgv1.MachineConfigPool, key string, value any) {
 	p.Annotations[key] = string(raw)
 }
 
-// TestChoose: which commits are reverted, for each course of a pool.
-func TestChoose(t *testing.T) {
+// TestWhichCommitsAreReverted: which commits are reverted, for each course of a pool.
+func TestWhichCommitsAreReverted(t *testing.T) {
 	for name, tt := range map[string]struct {
 		cluster  fleet.Cluster
-		ask      rollback.Ask
+		ask      inspect.RollbackRequest
 		change   func(*fleet.Cluster)
 		from, to string // commits, or the beginning of the error in to
 	}{
-		"the config before":                        {cluster: cluster("q", "q", "b:q", "a:p"), from: "b", to: "a"},
-		"commits without effect":                   {cluster: cluster("q", "q", "d:q", "c:q", "b:q", "a:p"), from: "b", to: "a"},
-		"commits that were replaced":               {cluster: cluster("q", "q", "d:q", "c:", "b:p", "a:p"), from: "d", to: "b"},
-		"the last healthy config":                  {cluster: cluster("r", "p", "c:r", "b:q", "a:p"), from: "c", to: "a"},
-		"back and forth":                           {cluster: cluster("p", "p", "d:p", "c:q", "b:p", "a:r"), from: "d", to: "a"},
-		"a second rollback is not the way forward": {cluster: cluster("p", "p", "c:p", "b:q", "a:p"), to: "GitSource config remembers no earlier config of pool worker"},
-		"a commit that is not rendered":            {cluster: cluster("q", "q", "c:!", "b:q", "a:p"), from: "c", to: "b"},
-		"the newest commit is not read yet":        {cluster: cluster("q", "q", "c:", "b:q", "a:p"), from: "b", to: "a"},
-		"a certain commit":                         {cluster: cluster("r", "r", "c:r", "b:q", "a:p"), ask: rollback.Ask{To: "aaaaaaa"}, from: "c", to: "a"},
-		"a certain revision":                       {cluster: cluster("r", "r", "c:r", "b:q", "a:p"), ask: rollback.Ask{To: "main@sha1:" + hashOf("b")}, from: "c", to: "b"},
-		"a commit that the history has no more":    {cluster: cluster("r", "r", "c:r"), ask: rollback.Ask{To: "0123456"}, from: "c", to: "0123456"},
-		"the newest commit":                        {cluster: cluster("r", "r", "c:r", "b:q"), ask: rollback.Ask{To: "cccccccc"}, to: "--to cccccccc: pool worker has its newest config since main@sha1:cccccccc"},
-		"a commit with the same config":            {cluster: cluster("r", "r", "c:r", "b:q", "a:r"), ask: rollback.Ask{To: "aaaaaaa"}, to: "--to aaaaaaa: pool worker has the config of that commit already"},
-		"no commit":                                {cluster: cluster("r", "r", "c:r", "b:q"), ask: rollback.Ask{To: "HEAD~1"}, to: `--to "HEAD~1": want the hash of a commit`},
-		"an option":                                {cluster: cluster("r", "r", "c:r", "b:q"), ask: rollback.Ask{To: "--exec=x"}, to: `--to "--exec=x": want the hash of a commit`},
-		"nothing before":                           {cluster: cluster("q", "q", "b:q"), to: "GitSource config remembers no earlier config of pool worker that nodes did not fail. Name the commit to return to with --to"},
-		"no config":                                {cluster: cluster("", "", "a:"), to: "no GitSource remembers a commit that gave pool worker a config"},
-		"no pool":                                  {cluster: cluster("q", "q", "a:q"), ask: rollback.Ask{Pool: "edge"}, to: `there is no pool "edge"`},
-		"another source":                           {cluster: cluster("q", "q", "a:q"), ask: rollback.Ask{Source: "other"}, to: "--source other: no GitSource of this name gave pool worker a config"},
+		"the config before":                        {cluster: rollbackCluster("q", "q", "b:q", "a:p"), from: "b", to: "a"},
+		"commits without effect":                   {cluster: rollbackCluster("q", "q", "d:q", "c:q", "b:q", "a:p"), from: "b", to: "a"},
+		"commits that were replaced":               {cluster: rollbackCluster("q", "q", "d:q", "c:", "b:p", "a:p"), from: "d", to: "b"},
+		"the last healthy config":                  {cluster: rollbackCluster("r", "p", "c:r", "b:q", "a:p"), from: "c", to: "a"},
+		"back and forth":                           {cluster: rollbackCluster("p", "p", "d:p", "c:q", "b:p", "a:r"), from: "d", to: "a"},
+		"a second rollback is not the way forward": {cluster: rollbackCluster("p", "p", "c:p", "b:q", "a:p"), to: "GitSource config remembers no earlier config of pool worker"},
+		"a commit that is not rendered":            {cluster: rollbackCluster("q", "q", "c:!", "b:q", "a:p"), from: "c", to: "b"},
+		"the newest commit is not read yet":        {cluster: rollbackCluster("q", "q", "c:", "b:q", "a:p"), from: "b", to: "a"},
+		"a certain commit":                         {cluster: rollbackCluster("r", "r", "c:r", "b:q", "a:p"), ask: inspect.RollbackRequest{To: "aaaaaaa"}, from: "c", to: "a"},
+		"a certain revision":                       {cluster: rollbackCluster("r", "r", "c:r", "b:q", "a:p"), ask: inspect.RollbackRequest{To: "main@sha1:" + hashOf("b")}, from: "c", to: "b"},
+		"a commit that the history has no more":    {cluster: rollbackCluster("r", "r", "c:r"), ask: inspect.RollbackRequest{To: "0123456"}, from: "c", to: "0123456"},
+		"the newest commit":                        {cluster: rollbackCluster("r", "r", "c:r", "b:q"), ask: inspect.RollbackRequest{To: "cccccccc"}, to: "--to cccccccc: pool worker has its newest config since main@sha1:cccccccc"},
+		"a commit with the same config":            {cluster: rollbackCluster("r", "r", "c:r", "b:q", "a:r"), ask: inspect.RollbackRequest{To: "aaaaaaa"}, to: "--to aaaaaaa: pool worker has the config of that commit already"},
+		"no commit":                                {cluster: rollbackCluster("r", "r", "c:r", "b:q"), ask: inspect.RollbackRequest{To: "HEAD~1"}, to: `--to "HEAD~1": want the hash of a commit`},
+		"an option":                                {cluster: rollbackCluster("r", "r", "c:r", "b:q"), ask: inspect.RollbackRequest{To: "--exec=x"}, to: `--to "--exec=x": want the hash of a commit`},
+		"nothing before":                           {cluster: rollbackCluster("q", "q", "b:q"), to: "GitSource config remembers no earlier config of pool worker that nodes did not fail. Name the commit to return to with --to"},
+		"no config":                                {cluster: rollbackCluster("", "", "a:"), to: "no GitSource remembers a commit that gave pool worker a config"},
+		"no pool":                                  {cluster: rollbackCluster("q", "q", "a:q"), ask: inspect.RollbackRequest{Pool: "edge"}, to: `there is no pool "edge"`},
+		"another source":                           {cluster: rollbackCluster("q", "q", "a:q"), ask: inspect.RollbackRequest{Source: "other"}, to: "--source other: no GitSource of this name gave pool worker a config"},
 		"a failed config is never the way back": {
-			cluster: cluster("p", "p", "c:p", "b:q", "a:r"), from: "c", to: "a",
+			cluster: rollbackCluster("p", "p", "c:p", "b:q", "a:r"), from: "c", to: "a",
 			change: func(c *fleet.Cluster) {
 				annotate(&c.Pools[0], v1alpha1.RolloutHistoryAnnotation,
 					[]v1alpha1.RolloutOutcome{{Config: "rendered-worker-q", Result: v1alpha1.RolloutWasHalted}})
 			},
 		},
 		"the healthy commit is known from the pool's records": {
-			cluster: cluster("r", "p", "c:r", "b:q"), from: "c", to: "a",
+			cluster: rollbackCluster("r", "p", "c:r", "b:q"), from: "c", to: "a",
 			change: func(c *fleet.Cluster) {
 				annotate(&c.Pools[0], v1alpha1.RolloutHistoryAnnotation, []v1alpha1.RolloutOutcome{
 					{Config: "rendered-worker-q", Result: v1alpha1.RolloutWasHalted},
@@ -119,10 +116,10 @@ func TestChoose(t *testing.T) {
 			},
 		},
 		"the source whose commit gave the config": {
-			cluster: cluster("q", "q", "b:q", "a:p"), from: "d", to: "c",
+			cluster: rollbackCluster("q", "q", "b:q", "a:p"), from: "d", to: "c",
 			change: func(c *fleet.Cluster) {
 				other := c.Sources[0].DeepCopy()
-				other.Name, other.Status.History = "other", history("d:q", "c:p")
+				other.Name, other.Status.History = "other", rollbackHistory("d:q", "c:p")
 				c.Sources = append(c.Sources, *other)
 				annotate(&c.Pools[0], v1alpha1.TargetAnnotation, v1alpha1.PoolTarget{
 					Config:    "rendered-worker-q",
@@ -131,18 +128,18 @@ func TestChoose(t *testing.T) {
 			},
 		},
 		"two sources": {
-			cluster: cluster("q", "q", "b:q", "a:p"), to: "several GitSources feed pool worker: choose one of " +
-				"config, other with --source",
+			cluster: rollbackCluster("q", "q", "b:q", "a:p"), to: "several GitSources feed pool worker: choose one " +
+				"of config, other with --source",
 			change: func(c *fleet.Cluster) {
 				c.Sources = append(c.Sources, *c.Sources[0].DeepCopy())
 				c.Sources[1].Name = "other"
 			},
 		},
-		"an OCI source": {cluster: cluster("q", "q", "b:q", "a:p"), to: "GitSource config follows the OCI artifacts " +
-			"of oci://registry.example.com/os", change: func(c *fleet.Cluster) {
+		"an OCI source": {cluster: rollbackCluster("q", "q", "b:q", "a:p"), to: "GitSource config follows the OCI " +
+			"artifacts of oci://registry.example.com/os", change: func(c *fleet.Cluster) {
 			c.Sources[0].Spec.URL = "oci://registry.example.com/os"
 		}},
-		"no source": {cluster: cluster("q", "q", "b:q"), to: "pool worker: the cluster has no GitSource", change: func(c *fleet.Cluster) { c.Sources = nil }},
+		"no source": {cluster: rollbackCluster("q", "q", "b:q"), to: "pool worker: the cluster has no GitSource", change: func(c *fleet.Cluster) { c.Sources = nil }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tt.change != nil {
@@ -151,7 +148,7 @@ func TestChoose(t *testing.T) {
 			if tt.ask.Now = noon; tt.ask.Pool == "" {
 				tt.ask.Pool = "worker"
 			}
-			got, err := rollback.Choose(tt.cluster, tt.ask)
+			got, err := inspect.NewRollback(tt.cluster, tt.ask)
 			if tt.from == "" {
 				if err == nil || !strings.HasPrefix(err.Error(), tt.to) {
 					t.Fatalf("the error is %v, want %s", err, tt.to)
@@ -161,15 +158,21 @@ func TestChoose(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if from := got.From.Hash(); !strings.HasPrefix(from, tt.from) || !strings.HasPrefix(got.To.Hash(), tt.to) {
-				t.Errorf("from %s to %s, want from %s to %s", from, got.To.Hash(), tt.from, tt.to)
+			to := strings.TrimPrefix(got.To.Revision, "main@sha1:")
+			if from := strings.TrimPrefix(got.From.Revision, "main@sha1:"); !strings.HasPrefix(from, tt.from) ||
+				!strings.HasPrefix(to, tt.to) {
+				t.Errorf("from %s to %s, want from %s to %s", from, to, tt.from, tt.to)
+			}
+			want := "git revert --no-edit -m 1 $(git rev-list --first-parent " + to[:min(len(to), 8)] + ".."
+			if len(got.Todo) != 2 || !strings.HasPrefix(got.Todo[1], want) {
+				t.Errorf("to do is %q, want %s", got.Todo, want)
 			}
 		})
 	}
 }
 
-// TestNotes: what else prevents that the nodes return.
-func TestNotes(t *testing.T) {
+// TestWhatElseKeepsNodesFromReturning: what else prevents that the nodes return.
+func TestWhatElseKeepsNodesFromReturning(t *testing.T) {
 	for want, change := range map[string]func(*fleet.Cluster){
 		"pool/worker has a hold at main@sha1:aaaaaaaa by ada: why: after the merge, bunsen " +
 			"release pool/worker lets the revert reach its nodes": func(c *fleet.Cluster) {
@@ -210,15 +213,15 @@ func TestNotes(t *testing.T) {
 			})
 		},
 	} {
-		c := cluster("q", "q", "b:q", "a:p")
+		c := rollbackCluster("q", "q", "b:q", "a:p")
 		change(&c)
-		got, err := rollback.Choose(c, rollback.Ask{Pool: "worker", Now: noon})
+		got, err := inspect.NewRollback(c, inspect.RollbackRequest{Pool: "worker", Now: noon})
 		if err != nil || !slices.Equal(got.Notes, []string{want}) {
 			t.Errorf("the notes are\n%s, %v\nwant\n%s", strings.Join(got.Notes, "\n"), err, want)
 		}
 	}
-	if got, err := rollback.Choose(cluster("q", "q", "b:q", "a:p"),
-		rollback.Ask{Pool: "worker", Now: noon}); err != nil || len(got.Notes) > 0 {
+	if got, err := inspect.NewRollback(rollbackCluster("q", "q", "b:q", "a:p"),
+		inspect.RollbackRequest{Pool: "worker", Now: noon}); err != nil || len(got.Notes) > 0 {
 		t.Errorf("notes without a reason: %q, %v", got.Notes, err)
 	}
 }

@@ -1,7 +1,6 @@
-package rollback
+package inspect
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,24 +8,25 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/terminal"
 	"github.com/bunsen-os/bunsen/source"
 	"k8s.io/apimachinery/pkg/api/meta"
 )
 
 const shortestHash = 7
 
-// Ask is a user's request for a rollback.
-type Ask struct {
+// RollbackRequest is a user's request for a rollback.
+type RollbackRequest struct {
 	Pool string
-	// To is the commit to return to: at least 7 digits of its hash, or a revision; empty: Choose selects it.
+	// To is the commit to return to: at least 7 digits of its hash, or a revision; empty: NewRollback selects it.
 	To string
 	// Source names the GitSource, if several have documents of the pool.
 	Source string
 	Now    time.Time
 }
 
-// Step is one commit of a source and the config that it gave the pool.
-type Step struct {
+// CommitStep is one commit of a source and the config that it gave the pool.
+type CommitStep struct {
 	// Revision is `main@sha1:<hash>`, or what the user wrote for a commit that the source's history does not have.
 	Revision string `json:"revision"`
 	Subject  string `json:"subject,omitempty"`
@@ -35,16 +35,16 @@ type Step struct {
 	Config string `json:"config,omitempty"`
 }
 
-// Hash returns the hash of the commit, or the part of it that the user wrote.
-func (s Step) Hash() string {
-	if r, err := source.ParseRevision(s.Revision); err == nil {
-		return r.Hash
+// hash is as a user types it; "" if the status of the source is damaged.
+func (s CommitStep) hash() string {
+	if isHash(s.Revision) {
+		return s.Revision
 	}
-	return s.Revision
+	return fleet.HashOf(s.Revision)
 }
 
 // Text describes the commit on one line.
-func (s Step) Text() string {
+func (s CommitStep) Text() string {
 	text := fleet.ShortRevision(s.Revision)
 	if s.Subject != "" {
 		text += " " + source.Quote(s.Subject)
@@ -55,38 +55,45 @@ func (s Step) Text() string {
 	return text
 }
 
-// Choice is the range of commits to revert: every commit after To, up to and including From.
-type Choice struct {
-	Pool   string
-	Source *v1alpha1.GitSource
-	// From gave the pool the config to leave.
-	From, To Step
+// Rollback is the range of commits to revert, so that a pool returns to an earlier config, for users and programs.
+type Rollback struct {
+	Pool string `json:"pool"`
+	// Source is the GitSource, Repository its URL without credentials.
+	Source     string `json:"source"`
+	Repository string `json:"repository"`
+	// From is the newest commit to revert, To the one to which the pool returns.
+	From CommitStep `json:"from"`
+	To   CommitStep `json:"to"`
+	// Commits are those of the range that the source has applied, newest first. The range may have more.
+	Commits []CommitStep `json:"commits"`
 	// Notes say what else prevents the nodes from returning to the config of To.
-	Notes []string
+	Notes []string `json:"notes,omitempty"`
+	// Todo has the commands to type in a clone.
+	Todo []string `json:"todo"`
 }
 
-// Choose finds the commits to revert for a pool. Without Ask.To, it returns to the commit before the pool's newest
-// config, or if the pool was not healthy with that one, to the newest commit with the last healthy config; never to a
-// config that failed on nodes, nor to one from which an earlier rollback returned. The error says what to do instead.
-func Choose(c fleet.Cluster, ask Ask) (Choice, error) {
+// NewRollback finds the commits to revert for a pool. Without a commit to return to, that is the one before the pool's
+// newest config, or if the pool was not healthy with that one, the newest commit with the last healthy config; never a
+// config that failed on nodes, nor one from which an earlier rollback returned. The error says what to do instead.
+func NewRollback(c fleet.Cluster, ask RollbackRequest) (Rollback, error) {
 	f := fleet.New(c, ask.Now)
 	v, err := f.FindPool(ask.Pool)
 	if err != nil {
-		return Choice{}, err
+		return Rollback{}, err
 	}
 	src, err := sourceFor(f, v, ask.Source)
 	if err != nil {
-		return Choice{}, err
+		return Rollback{}, err
 	}
 	if a, err := source.ParseURL(src.Spec.URL); err == nil && a.Transport == source.OCI {
-		return Choice{}, fmt.Errorf("GitSource %s follows the OCI artifacts of %s: revert the commit in the "+
+		return Rollback{}, fmt.Errorf("GitSource %s follows the OCI artifacts of %s: revert the commit in the "+
 			"repository that they are built from, and publish a new artifact", src.Name, a)
 	}
 	h := newPoolHistory(f, v, src)
-	out := Choice{Pool: ask.Pool, Source: src}
+	out := Rollback{Pool: ask.Pool, Source: src.Name, Repository: source.Redact(src.Spec.URL)}
 	at, err := h.newest()
 	if err != nil {
-		return Choice{}, err
+		return Rollback{}, err
 	}
 	out.From = h.step(at)
 	if ask.To == "" {
@@ -95,18 +102,53 @@ func Choose(c fleet.Cluster, ask Ask) (Choice, error) {
 		out.To, err = h.named(ask.To, at)
 	}
 	if err != nil {
-		return Choice{}, err
+		return Rollback{}, err
 	}
-	out.Notes = notes(f, v, out)
+	r := commitRange{good: out.To.hash(), bad: out.From.hash()}
+	if r.good == "" || r.bad == "" {
+		return Rollback{}, fmt.Errorf("the status of GitSource %s is damaged: it has a commit without a hash. Name "+
+			"the commit to return to with --to", src.Name)
+	}
+	for i := at; i < len(h.entries) && h.step(i).Revision != out.To.Revision; i++ {
+		out.Commits = append(out.Commits, h.step(i))
+	}
+	r.describe(v, src)
+	out.Notes, out.Todo = notes(f, v, src, out), r.commands(v)
+	// git reverts merges and other commits with -m 1, if only those of the branch itself are listed.
+	out.Todo[1] = strings.Replace(out.Todo[1], r.good+".."+r.bad,
+		fmt.Sprintf("-m 1 $(git rev-list --first-parent %s..%s)", r.good, r.bad), 1)
 	return out, nil
 }
 
+// Text is for people.
+func (r Rollback) Text() string {
+	const mostListed = 20
+	b := terminal.Labels{}
+	b.Add("", fmt.Sprintf("pool/%s returns to %s", r.Pool, r.To.Text()))
+	b.Gap()
+	for i, c := range r.Commits {
+		if i == mostListed {
+			b.Add("Reverts", fmt.Sprintf("and %d more", len(r.Commits)-mostListed))
+			break
+		}
+		b.Add("Reverts", c.hash()+" "+source.Quote(c.Subject)+"   "+c.Author)
+	}
+	for _, n := range r.Notes {
+		b.Add("Note", n)
+	}
+	b.Add("Clone of", r.Repository)
+	for _, n := range r.Todo {
+		b.Add("To do", n)
+	}
+	return b.String()
+}
+
 // notes say what the cluster runs now, and what else prevents the nodes from returning to the earlier config.
-func notes(f *fleet.Fleet, v *fleet.Pool, c Choice) []string {
+func notes(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource, c Rollback) []string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	pool := "pool/" + c.Pool
-	if text := unapplied(c.Source); text != "" {
+	if text := unapplied(src); text != "" {
 		out = append(out, text)
 	}
 	if held := fleet.HeldBy(v.Object); held != "" {
@@ -118,9 +160,9 @@ func notes(f *fleet.Fleet, v *fleet.Pool, c Choice) []string {
 		add("%s is paused%s: the revert reaches its nodes only after bunsen resume %[1]s", pool,
 			fleet.PausedBy(v.Object))
 	}
-	if c.Source.Spec.IsSuspended(f.Now) {
-		add("GitSource %s is suspended%s: it reads no commit until bunsen resume gitsource/%[1]s", c.Source.Name,
-			fleet.SuspendedBy(c.Source))
+	if src.Spec.IsSuspended(f.Now) {
+		add("GitSource %s is suspended%s: it reads no commit until bunsen resume gitsource/%[1]s", src.Name,
+			fleet.SuspendedBy(src))
 	}
 	if changes := f.Config(v.Object.Spec.Configuration.Name).API; len(changes) > 0 {
 		add("a commit does not undo changes through the API: %s; bunsen why %s prints the commands",
@@ -130,8 +172,8 @@ func notes(f *fleet.Fleet, v *fleet.Pool, c Choice) []string {
 		add("%s is no longer on the cluster; the controller renders it again, with the same name",
 			fleet.ShortRendered(c.To.Config))
 	}
-	if step := RefStep(c.Source.Spec.Ref); step != "" {
-		add("GitSource %s %s", c.Source.Name, step)
+	if step := refStep(src.Spec.Ref); step != "" {
+		add("GitSource %s %s", src.Name, step)
 	}
 	return out
 }
@@ -229,9 +271,9 @@ func newPoolHistory(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource) pool
 
 func (h poolHistory) config(i int) string { return h.entries[i].Pools[h.v.Object.Name] }
 
-func (h poolHistory) step(i int) Step {
+func (h poolHistory) step(i int) CommitStep {
 	e := h.entries[i]
-	return Step{Revision: e.Revision, Subject: e.Subject, Author: e.Author, Config: h.config(i)}
+	return CommitStep{Revision: e.Revision, Subject: e.Subject, Author: e.Author, Config: h.config(i)}
 }
 
 // newest returns the index of the commit with the pool's newest config, or of the newest commit if the pool cannot be
@@ -259,7 +301,7 @@ func (h poolHistory) newest() (int, error) {
 
 // before returns the commit to which a rollback of the commit at an index returns. If the pool had its config several
 // times, that is one from before the first time.
-func (h poolHistory) before(at int) (Step, error) {
+func (h poolHistory) before(at int) (CommitStep, error) {
 	leave := h.config(at)
 	proven := h.healthy != "" && h.healthy != leave
 	known := proven && slices.ContainsFunc(h.entries, func(e v1alpha1.HistoryEntry) bool {
@@ -282,16 +324,16 @@ func (h poolHistory) before(at int) (Step, error) {
 	}
 	if proven {
 		if _, err := source.ParseRevision(h.proven); err == nil {
-			return Step{Revision: h.proven, Config: h.healthy}, nil
+			return CommitStep{Revision: h.proven, Config: h.healthy}, nil
 		}
 	}
-	return Step{}, fmt.Errorf("GitSource %s remembers no earlier config of pool %s that nodes did not fail. Name the "+
-		"commit to return to with --to; bunsen history pool/%[2]s and git log list the commits", h.src.Name,
+	return CommitStep{}, fmt.Errorf("GitSource %s remembers no earlier config of pool %s that nodes did not fail. "+
+		"Name the commit to return to with --to; bunsen history pool/%[2]s and git log list the commits", h.src.Name,
 		h.v.Object.Name)
 }
 
-// Offers are the commits that gave a pool a config, newest first, for a shell: hash, tab, subject.
-func Offers(c fleet.Cluster, pool string) []string {
+// RollbackOffers are the commits that gave a pool a config, newest first, for a shell: hash, tab, subject.
+func RollbackOffers(c fleet.Cluster, pool string) []string {
 	var out []string
 	for i := range c.Sources {
 		for _, e := range fleet.AppliedHistory(&c.Sources[i]) {
@@ -303,8 +345,8 @@ func Offers(c fleet.Cluster, pool string) []string {
 	return out
 }
 
-// CheckCommit rejects a text that cannot be a commit's hash, before a command reads the cluster.
-func CheckCommit(to string) error {
+// CheckRollback rejects a text that cannot be a commit's hash, before a command reads the cluster.
+func CheckRollback(to string) error {
 	if _, ok := digits(to); to != "" && !ok {
 		return fmt.Errorf("--to %q: want the hash of a commit, in lower case and with at least %d digits, such as "+
 			"one of `bunsen history`", to, shortestHash)
@@ -317,14 +359,18 @@ func digits(to string) (string, bool) {
 	if i := strings.LastIndex(to, "@sha1:"); i >= 0 {
 		to = to[i+len("@sha1:"):]
 	}
-	return to, strings.Trim(to, "0123456789abcdef") == "" && len(to) >= shortestHash && len(to) <= 40
+	return to, isHash(to)
+}
+
+func isHash(text string) bool {
+	return strings.Trim(text, "0123456789abcdef") == "" && len(text) >= shortestHash && len(text) <= 40
 }
 
 // named returns the commit that a user names: if the history does not have it, her text, and the repository must have
 // it.
-func (h poolHistory) named(to string, at int) (Step, error) {
-	if err := CheckCommit(to); err != nil {
-		return Step{}, err
+func (h poolHistory) named(to string, at int) (CommitStep, error) {
+	if err := CheckRollback(to); err != nil {
+		return CommitStep{}, err
 	}
 	hash, _ := digits(to)
 	var found []int
@@ -335,21 +381,34 @@ func (h poolHistory) named(to string, at int) (Step, error) {
 	}
 	switch {
 	case len(found) == 0:
-		return Step{Revision: hash}, nil
-	case h.step(found[0]).Hash() != h.step(found[len(found)-1]).Hash():
-		return Step{}, fmt.Errorf("--to %q: several commits have this hash: write more digits", to)
+		return CommitStep{Revision: hash}, nil
+	case h.step(found[0]).hash() != h.step(found[len(found)-1]).hash():
+		return CommitStep{}, fmt.Errorf("--to %q: several commits have this hash: write more digits", to)
 	}
 	step := h.step(found[0])
 	switch leave := h.step(at); {
 	case found[0] <= at:
-		return Step{}, fmt.Errorf("--to %s: pool %s has its newest config since %s, so that commit is not an "+
+		return CommitStep{}, fmt.Errorf("--to %s: pool %s has its newest config since %s, so that commit is not an "+
 			"earlier one", to, h.v.Object.Name, leave.Text())
 	case step.Config != "" && step.Config == leave.Config:
-		return Step{}, fmt.Errorf("--to %s: pool %s has the config of that commit already: %s", to, h.v.Object.Name,
-			step.Text())
+		return CommitStep{}, fmt.Errorf("--to %s: pool %s has the config of that commit already: %s", to,
+			h.v.Object.Name, step.Text())
 	}
 	return step, nil
 }
 
-// ErrNothing is the error of a rollback that would change no file.
-var ErrNothing = errors.New("nothing to revert")
+// refStep says what to do after the merge if the source does not follow a branch; otherwise "".
+func refStep(ref v1alpha1.GitRef) string {
+	switch {
+	case ref.Commit != "":
+		return "is pinned to a commit: after the merge, set spec.ref.commit to the merged commit"
+	case ref.Name != "":
+		return "follows " + ref.Name + ": after the merge, move that ref to the merged commit"
+	case ref.SemVer != "":
+		return "follows the tags " + ref.SemVer + ": after the merge, push a higher tag on the merged commit"
+	case ref.Tag != "":
+		return "follows the tag " + ref.Tag + ": after the merge, push a new tag on the merged commit, and set " +
+			"spec.ref.tag to it"
+	}
+	return ""
+}

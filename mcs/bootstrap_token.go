@@ -28,3 +28,19 @@ func (e *ShareError) Error() string {
 	}
 	return whose[e.Share] + " is spent"
 }
+
+// BootstrapTokenLength is the length of a bootstrap token, `abcdef.0123456789abcdef` (Kubernetes, bootstrap tokens).
+const BootstrapTokenLength = 23
+
+// JoiningMachine is what a bootstrap token is created for. Its description has all fields.
+type JoiningMachine struct {
+	// Pool and Node that the machine is for; it may be any node of the pool if Node is empty.
+	Pool, Node string
+	// Token is the id of a provisioning token, or empty.
+	Token   string
+	Address string
+	// Certificate is the subject of the client certificate that admitted the machine, or empty.
+	Certificate string
+	// Attested: a token or a certificate admitted the machine to the pool, and not open access.
+	Attested bool
+}

@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"errors"
@@ -20,8 +20,8 @@ func kubeletKubeconfigs() (out []string) {
 	return out
 }
 
-// kubeconfigHelp lists the paths of the kubelet's kubeconfig files for --help.
-func kubeconfigHelp() string {
+// KubeconfigHelp lists the paths of the kubelet's kubeconfig files for --help.
+func KubeconfigHelp() string {
 	var b strings.Builder
 	for _, k := range distribution.Distributions() {
 		for _, path := range k.Kubeconfigs {
