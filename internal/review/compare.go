@@ -15,64 +15,9 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/render"
 )
 
-// Side is one of the two states that Compare compares.
-type Side struct {
-	// Name is for people: a revision or a directory.
-	Name string
-	// Commit is nil for a directory or a cluster.
-	Commit *Commit
-	// Pools by name.
-	Pools map[string]Pool
-	// Folder of the repository, or "" for all of it. The undo command changes only this folder.
-	Folder   string
-	Warnings []Warning
-	// Declared pools have a MachineConfigPool, with or without documents.
-	Declared []string
-	// Overrides are allowed by the MachineConfiguration of this side. Compare uses those of head.
-	Overrides disruption.Overrides
-	// Marks of the cluster objects. In a review only those of base hide contents.
-	Marks Marks
-	// Allowed is what the MachineConfigPools let have contents that no reviewer can read. In a review only base does.
-	Allowed Allowances
-	// Decrypt decrypts files of SOPS for a reader who has their key, at head; nil shows no value.
-	Decrypt func(format string, body []byte) ([]byte, error)
-	// PolicyFile has the side's MachineConfiguration: `MachineConfiguration cluster` if only the cluster has one, or
-	// "".
-	PolicyFile string
-}
-
-// declares reports whether the side has the pool's MachineConfigPool, as every cluster has those of the standard pools.
-func (s Side) declares(pool string) bool {
-	return IsStandard(pool) || slices.Contains(s.Declared, pool)
-}
-
-// Pool is one pool with its rendered config.
-type Pool struct {
-	// Rendered is `rendered-<pool>-<hash>`. Two configs with one name have the same content, and are not compared.
-	Rendered string
-	Config   machineconfig.Config
-	// Origin returns where the repository sets an item: `file:line:col`, or "" if unknown. The name of a kernel
-	// argument or an extension is the value itself. Only changed items are asked for; it may be nil.
-	Origin func(kind disruption.ChangeKind, name string) string
-	// Lineage returns which documents wrote each attribute of an item. Only changed items are asked for; it may be nil.
-	Lineage func(kind disruption.ChangeKind, name string) (lineage.Item, bool)
-	// Secrets mark items whose contents are never printed: see v1alpha1.SecretPathsAnnotation.
-	Secrets secretmask.Paths
-	// NotAllowed returns what this side would refuse with the v1alpha1.UnreviewedPathsAnnotation of another one; nil
-	// for a cluster.
-	NotAllowed func(annotation string) []string
-	Notices    []Notice
-	// Nodes is nil if all nodes run Config.
-	Nodes *NodeSide
-	// Sizes of files of the content store, as far as known.
-	Sizes DownloadSizes
-	// a config of a cluster, whose configs of single nodes are unknown
-	live bool
-}
-
-// Compare returns what the change from base to head does to nodes under a disruption policy. Pools with equal rendered
-// names cost nothing.
-func Compare(base, head Side, p disruption.Policy) Comparison {
+// Compare returns what the change from base to head does to nodes under head's disruption policy, and what else it
+// changes. Pools with equal rendered names cost nothing.
+func Compare(base, head Side) Comparison {
 	out := Comparison{
 		Version: "1", Base: base.Name, Head: head.Name, BaseCommit: base.Commit, HeadCommit: head.Commit,
 		Pools: []PoolChange{}, own: map[string]map[string]bool{},
@@ -83,7 +28,7 @@ func Compare(base, head Side, p disruption.Policy) Comparison {
 			names[name] = true
 		}
 	}
-	t := terms{differ: NewDiffer(), policy: p, overrides: head.Overrides, decrypt: head.Decrypt}
+	t := terms{differ: NewDiffer(), policy: head.Policy, overrides: head.Overrides, decrypt: head.Decrypt}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if from := base.Pools[name].Rendered; from != "" && head.Pools[name].Rendered == "" && head.declares(name) {
 			out.Pools = append(out.Pools, PoolChange{
@@ -99,7 +44,10 @@ func Compare(base, head Side, p disruption.Policy) Comparison {
 	out.Warnings, out.folder = newWarnings(base.Warnings, head.Warnings), head.Folder
 	out.Overview = overviewOf(out)
 	out.AvoidReboots = avoidRebootsOf(out, head.PolicyFile)
+	out.Readers = compareEncryption(base.Encryption, head.Encryption)
+	out.ClusterChanges = compareCluster(base, head)
 	out.Undo = undo(out)
+	out.FileChanges = out.fileChanges(base, head)
 	return out
 }
 
@@ -304,9 +252,6 @@ type terms struct {
 	decrypt func(format string, body []byte) ([]byte, error)
 }
 
-// nextPool: it gets the nodes of a removed custom pool, unless another pool selects them.
-const nextPool = "worker"
-
 // comparePoolOrNext compares a removed pool with the one that gets its nodes.
 func comparePoolOrNext(name string, base, head Side, t terms) PoolChange {
 	from, to := base.Pools[name], head.Pools[name]
@@ -349,9 +294,9 @@ func nodeWrites(from, to Pool) *NodeWrites {
 // newlyUnreviewed returns the patterns that only head has, and what of the pool's configs base does not allow: the
 // change itself allows what its reviewer cannot read. Rendering reports patterns that cannot match.
 func newlyUnreviewed(pool string, base, head Side) (patterns, refused []string) {
-	allowed := base.Allowed.of(pool)
+	allowed := base.unreviewed(pool)
 	was, _ := secretmask.ParsePaths(allowed)
-	is, _ := secretmask.ParsePaths(head.Allowed.of(pool))
+	is, _ := secretmask.ParsePaths(head.unreviewed(pool))
 	patterns = without(is, was)
 	if to := head.Pools[pool]; len(patterns) > 0 && to.NotAllowed != nil {
 		refused = to.NotAllowed(allowed)

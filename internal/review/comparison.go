@@ -76,13 +76,6 @@ type Warning struct {
 	file string
 }
 
-// WithCluster adds the changes of a repository's cluster/ that no rendered config has.
-func (c Comparison) WithCluster(changes ClusterChanges) Comparison {
-	c.ClusterChanges = changes
-	c.Undo = undo(c)
-	return c
-}
-
 // Commit describes the commit of a side.
 type Commit struct {
 	Hash string `json:"hash"`
@@ -253,12 +246,6 @@ func (c Comparison) Refused() error {
 // Changed reports whether the pool has changed items or another rendered config, or is new or removed.
 func (p PoolChange) Changed() bool { return len(p.Items) > 0 || p.From != p.To }
 
-// WithReaders adds the changes of who can read the secrets.
-func (c Comparison) WithReaders(changes Readers) Comparison {
-	c.Readers = changes
-	return c
-}
-
 // runningCluster is the name of a base that is read from a cluster.
 const runningCluster = "the cluster"
 
@@ -387,19 +374,10 @@ type SubmoduleChange struct {
 	To   string `json:"to,omitempty"`
 }
 
-// Files are the entries of one side's commit, and which of them are read.
-type Files struct {
-	// Entries of the tree. Without them nothing is said about files.
-	Entries map[string]source.Entry
-	// Reads are the files that the documents of each pool are built from.
-	Reads map[string][]string
-}
-
-// WithFiles adds the changes of files that the rendered configs do not show, those of cluster/ and of who can read
-// secrets first.
-func (c Comparison) WithFiles(base, head Files) Comparison {
+// fileChanges returns the changed files that the rest of the comparison does not show.
+func (c Comparison) fileChanges(base, head Side) (out FileChanges) {
 	if base.Entries == nil || head.Entries == nil {
-		return c
+		return out
 	}
 	effective := map[string]bool{}
 	for i := range c.Pools {
@@ -417,20 +395,20 @@ func (c Comparison) WithFiles(base, head Files) Comparison {
 		switch {
 		case was == is:
 		case isSubmodule(was) && !isSubmodule(is):
-			c.Submodules = append(c.Submodules, SubmoduleChange{Path: path, Change: "removed", From: was.State})
+			out.Submodules = append(out.Submodules, SubmoduleChange{Path: path, Change: "removed", From: was.State})
 		case !isSubmodule(was) && isSubmodule(is):
-			c.Submodules = append(c.Submodules, SubmoduleChange{Path: path, Change: "added", To: is.State})
+			out.Submodules = append(out.Submodules, SubmoduleChange{Path: path, Change: "added", To: is.State})
 		case isSubmodule(is):
 			if was.State != "" && is.State != "" { // The commit of a work tree is unknown, and counts as unchanged.
-				c.Submodules = append(c.Submodules, SubmoduleChange{path, "changed", was.State, is.State})
+				out.Submodules = append(out.Submodules, SubmoduleChange{path, "changed", was.State, is.State})
 			}
 		case effective[path], inCluster && strings.HasPrefix(path, transpile.ClusterDir+"/"):
 		case len(c.CreationRules) > 0 && pathpkg.Base(path) == rulesFile: // its lines are shown
 		default:
-			c.WithoutEffect = append(c.WithoutEffect, path)
+			out.WithoutEffect = append(out.WithoutEffect, path)
 		}
 	}
-	return c
+	return out
 }
 
 func isSubmodule(e source.Entry) bool { return strings.HasPrefix(e.Refused, source.SubmoduleWhy) }
