@@ -34,7 +34,7 @@ func TestTranslateSaysWhatToWrite(t *testing.T) {
 	if got, want := message.OfProblem(machineconfig.Problem{
 		Path: "$.storage.luks.0", Place: "luks[0] root", Err: errors.New("clevis: thumbprint is required"),
 	}), "luks[0] root: clevis: the tang server has no thumbprint: "+
-			"add `thumbprint:`, as `tang-show-keys` prints it"; got != want {
+		"add `thumbprint:`, as `tang-show-keys` prints it"; got != want {
 		t.Errorf("got %s", got)
 	}
 }
