@@ -190,57 +190,6 @@ func contentOf(c PoolChange) string {
 	return string(text)
 }
 
-// avoidRebootsOf has each rule once: that of a directory can apply to several items. Without rules, it is nil.
-func avoidRebootsOf(c Comparison, file string) *AvoidReboots {
-	lists := map[string]string{}
-	var known []string
-	for _, p := range c.Pools {
-		for _, it := range p.Items {
-			r := it.AvoidReboot
-			if r == nil || slices.Contains(known, r.Name()) {
-				continue
-			}
-			known = append(known, r.Name())
-			list := "files"
-			if r.Unit != "" {
-				list = "units"
-			}
-			lists[list] += r.yaml()
-		}
-	}
-	if len(known) == 0 {
-		return nil
-	}
-	out := &AvoidReboots{File: file, StillReboot: stillReboot(c, known)}
-	for _, list := range []string{"files", "units"} {
-		if lists[list] != "" {
-			out.YAML += list + ":\n" + lists[list]
-		}
-	}
-	if file == "" {
-		out.YAML = "apiVersion: operator.openshift.io/v1\nkind: MachineConfiguration\nmetadata:\n  name: cluster\n" +
-			"spec:\n  managementState: Managed\n  nodeDisruptionPolicy:\n" + Indented(out.YAML, "    ")
-	}
-	return out
-}
-
-// stillReboot names the pools with an item that reboots nodes and that no rule covers. The rule of a directory also
-// covers a removed file, for which none is suggested.
-func stillReboot(c Comparison, rules []string) (pools []string) {
-	for _, p := range c.Pools {
-		hasNodes := p.From != "" && (p.To != "" || p.MovesTo != "")
-		if hasNodes && slices.ContainsFunc(p.Items, func(it Item) bool {
-			covers := func(rule string) bool {
-				return strings.HasSuffix(rule, "/") && strings.HasPrefix(it.Path+"/", rule)
-			}
-			return it.reboots() && it.AvoidReboot == nil && !slices.ContainsFunc(rules, covers)
-		}) {
-			pools = append(pools, p.Pool)
-		}
-	}
-	return pools
-}
-
 // terms are the same for all pools.
 type terms struct {
 	differ    Differ
@@ -365,24 +314,6 @@ func comparePool(name string, from, to Pool, t terms) PoolChange {
 	for _, r := range disruption.NewNodesOnly(from.Config, to.Config) {
 		out.NewNodesOnly = append(out.NewNodesOnly,
 			r.Field+": "+strings.TrimPrefix(r.Why, disruption.NewNodesOnlyPrefix))
-	}
-	return out
-}
-
-// avoidance returns the rule that avoids the reboot of a change; nil if it reboots no node, or if no rule can.
-func avoidance(c disruption.Costed, from, to Pool, p disruption.Policy) *DisruptionRule {
-	reboots := slices.ContainsFunc(c.Actions,
-		func(a disruption.Action) bool { return a.Type == disruption.ActionReboot })
-	if !reboots || from.Rendered == "" || to.Rendered == "" {
-		return nil // A new or removed pool has no running nodes of its own.
-	}
-	rule, ok := disruption.AvoidReboot(c.Change, from.Config, to.Config, p)
-	if !ok {
-		return nil
-	}
-	out := &DisruptionRule{Path: rule.Name, Actions: actions(rule.Actions), Note: rule.Note}
-	if c.Kind == disruption.KindUnit {
-		out.Path, out.Unit = "", rule.Name
 	}
 	return out
 }
