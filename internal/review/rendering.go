@@ -236,8 +236,8 @@ func (r Rendering) Side(name string) Side {
 	s.Name, s.Pools = name, map[string]Pool{}
 	for _, p := range r.Pools {
 		s.Pools[p.Rendered.Pool] = Pool{
-			Rendered: cmp.Or(p.Rendered.Nodes.Base, p.Rendered.Name), Config: p.Rendered.Config, Origin: p.Origin,
-			Lineage: p.Lineage, Secrets: p.Secrets, NotAllowed: p.Rendered.NotAllowed,
+			Rendered: cmp.Or(p.Rendered.Nodes.Base, p.Rendered.Name), Config: p.Rendered.Config, Origin: p.places.of,
+			Lineage: p.places.explain, Secrets: p.Secrets, NotAllowed: p.Rendered.NotAllowed,
 			Notices: notices(p.Rendered.Notices), Nodes: p.nodes(),
 			Sizes: r.sizes.With(p.Rendered.Contents),
 		}
@@ -267,21 +267,18 @@ func Explain(of *mcfgv1.MachineConfig, pool string, inputs []*mcfgv1.MachineConf
 	if err != nil {
 		return nil, false, fmt.Errorf("rendering the inputs of %s again: %w", of.Name, err)
 	}
-	p := PoolRendering{Rendered: rendered, places: newPlaces(fragments, rendered)}
+	found := newPlaces(fragments, rendered)
 	node, isOfNodes := rendered.NodeOf(of.Name)
 	if !isOfNodes {
-		return p.Places(), rendered.Name == of.Name, nil
+		return found.all(), rendered.Name == of.Name, nil
 	}
 	own, err := rendered.Node(node)
 	if err != nil {
 		return nil, false, err
 	}
-	origin := p.nodeOrigin(own, node)
-	table := rendered.Table()
-	p.Rendered = own
-	places = p.placesBy(origin)
-	if table.Nodes[node].Facts != nil {
-		places = append(places, Place{"facts of node " + node, p.places.rowOf(node)})
+	places = found.ofNode(own, node).all()
+	if rendered.Table().Nodes[node].Facts != nil {
+		places = append(places, Place{"facts of node " + node, found.rowOf(node)})
 	}
 	return places, true, nil
 }
