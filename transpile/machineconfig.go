@@ -61,7 +61,7 @@ func rawConfig(doc documents.Document) translation {
 			if !ok {
 				at = start
 			}
-			d.Errorf(at, "ignition", "%s", message.TranslateLine(p.Error()))
+			d.Errorf(at, "ignition", "%s", message.OfProblem(p))
 		}
 	}
 	return d

@@ -284,7 +284,7 @@ func convert(repo repository, pool string, n named) translation {
 	if doc.Kind != documents.Butane && !d.HasErrors() {
 		for _, bad := range machineconfig.Validate(d.config) { // Butane has already validated Butane documents.
 			at, _ := d.origin.Find(bad.Path)
-			d.Errorf(at, "ignition", "%s", message.TranslateLine(bad.Error()))
+			d.Errorf(at, "ignition", "%s", message.OfProblem(bad))
 		}
 	}
 	return d
@@ -347,7 +347,7 @@ func (d *translation) check() {
 		if p.Nested {
 			rule = "merged-config"
 		}
-		d.Errorf(at, rule, "%s", message.TranslateLine(p.Error()))
+		d.Errorf(at, rule, "%s", message.OfProblem(p))
 	}
 	if d.HasErrors() {
 		return

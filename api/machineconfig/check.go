@@ -53,7 +53,7 @@ func Check(c Config) Problems {
 		return append(bad, ProblemsOf(err)...)
 	}
 	for _, n := range nested {
-		bad = append(bad, nestedProblems(spot{n.Path, n.Place}, Check(n.Config))...)
+		bad = append(bad, nestedProblems(spot{path: n.Path, place: n.Place}, Check(n.Config))...)
 	}
 	flat, err := Flat(c)
 	if err != nil {
@@ -62,7 +62,8 @@ func Check(c Config) Problems {
 	if len(bad) > 0 {
 		return bad // A check of the merged config would report these problems again.
 	}
-	return nestedProblems(spot{"$.ignition.config", "ignition.config: merging its configs"}, checkWritten(flat))
+	at := spot{path: "$.ignition.config", place: "ignition.config: merging its configs"}
+	return nestedProblems(at, checkWritten(flat))
 }
 
 // checkWritten checks a config without the configs that it merges.
@@ -82,7 +83,7 @@ func checkWritten(c Config) Problems {
 type checker struct{ bad Problems }
 
 func (k *checker) addError(at spot, format string, args ...any) {
-	k.bad = append(k.bad, Problem{Path: at.path, Place: at.place, Err: fmt.Errorf(format, args...)})
+	k.bad = append(k.bad, at.problem(fmt.Errorf(format, args...)))
 }
 
 func (k *checker) storage(s ign.Storage) {

@@ -37,7 +37,7 @@ func Flat(c Config) (Config, error) {
 	out := c
 	out.Ignition = flat
 	if bad := Validate(out); len(bad) > 0 {
-		at := spot{"$.ignition.config", "ignition.config: merging the configs that it names"}
+		at := spot{path: "$.ignition.config", place: "ignition.config: merging the configs that it names"}
 		return c, nestedProblems(at, bad).Err()
 	}
 	return out, nil

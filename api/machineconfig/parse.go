@@ -165,7 +165,7 @@ func fatal(c ign.Config, rpt report.Report) (bad Problems) {
 	for _, e := range rpt.Entries {
 		if e.Kind.IsFatal() {
 			at := reported(c, e.Context.Path)
-			bad = append(bad, Problem{Path: at.path, Place: at.place, Err: errors.New(withoutQuote(e.Message))})
+			bad = append(bad, at.problem(errors.New(withoutQuote(e.Message))))
 		}
 	}
 	return bad

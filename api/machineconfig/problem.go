@@ -16,6 +16,8 @@ type Problem struct {
 	Path string
 	// Place is the place for people, such as `files[2] /etc/x contents`; empty if the text of the problem names it.
 	Place string
+	// Item is the key of the item of a list that Path leads to, such as /etc/x, or "".
+	Item string
 	// Err is what is wrong, without the place.
 	Err error
 	// Nested is true if the problem is in a config that this config names, or in the merge of both.
@@ -63,18 +65,24 @@ func ProblemsOf(err error) (all Problems) {
 	return Problems{{Path: "$", Err: err}}
 }
 
-// spot is where a check is in a config: the path of a value, and its place for people.
-type spot struct{ path, place string }
+// spot is where a check is in a config: the path of a value, its place for people, and the item with it.
+type spot struct{ path, place, item string }
+
+func (s spot) problem(err error) Problem {
+	return Problem{Path: s.path, Place: s.place, Item: s.item, Err: err}
+}
 
 // part returns the spot of a field.
-func (s spot) part(field string) spot { return spot{s.path + "." + field, s.place + " " + field} }
+func (s spot) part(field string) spot {
+	return spot{s.path + "." + field, s.place + " " + field, s.item}
+}
 
 // below returns the same place with the path of a field. A path such as verification.hash names a field of a field.
-func (s spot) below(field string) spot { return spot{s.path + "." + field, s.place} }
+func (s spot) below(field string) spot { return spot{s.path + "." + field, s.place, s.item} }
 
 // at returns the spot of an entry of a list at this spot.
 func (s spot) at(i int) spot {
-	return spot{fmt.Sprintf("%s.%d", s.path, i), fmt.Sprintf("%s[%d]", s.place, i)}
+	return spot{fmt.Sprintf("%s.%d", s.path, i), fmt.Sprintf("%s[%d]", s.place, i), s.item}
 }
 
 // item returns the spot of an item of a list, such as storage.files. Its place is `files[2] /etc/x`; a name with hidden
@@ -83,19 +91,22 @@ func item(section, list string, i int, name string) spot {
 	return spot{
 		fmt.Sprintf("$.%s.%s.%d", section, list, i),
 		strings.TrimRight(fmt.Sprintf("%s[%d] %s", list, i, oneLine(name)), " "),
+		name,
 	}
 }
 
 // ofSpec returns the spot of a field of a MachineConfig's spec.
-func ofSpec(field string) spot { return spot{"spec." + field, field} }
+func ofSpec(field string) spot { return spot{path: "spec." + field, place: field} }
 
 // ofIgnition returns the spot of a field of the section `ignition`.
-func ofIgnition(field string) spot { return spot{"$.ignition." + field, "ignition." + field} }
+func ofIgnition(field string) spot {
+	return spot{path: "$.ignition." + field, place: "ignition." + field}
+}
 
 // reported returns the spot of a path in a report of Ignition. The place of storage, files, 2, mode is
 // `files[2] /etc/x mode`.
 func reported(c ign.Config, path []any) spot {
-	at := "$"
+	at, of := "$", ""
 	var b strings.Builder
 	for i, step := range path {
 		at += fmt.Sprintf(".%v", step)
@@ -105,6 +116,7 @@ func reported(c ign.Config, path []any) spot {
 			if i > 0 {
 				if name := nameAt(c, fmt.Sprint(path[i-1]), step); i == 2 && name != "" {
 					b.WriteString(" " + oneLine(name))
+					of = name
 				}
 			}
 		default:
@@ -119,9 +131,9 @@ func reported(c ign.Config, path []any) spot {
 		}
 	}
 	if b.Len() == 0 {
-		return spot{at, "config"}
+		return spot{path: at, place: "config"}
 	}
-	return spot{at, b.String()}
+	return spot{at, b.String(), of}
 }
 
 // separator returns a blank after an item's index or name, and a dot between fields.

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/internal/review"
 	"github.com/bunsen-os/bunsen/internal/review/report"
 	"github.com/bunsen-os/bunsen/source"
@@ -75,7 +74,7 @@ func rendering(tb testing.TB, r *review.Renderings, tree source.Tree) review.Ren
 func TestOneMemoryForBothSides(t *testing.T) {
 	var r review.Renderings
 	base, head := rendering(t, &r, large(0, "1")).Side("base"), rendering(t, &r, large(21, "1")).Side("head")
-	c := review.Compare(base, head, disruption.Default())
+	c := review.Compare(base, head)
 	for i, want := range map[string]int{"master": 100, "worker": 5, "p9": 0} {
 		for _, p := range c.Pools {
 			if p.Pool == i && len(p.Items) != want {
@@ -84,9 +83,8 @@ func TestOneMemoryForBothSides(t *testing.T) {
 		}
 	}
 	var alone review.Renderings
-	if again := review.Compare(base, rendering(t, &alone, large(21, "1")).Side("head"),
-		disruption.Default()); report.Markdown(again, report.MarkdownOptions{}) != report.Markdown(c,
-		report.MarkdownOptions{}) {
+	again := review.Compare(base, rendering(t, &alone, large(21, "1")).Side("head"))
+	if report.Markdown(again, report.MarkdownOptions{}) != report.Markdown(c, report.MarkdownOptions{}) {
 		t.Error("without the memory of base it says something else")
 	}
 	if at := c.Pools[0].Items[0].Origin; at != "pools/master/10-doc.bu:8:9" {
@@ -106,7 +104,7 @@ func BenchmarkCompare(b *testing.B) {
 				rendering(b, &r, large(changed, "1")).Side("head")
 			b.ReportAllocs()
 			for b.Loop() {
-				c := review.Compare(base, head, disruption.Default())
+				c := review.Compare(base, head)
 				if c.Changed() != (changed > 0) {
 					b.Fatal("wrong")
 				}
@@ -130,9 +128,7 @@ func BenchmarkHead(b *testing.B) {
 			b.ResetTimer()
 			for i := range b.N {
 				head := rendering(b, &r, trees[i%len(trees)]).Side("head")
-				if text := report.Markdown(review.Compare(base, head, disruption.Default()),
-					report.MarkdownOptions{}); len(
-					text) < 1_000 {
+				if text := report.Markdown(review.Compare(base, head), report.MarkdownOptions{}); len(text) < 1_000 {
 					b.Fatal(text)
 				}
 			}

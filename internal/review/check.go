@@ -7,7 +7,10 @@ import (
 	"strconv"
 	"strings"
 
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
 	"github.com/bunsen-os/bunsen/internal/disruption"
+	"github.com/bunsen-os/bunsen/internal/review/lineage"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 	"github.com/bunsen-os/bunsen/transpile"
 )
@@ -36,7 +39,7 @@ func Check(res transpile.Result, r Rendering) Checked {
 	if r.Err != nil {
 		problems = strings.Split(r.Err.Error(), "\n")
 	}
-	l := locator{res: res, read: map[string]map[item]string{}}
+	l := locator{res: res, read: map[string]*lineage.Lineage{}}
 	for _, p := range problems {
 		out.Report = append(out.Report, l.entry(transpile.Fatal, ruleRender, p, l.mentioned(p)))
 	}
@@ -53,7 +56,7 @@ func Check(res transpile.Result, r Rendering) Checked {
 			}
 			at := ""
 			if len(n.Inputs) > 0 {
-				at = l.place(n.Inputs[len(n.Inputs)-1], item{disruption.ChangeKind(n.Kind), n.Name})
+				at = l.place(n.Inputs[len(n.Inputs)-1], disruption.ChangeKind(n.Kind), n.Name)
 			}
 			message := fmt.Sprintf("pool %s: %s: %s", p.Rendered.Pool, strings.TrimSpace(n.Kind+" "+n.Name), n.Message)
 			out.Report = append(out.Report, l.entry(transpile.Warning, n.Rule, message, at))
@@ -68,21 +71,23 @@ func Check(res transpile.Result, r Rendering) Checked {
 
 type locator struct {
 	res  transpile.Result
-	read map[string]map[item]string
+	read map[string]*lineage.Lineage
 }
 
 // place returns where a fragment sets an item, or else its start.
-func (l locator) place(fragment string, of item) string {
+func (l locator) place(fragment string, kind disruption.ChangeKind, name string) string {
 	i := slices.IndexFunc(l.res.Fragments, func(f transpile.Fragment) bool { return f.Name == fragment })
 	if i < 0 {
 		return ""
 	}
 	f := l.res.Fragments[i]
 	if l.read[fragment] == nil {
-		l.read[fragment] = within(f)
+		// The transpiler creates only fragments that can be read.
+		layers, _ := lineage.LayersOf([]*mcfgv1.MachineConfig{f.MachineConfig}, []transpile.Fragment{f})
+		l.read[fragment] = lineage.New(layers, lineage.Options{})
 	}
-	if at, ok := l.read[fragment][of]; ok {
-		return at
+	if last, ok := l.read[fragment].Last(kind, name); ok {
+		return last.At.String()
 	}
 	start, _ := f.Origin.Find("$")
 	return start.String()
@@ -92,17 +97,17 @@ func (l locator) place(fragment string, of item) string {
 func (l locator) mentioned(problem string) string {
 	words := strings.FieldsFunc(problem, func(r rune) bool { return strings.ContainsRune(" ,:;()\"", r) })
 	for _, w := range slices.Backward(words) {
-		if at := l.place(w, item{}); at == "" {
+		if at := l.place(w, "", ""); at == "" {
 			continue
 		}
-		best := item{}
-		for i := range l.read[w] {
-			if i.name != "" && slices.Contains(words, i.name) &&
-				(len(i.name) > len(best.name) || len(i.name) == len(best.name) && i.kind < best.kind) {
-				best = i
+		var best lineage.Name
+		for _, n := range l.read[w].NamesOf() {
+			if n.Name != "" && slices.Contains(words, n.Name) &&
+				(len(n.Name) > len(best.Name) || len(n.Name) == len(best.Name) && n.Kind < best.Kind) {
+				best = n
 			}
 		}
-		return l.place(w, best)
+		return l.place(w, best.Kind, best.Name)
 	}
 	return ""
 }

@@ -145,7 +145,7 @@ func TestEachNewRecipientIsNamed(t *testing.T) {
 			"[] [.sops.yaml: -path_regex",
 		},
 	} {
-		side := func(files map[string]string) review.EncryptionState {
+		side := func(files map[string]string) review.Side {
 			out := fstest.MapFS{}
 			for name, text := range files {
 				if strings.HasSuffix(name, ".sops.yaml") {
@@ -153,9 +153,9 @@ func TestEachNewRecipientIsNamed(t *testing.T) {
 				}
 				out[name] = &fstest.MapFile{Data: []byte(text)}
 			}
-			return review.ReadEncryption(out)
+			return review.Side{Encryption: review.ReadEncryption(out)}
 		}
-		found := review.CompareEncryption(side(c.base), side(c.head))
+		found := review.Compare(side(c.base), side(c.head))
 		if got := fmt.Sprint(found.NewRecipients, " ", found.CreationRules); !strings.HasPrefix(got, c.want) {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, got, c.want)
 		}

@@ -8,23 +8,11 @@ import (
 	"strings"
 
 	"github.com/bunsen-os/bunsen/internal/disruption"
-	"github.com/bunsen-os/bunsen/transpile"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 )
-
-// ClusterState is the content of a side's cluster/ directory.
-type ClusterState struct {
-	// Policy has the defaults of the fields that the repository does not set.
-	Policy disruption.Policy
-	// Pools are the MachineConfigPools of the directory cluster/.
-	Pools []mcfgv1.MachineConfigPool
-	// Objects are all objects of the directory cluster/.
-	Objects []transpile.ClusterObject
-}
 
 // ClusterChanges are the changes in the directory cluster/ that no rendered config has.
 type ClusterChanges struct {
@@ -40,14 +28,13 @@ type ClusterChanges struct {
 	MovesNodes bool `json:"-"`
 }
 
-// CompareCluster returns what differs between the cluster/ directories of both sides.
-func CompareCluster(base, head ClusterState) ClusterChanges {
+// compareCluster returns what differs between the cluster/ directories of both sides.
+func compareCluster(base, head Side) ClusterChanges {
 	out := ClusterChanges{
-		Policy: comparePolicies(base.Policy, head.Policy),
-		ClusterObjects: CompareObjects(base.Objects,
-			head.Objects),
+		Policy:         comparePolicies(base.Policy, head.Policy),
+		ClusterObjects: compareObjects(base.Objects, head.Objects),
 	}
-	out.MachineConfigPools, out.MovesNodes = comparePools(base.Pools, head.Pools)
+	out.MachineConfigPools, out.MovesNodes = comparePools(base.Declared, head.Declared)
 	return out
 }
 
@@ -121,21 +108,6 @@ func rules(p disruption.Policy) map[string]string {
 		}
 	}
 	return out
-}
-
-// PoolsOf reads the MachineConfigPools that a repository's cluster/ declares.
-func PoolsOf(res transpile.Result) (out []mcfgv1.MachineConfigPool, err error) {
-	for _, o := range res.Cluster {
-		if o.Object.GetKind() != PoolKind {
-			continue
-		}
-		var p mcfgv1.MachineConfigPool
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object.Object, &p); err != nil {
-			return nil, fmt.Errorf("%s:%d: reading MachineConfigPool: %w", o.File, o.Line, err)
-		}
-		out = append(out, p)
-	}
-	return out, nil
 }
 
 // undeclared: the standard pools have default selectors.

@@ -15,64 +15,9 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/render"
 )
 
-// Side is one of the two states that Compare compares.
-type Side struct {
-	// Name is for people: a revision or a directory.
-	Name string
-	// Commit is nil for a directory or a cluster.
-	Commit *Commit
-	// Pools by name.
-	Pools map[string]Pool
-	// Folder of the repository, or "" for all of it. The undo command changes only this folder.
-	Folder   string
-	Warnings []Warning
-	// Declared pools have a MachineConfigPool, with or without documents.
-	Declared []string
-	// Overrides are allowed by the MachineConfiguration of this side. Compare uses those of head.
-	Overrides disruption.Overrides
-	// Marks of the cluster objects. In a review only those of base hide contents.
-	Marks Marks
-	// Allowed is what the MachineConfigPools let have contents that no reviewer can read. In a review only base does.
-	Allowed Allowances
-	// Decrypt decrypts files of SOPS for a reader who has their key, at head; nil shows no value.
-	Decrypt func(format string, body []byte) ([]byte, error)
-	// PolicyFile has the side's MachineConfiguration: `MachineConfiguration cluster` if only the cluster has one, or
-	// "".
-	PolicyFile string
-}
-
-// declares reports whether the side has the pool's MachineConfigPool, as every cluster has those of the standard pools.
-func (s Side) declares(pool string) bool {
-	return IsStandard(pool) || slices.Contains(s.Declared, pool)
-}
-
-// Pool is one pool with its rendered config.
-type Pool struct {
-	// Rendered is `rendered-<pool>-<hash>`. Two configs with one name have the same content, and are not compared.
-	Rendered string
-	Config   machineconfig.Config
-	// Origin returns where the repository sets an item: `file:line:col`, or "" if unknown. The name of a kernel
-	// argument or an extension is the value itself. Only changed items are asked for; it may be nil.
-	Origin func(kind disruption.ChangeKind, name string) string
-	// Lineage returns which documents wrote each attribute of an item. Only changed items are asked for; it may be nil.
-	Lineage func(kind disruption.ChangeKind, name string) (lineage.Item, bool)
-	// Secrets mark items whose contents are never printed: see v1alpha1.SecretPathsAnnotation.
-	Secrets secretmask.Paths
-	// NotAllowed returns what this side would refuse with the v1alpha1.UnreviewedPathsAnnotation of another one; nil
-	// for a cluster.
-	NotAllowed func(annotation string) []string
-	Notices    []Notice
-	// Nodes is nil if all nodes run Config.
-	Nodes *NodeSide
-	// Sizes of files of the content store, as far as known.
-	Sizes DownloadSizes
-	// a config of a cluster, whose configs of single nodes are unknown
-	live bool
-}
-
-// Compare returns what the change from base to head does to nodes under a disruption policy. Pools with equal rendered
-// names cost nothing.
-func Compare(base, head Side, p disruption.Policy) Comparison {
+// Compare returns what the change from base to head does to nodes under head's disruption policy, and what else it
+// changes. Pools with equal rendered names cost nothing.
+func Compare(base, head Side) Comparison {
 	out := Comparison{
 		Version: "1", Base: base.Name, Head: head.Name, BaseCommit: base.Commit, HeadCommit: head.Commit,
 		Pools: []PoolChange{}, own: map[string]map[string]bool{},
@@ -83,7 +28,7 @@ func Compare(base, head Side, p disruption.Policy) Comparison {
 			names[name] = true
 		}
 	}
-	t := terms{differ: NewDiffer(), policy: p, overrides: head.Overrides, decrypt: head.Decrypt}
+	t := terms{differ: NewDiffer(), policy: head.Policy, overrides: head.Overrides, decrypt: head.Decrypt}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if from := base.Pools[name].Rendered; from != "" && head.Pools[name].Rendered == "" && head.declares(name) {
 			out.Pools = append(out.Pools, PoolChange{
@@ -99,7 +44,10 @@ func Compare(base, head Side, p disruption.Policy) Comparison {
 	out.Warnings, out.folder = newWarnings(base.Warnings, head.Warnings), head.Folder
 	out.Overview = overviewOf(out)
 	out.AvoidReboots = avoidRebootsOf(out, head.PolicyFile)
+	out.Readers = compareEncryption(base.Encryption, head.Encryption)
+	out.ClusterChanges = compareCluster(base, head)
 	out.Undo = undo(out)
+	out.FileChanges = out.fileChanges(base, head)
 	return out
 }
 
@@ -242,57 +190,6 @@ func contentOf(c PoolChange) string {
 	return string(text)
 }
 
-// avoidRebootsOf has each rule once: that of a directory can apply to several items. Without rules, it is nil.
-func avoidRebootsOf(c Comparison, file string) *AvoidReboots {
-	lists := map[string]string{}
-	var known []string
-	for _, p := range c.Pools {
-		for _, it := range p.Items {
-			r := it.AvoidReboot
-			if r == nil || slices.Contains(known, r.Name()) {
-				continue
-			}
-			known = append(known, r.Name())
-			list := "files"
-			if r.Unit != "" {
-				list = "units"
-			}
-			lists[list] += r.yaml()
-		}
-	}
-	if len(known) == 0 {
-		return nil
-	}
-	out := &AvoidReboots{File: file, StillReboot: stillReboot(c, known)}
-	for _, list := range []string{"files", "units"} {
-		if lists[list] != "" {
-			out.YAML += list + ":\n" + lists[list]
-		}
-	}
-	if file == "" {
-		out.YAML = "apiVersion: operator.openshift.io/v1\nkind: MachineConfiguration\nmetadata:\n  name: cluster\n" +
-			"spec:\n  managementState: Managed\n  nodeDisruptionPolicy:\n" + Indented(out.YAML, "    ")
-	}
-	return out
-}
-
-// stillReboot names the pools with an item that reboots nodes and that no rule covers. The rule of a directory also
-// covers a removed file, for which none is suggested.
-func stillReboot(c Comparison, rules []string) (pools []string) {
-	for _, p := range c.Pools {
-		hasNodes := p.From != "" && (p.To != "" || p.MovesTo != "")
-		if hasNodes && slices.ContainsFunc(p.Items, func(it Item) bool {
-			covers := func(rule string) bool {
-				return strings.HasSuffix(rule, "/") && strings.HasPrefix(it.Path+"/", rule)
-			}
-			return it.reboots() && it.AvoidReboot == nil && !slices.ContainsFunc(rules, covers)
-		}) {
-			pools = append(pools, p.Pool)
-		}
-	}
-	return pools
-}
-
 // terms are the same for all pools.
 type terms struct {
 	differ    Differ
@@ -303,9 +200,6 @@ type terms struct {
 	// of head
 	decrypt func(format string, body []byte) ([]byte, error)
 }
-
-// nextPool: it gets the nodes of a removed custom pool, unless another pool selects them.
-const nextPool = "worker"
 
 // comparePoolOrNext compares a removed pool with the one that gets its nodes.
 func comparePoolOrNext(name string, base, head Side, t terms) PoolChange {
@@ -349,9 +243,9 @@ func nodeWrites(from, to Pool) *NodeWrites {
 // newlyUnreviewed returns the patterns that only head has, and what of the pool's configs base does not allow: the
 // change itself allows what its reviewer cannot read. Rendering reports patterns that cannot match.
 func newlyUnreviewed(pool string, base, head Side) (patterns, refused []string) {
-	allowed := base.Allowed.of(pool)
+	allowed := base.unreviewed(pool)
 	was, _ := secretmask.ParsePaths(allowed)
-	is, _ := secretmask.ParsePaths(head.Allowed.of(pool))
+	is, _ := secretmask.ParsePaths(head.unreviewed(pool))
 	patterns = without(is, was)
 	if to := head.Pools[pool]; len(patterns) > 0 && to.NotAllowed != nil {
 		refused = to.NotAllowed(allowed)
@@ -420,24 +314,6 @@ func comparePool(name string, from, to Pool, t terms) PoolChange {
 	for _, r := range disruption.NewNodesOnly(from.Config, to.Config) {
 		out.NewNodesOnly = append(out.NewNodesOnly,
 			r.Field+": "+strings.TrimPrefix(r.Why, disruption.NewNodesOnlyPrefix))
-	}
-	return out
-}
-
-// avoidance returns the rule that avoids the reboot of a change; nil if it reboots no node, or if no rule can.
-func avoidance(c disruption.Costed, from, to Pool, p disruption.Policy) *DisruptionRule {
-	reboots := slices.ContainsFunc(c.Actions,
-		func(a disruption.Action) bool { return a.Type == disruption.ActionReboot })
-	if !reboots || from.Rendered == "" || to.Rendered == "" {
-		return nil // A new or removed pool has no running nodes of its own.
-	}
-	rule, ok := disruption.AvoidReboot(c.Change, from.Config, to.Config, p)
-	if !ok {
-		return nil
-	}
-	out := &DisruptionRule{Path: rule.Name, Actions: actions(rule.Actions), Note: rule.Note}
-	if c.Kind == disruption.KindUnit {
-		out.Path, out.Unit = "", rule.Name
 	}
 	return out
 }

@@ -11,7 +11,6 @@ import (
 	"unicode"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile"
 )
@@ -74,13 +73,6 @@ type Warning struct {
 	Origin string `json:"origin,omitempty"`
 
 	file string
-}
-
-// WithCluster adds the changes of a repository's cluster/ that no rendered config has.
-func (c Comparison) WithCluster(changes ClusterChanges) Comparison {
-	c.ClusterChanges = changes
-	c.Undo = undo(c)
-	return c
 }
 
 // Commit describes the commit of a side.
@@ -253,10 +245,126 @@ func (c Comparison) Refused() error {
 // Changed reports whether the pool has changed items or another rendered config, or is new or removed.
 func (p PoolChange) Changed() bool { return len(p.Items) > 0 || p.From != p.To }
 
-// WithReaders adds the changes of who can read the secrets.
-func (c Comparison) WithReaders(changes Readers) Comparison {
-	c.Readers = changes
-	return c
+// Section has the changes that one group of pools gets.
+type Section struct {
+	Pools []string
+	Items []Item
+}
+
+// identity is equal for changes with the same text, whatever their origins.
+type identity struct{ kind, path, change, parts, from, to, actions, why, avoid, diff string }
+
+func identityOf(it Item) identity {
+	return identity{
+		it.Kind, it.Path, it.Change, strings.Join(it.Parts, "\n"), it.RenamedFrom, it.RenamedTo,
+		fmt.Sprint(it.Effect, it.Actions), it.Why, it.AvoidReboot.Name(), it.Diff,
+	}
+}
+
+// Sections groups the changes of all pools by the pools that get them, so that a change of a shared document is shown
+// once: sections with more pools first, then by name, each in the order of disruption.Changes.
+func (c Comparison) Sections() []Section {
+	type shared struct {
+		item   Item
+		pools  []string
+		places []string // The indexes are those of the pools.
+	}
+	var all []*shared
+	known := map[identity]*shared{}
+	for _, p := range c.Pools {
+		for _, it := range p.Items {
+			id := identityOf(it)
+			s := known[id]
+			if s == nil {
+				s = &shared{item: it}
+				known[id] = s
+				all = append(all, s)
+			}
+			s.pools = append(s.pools, p.Pool)
+			s.places = append(s.places, it.Places())
+		}
+	}
+	byPools := map[string]*Section{}
+	var out []*Section
+	for _, s := range all {
+		key := strings.Join(s.pools, "\n")
+		sec := byPools[key]
+		if sec == nil {
+			sec = &Section{Pools: s.pools}
+			byPools[key] = sec
+			out = append(out, sec)
+		}
+		it := s.item
+		it.Origin, it.Origins = joinPlaces(s.pools, s.places), nil
+		sec.Items = append(sec.Items, it)
+	}
+	slices.SortStableFunc(out, func(a, b *Section) int {
+		return cmp.Or(len(b.Pools)-len(a.Pools), slices.Compare(a.Pools, b.Pools))
+	})
+	sections := make([]Section, len(out))
+	for i, s := range out {
+		sections[i] = *s
+	}
+	firstHints(sections)
+	return sections
+}
+
+// firstHints removes a rule that an item above has too, so that a directory of 40 files has one hint.
+func firstHints(sections []Section) {
+	known := map[string]bool{}
+	for _, sec := range sections {
+		for i := range sec.Items {
+			name := sec.Items[i].AvoidReboot.Name()
+			if known[name] {
+				sec.Items[i].AvoidReboot = nil
+			}
+			known[name] = true
+		}
+	}
+}
+
+// joinPlaces lists each position once; of several, each has the names of its pools.
+func joinPlaces(pools, places []string) string {
+	of := map[string][]string{}
+	var order []string
+	for i, place := range places {
+		if of[place] == nil {
+			order = append(order, place)
+		}
+		of[place] = append(of[place], pools[i])
+	}
+	if len(order) == 1 {
+		return order[0]
+	}
+	var out []string
+	for _, place := range order {
+		if place != "" {
+			out = append(out, place+" ("+strings.Join(of[place], ", ")+")")
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// Places lists where the repository sets the changed values, with the names of attributes that come from different
+// lines.
+func (it Item) Places() string {
+	attributes := map[string][]string{}
+	for attribute, place := range it.Origins {
+		attributes[place] = append(attributes[place], attribute)
+	}
+	if len(attributes) < 2 {
+		for place := range attributes {
+			return place
+		}
+		return it.Origin
+	}
+	var out []string
+	for place, names := range attributes {
+		slices.Sort(names)
+		out = append(out, strings.Join(names, " and ")+" "+place)
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
 }
 
 // runningCluster is the name of a base that is read from a cluster.
@@ -305,69 +413,6 @@ func ShortHash(name string) string {
 	return name[:8]
 }
 
-// DisruptionRule would avoid a reboot for an item. Either Path or Unit is set.
-type DisruptionRule struct {
-	Path    string   `json:"path,omitempty"`
-	Unit    string   `json:"unit,omitempty"`
-	Actions []Action `json:"actions"`
-	// Note names the effects that the actions do not cover, or is "".
-	Note string `json:"note,omitempty"`
-}
-
-// AvoidReboots are rules that a user can paste, so that items do not reboot nodes.
-type AvoidReboots struct {
-	// File is Side.PolicyFile of head.
-	File string `json:"file,omitempty"`
-	// YAML is a whole MachineConfiguration, or with File an addition to spec.nodeDisruptionPolicy there.
-	YAML string `json:"yaml"`
-	// StillReboot are pools that reboot even so: not all of their items have a rule.
-	StillReboot []string `json:"stillReboot,omitempty"`
-}
-
-// NewPolicyFile is the file for a new MachineConfiguration, if a repository has none.
-const NewPolicyFile = "cluster/machine-configuration.yaml"
-
-func (it Item) reboots() bool {
-	return slices.ContainsFunc(it.Actions, func(a Action) bool { return a.Type == string(disruption.ActionReboot) })
-}
-
-// Name is the path or the unit of the rule; a nil rule has the name "".
-func (r *DisruptionRule) Name() string {
-	if r == nil {
-		return ""
-	}
-	return cmp.Or(r.Path, r.Unit)
-}
-
-// yaml writes an entry of a list, with the note as a comment below it.
-func (r DisruptionRule) yaml() string {
-	var b strings.Builder
-	if r.Unit != "" {
-		fmt.Fprintf(&b, "  - name: %s\n    actions:\n", r.Unit)
-	} else {
-		fmt.Fprintf(&b, "  - path: %s\n    actions:\n", r.Path)
-	}
-	for _, a := range r.Actions {
-		fmt.Fprintf(&b, "      - type: %s\n", a.Type)
-		if a.Service != "" {
-			fmt.Fprintf(&b, "        %s:\n          serviceName: %s\n", strings.ToLower(a.Type), a.Service)
-		}
-	}
-	if r.Note != "" {
-		fmt.Fprintf(&b, "    # %s\n", r.Note)
-	}
-	return b.String()
-}
-
-// Indented puts a prefix before each line.
-func Indented(text, prefix string) string {
-	var b strings.Builder
-	for line := range strings.Lines(text) {
-		b.WriteString(prefix + line)
-	}
-	return b.String()
-}
-
 // FileChanges are the changed files of the repository that the rendered configs do not show.
 type FileChanges struct {
 	// Submodules are those that another commit is named for. Their files are not in the review, though a source that
@@ -387,19 +432,10 @@ type SubmoduleChange struct {
 	To   string `json:"to,omitempty"`
 }
 
-// Files are the entries of one side's commit, and which of them are read.
-type Files struct {
-	// Entries of the tree. Without them nothing is said about files.
-	Entries map[string]source.Entry
-	// Reads are the files that the documents of each pool are built from.
-	Reads map[string][]string
-}
-
-// WithFiles adds the changes of files that the rendered configs do not show, those of cluster/ and of who can read
-// secrets first.
-func (c Comparison) WithFiles(base, head Files) Comparison {
+// fileChanges returns the changed files that the rest of the comparison does not show.
+func (c Comparison) fileChanges(base, head Side) (out FileChanges) {
 	if base.Entries == nil || head.Entries == nil {
-		return c
+		return out
 	}
 	effective := map[string]bool{}
 	for i := range c.Pools {
@@ -417,20 +453,20 @@ func (c Comparison) WithFiles(base, head Files) Comparison {
 		switch {
 		case was == is:
 		case isSubmodule(was) && !isSubmodule(is):
-			c.Submodules = append(c.Submodules, SubmoduleChange{Path: path, Change: "removed", From: was.State})
+			out.Submodules = append(out.Submodules, SubmoduleChange{Path: path, Change: "removed", From: was.State})
 		case !isSubmodule(was) && isSubmodule(is):
-			c.Submodules = append(c.Submodules, SubmoduleChange{Path: path, Change: "added", To: is.State})
+			out.Submodules = append(out.Submodules, SubmoduleChange{Path: path, Change: "added", To: is.State})
 		case isSubmodule(is):
 			if was.State != "" && is.State != "" { // The commit of a work tree is unknown, and counts as unchanged.
-				c.Submodules = append(c.Submodules, SubmoduleChange{path, "changed", was.State, is.State})
+				out.Submodules = append(out.Submodules, SubmoduleChange{path, "changed", was.State, is.State})
 			}
 		case effective[path], inCluster && strings.HasPrefix(path, transpile.ClusterDir+"/"):
 		case len(c.CreationRules) > 0 && pathpkg.Base(path) == rulesFile: // its lines are shown
 		default:
-			c.WithoutEffect = append(c.WithoutEffect, path)
+			out.WithoutEffect = append(out.WithoutEffect, path)
 		}
 	}
-	return c
+	return out
 }
 
 func isSubmodule(e source.Entry) bool { return strings.HasPrefix(e.Refused, source.SubmoduleWhy) }

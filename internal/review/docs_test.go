@@ -42,18 +42,14 @@ func example(t *testing.T, name, hash, subject string) review.Comparison {
 	if err != nil {
 		t.Fatal(err)
 	}
-	base, _ := side(t, a, "base")
-	head, res := side(t, a, "head")
+	base := side(t, a, "base")
+	head := side(t, a, "head")
 	base.Name, base.Commit = mainline, &review.Commit{Hash: mainline}
 	head.Name, head.Commit = hash, &review.Commit{
 		Hash: hash, Subject: subject, Author: "Alice <alice@example.com>",
 		Time: "2026-03-02T09:14:00Z", Parents: []string{mainline},
 	}
-	p, err := review.PolicyOf(res)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return review.Compare(base, head, p).WithFacts(knownNodes)
+	return review.Compare(base, head).WithFacts(knownNodes)
 }
 
 // between replaces, or compares, what a document has between the comments `<!-- begin NAME -->` and `<!-- end NAME

@@ -62,9 +62,12 @@ func ReadEncryption(fsys fs.FS) EncryptionState {
 	return s
 }
 
-// CompareEncryption returns what head changes. A recipient of an encrypted file is not new if base has it in the same
-// file or its creation rule.
-func CompareEncryption(base, head EncryptionState) Readers {
+// compareEncryption returns what head changes; nothing if one side is unknown. A recipient of an encrypted file is not
+// new if base has it in the same file or its creation rule.
+func compareEncryption(base, head EncryptionState) Readers {
+	if base.rules == nil || head.rules == nil {
+		return Readers{}
+	}
 	added := map[string][]string{}
 	var out Readers
 	for _, dir := range slices.Sorted(maps.Keys(head.rules)) {

@@ -98,6 +98,8 @@ func FuzzAMergedChangeIsReviewedAsWritten(f *testing.F) {
 
 // compareTwo compares a pool with one that takes its place.
 func compareTwo(from, to review.Pool) review.Comparison {
-	side := func(p review.Pool) review.Side { return review.Side{Pools: map[string]review.Pool{"worker": p}} }
-	return review.Compare(side(from), side(to), disruption.Default())
+	side := func(p review.Pool) review.Side {
+		return review.Side{Policy: disruption.Default(), Pools: map[string]review.Pool{"worker": p}}
+	}
+	return review.Compare(side(from), side(to))
 }

@@ -88,7 +88,10 @@ func TestNothingElseIsHidden(t *testing.T) {
 		"/etc/d": "Authorization: Bearer " + code + "\n", "/etc/e": "https://user:" + code + "@host/\n",
 	} {
 		c := machineconfig.Config{HasIgnition: true, Ignition: ign.Config{Ignition: ign.Ignition{Version: "3.5.0"}}}
-		before := review.Side{Name: "base", Pools: map[string]review.Pool{"worker": {Rendered: "a", Config: c}}}
+		before := review.Side{
+			Name: "base", Policy: disruption.Default(),
+			Pools: map[string]review.Pool{"worker": {Rendered: "a", Config: c}},
+		}
 		c.Ignition.Storage.Files = []ign.File{{
 			Node: ign.Node{Path: path},
 			FileEmbedded1: ign.FileEmbedded1{
@@ -100,8 +103,11 @@ func TestNothingElseIsHidden(t *testing.T) {
 			Name: "core", SSHAuthorizedKeys: []ign.SSHAuthorizedKey{ign.SSHAuthorizedKey("command=\"" + code + "\" x")},
 		}}
 		c.KernelArguments = []string{"app.password=" + strings.ReplaceAll(code, " ", "+")}
-		after := review.Side{Name: "head", Pools: map[string]review.Pool{"worker": {Rendered: "b", Config: c}}}
-		got := review.Compare(before, after, disruption.Default())
+		after := review.Side{
+			Name: "head", Policy: disruption.Default(),
+			Pools: map[string]review.Pool{"worker": {Rendered: "b", Config: c}},
+		}
+		got := review.Compare(before, after)
 		for _, item := range got.Pools[0].Items {
 			shown := strings.ReplaceAll(item.Diff, "+", " ")
 			if item.Hidden || !strings.Contains(shown, code) && !strings.Contains(shown,

@@ -7,7 +7,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/internal/review"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 )
@@ -39,7 +38,7 @@ func TestLayersOfTheClusterJoin(t *testing.T) {
 	if without.Err != nil || with.Err != nil {
 		t.Fatal(without.Err, with.Err)
 	}
-	c := review.Compare(without.Side("base"), with.Side("head"), disruption.Default())
+	c := review.Compare(without.Side("base"), with.Side("head"))
 	for _, p := range c.Pools {
 		want := map[string]int{"worker": 1}[p.Pool]
 		if len(p.Items) != want {

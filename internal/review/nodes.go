@@ -8,14 +8,14 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/bunsen-os/bunsen/internal/disruption"
-	"github.com/bunsen-os/bunsen/internal/review/lineage"
-	"github.com/bunsen-os/bunsen/internal/secretmask"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/disruption"
+	"github.com/bunsen-os/bunsen/internal/review/lineage"
+	"github.com/bunsen-os/bunsen/internal/secretmask"
 	"github.com/bunsen-os/bunsen/reconcile/render"
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 )
 
 // WithLiveNodes adds the configs of single nodes to a pool of LivePool. The parameter live has the MachineConfigs of
@@ -268,21 +268,9 @@ func (p PoolRendering) nodes() *NodeSide {
 	}
 }
 
-// nodeOrigin returns where the repository sets an item of a node's config. A document of the node, or one that uses
-// facts, overrides those of the pool.
-func (p PoolRendering) nodeOrigin(of render.Rendered, node string) func(kind disruption.ChangeKind,
-	name string) string {
-	return func(kind disruption.ChangeKind, name string) string {
-		winner := of.Winner(kind, name)
-		for _, f := range p.places.fragments() {
-			for _, d := range f.Documents {
-				if d.Name == winner && (d.Node == "" || d.Node == node) {
-					return within(d)[item{kind, name}]
-				}
-			}
-		}
-		return p.Origin(kind, name)
-	}
+// nodeOrigin returns where the repository sets an item of a node's config.
+func (p PoolRendering) nodeOrigin(of render.Rendered, node string) func(disruption.ChangeKind, string) string {
+	return p.places.ofNode(of, node).of
 }
 
 // isOpaque reports whether only the configs of the nodes are known, not their documents.

@@ -27,9 +27,9 @@ var shownElsewhere = map[string][]string{
 // PoolKind is the kind of pools.
 const PoolKind = "MachineConfigPool"
 
-// CompareObjects returns a line for each difference between two cluster/ directories, in the order of kinds, names and
+// compareObjects returns a line for each difference between two cluster/ directories, in the order of kinds, names and
 // fields, without what rendered configs, comparePolicies and comparePools show.
-func CompareObjects(base, head []transpile.ClusterObject) (out []string) {
+func compareObjects(base, head []transpile.ClusterObject) (out []string) {
 	was, is := objectsByName(base), objectsByName(head)
 	names := maps.Clone(was)
 	maps.Copy(names, is)

@@ -2,7 +2,6 @@ package review_test
 
 import (
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -47,7 +46,7 @@ func tree(t *testing.T, a *txtar.Archive, prefix string) source.Tree {
 	}
 }
 
-func side(t *testing.T, a *txtar.Archive, name string) (review.Side, transpile.Result) {
+func side(t *testing.T, a *txtar.Archive, name string) review.Side {
 	t.Helper()
 	res := transpile.Fragments(tree(t, a, name))
 	if res.Report.Fatal() {
@@ -57,7 +56,7 @@ func side(t *testing.T, a *txtar.Archive, name string) (review.Side, transpile.R
 	if r.Err != nil {
 		t.Fatalf("%s: %v", name, r.Err)
 	}
-	return r.Side(name), res
+	return r.Side(name)
 }
 
 // compared reads base/ and head/ of an archive and compares them under head's policy.
@@ -74,30 +73,19 @@ func compared(t *testing.T, a *txtar.Archive) review.Comparison {
 func compare(t *testing.T, a *txtar.Archive) (review.Comparison, error) {
 	t.Helper()
 	var sides [2]review.Side
-	var files [2]review.Files
-	var states [2]review.ClusterState
-	var roots [2]string
 	for i, name := range []string{"base", "head"} {
 		tree := tree(t, a, name)
-		res := transpile.Fragments(tree)
-		if res.Report.Fatal() {
-			return review.Comparison{}, fmt.Errorf("%s:\n%s", name, res.Report)
+		res, r, err := new(review.Renderings).Render(tree, nil)
+		if err != nil || res.Report.Fatal() {
+			return review.Comparison{}, fmt.Errorf("%s: %w\n%s", name, err, res.Report)
 		}
-		r := review.Render(res, &render.Renderer{}, render.Defaults{})
-		p, policyErr := review.PolicyOf(res)
-		pools, poolsErr := review.PoolsOf(res)
-		if err := errors.Join(r.Err, policyErr, poolsErr); err != nil {
-			return review.Comparison{}, err
+		if r.Err != nil {
+			return review.Comparison{}, r.Err
 		}
-		roots[i] = tree.Root
-		sides[i], files[i] = r.Side(name), review.Files{Entries: tree.Entries, Reads: res.Reads}
-		states[i] = review.ClusterState{Policy: p, Pools: pools, Objects: res.Cluster}
+		sides[i] = r.Side(name)
+		sides[i].Entries, sides[i].Encryption = tree.Entries, review.ReadEncryption(tree.FS)
 	}
-	c := review.Compare(sides[0], sides[1], states[1].Policy)
-	readers := review.CompareEncryption(review.ReadEncryption(os.DirFS(roots[0])),
-		review.ReadEncryption(os.DirFS(roots[1])))
-	return c.WithReaders(readers).WithCluster(review.CompareCluster(states[0], states[1])).WithFiles(files[0],
-		files[1]), nil
+	return review.Compare(sides[0], sides[1]), nil
 }
 
 // TestComparisons replays testdata: a repository before (base/) and after (head/), and what a reviewer is shown.

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/internal/review"
 	"github.com/bunsen-os/bunsen/internal/review/report"
 	"github.com/bunsen-os/bunsen/source"
@@ -110,7 +109,7 @@ func TestTheReviewSaysHowMuchNodesDownload(t *testing.T) {
 				}
 				sides[name] = r.Side(name)
 			}
-			found := review.Compare(sides["base"], sides["head"], disruption.Default())
+			found := review.Compare(sides["base"], sides["head"])
 			if c.nodes > 0 {
 				found = found.WithFacts(review.Facts{Pools: map[string]review.PoolFacts{"worker": {Nodes: c.nodes}}})
 			}
@@ -176,7 +175,7 @@ func TestTheReviewSaysWhatTheClusterStoresForSingleNodes(t *testing.T) {
 				}
 				sides[name] = r.Side(name)
 			}
-			found := review.Compare(sides["base"], sides["head"], disruption.Default())
+			found := review.Compare(sides["base"], sides["head"])
 			text, markdown := report.Text(found, report.Style{}), report.Markdown(found, report.MarkdownOptions{})
 			if has := strings.Contains(text, " on its API server"); has != (c.want != "") ||
 				!strings.Contains(text, c.want) {

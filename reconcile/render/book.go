@@ -183,36 +183,22 @@ func (b *book) node(input string, kind disruption.ChangeKind, path string) {
 	b.set(input, kind, path)
 }
 
-// explain adds the name of the input that set the entry to a problem of the merged config. explain removes the index of
-// the entry, because no user can see the merged list.
-func (b *book) explain(err error) string {
-	text := message.TranslateLine(err.Error())
-	place, _, _ := strings.Cut(text, ":")
-	list, rest, _ := strings.Cut(place, "[")
-	_, rest, ok := strings.Cut(rest, "] ")
-	if !ok {
+// explain adds to a problem of the merged config which inputs set the item. It removes the index of the item, because
+// no user can see the merged list.
+func (b *book) explain(p machineconfig.Problem) string {
+	text := message.OfProblem(p)
+	if p.Item == "" {
 		return text
 	}
-	text = list + " " + rest + text[len(place):]
-	var about entry // The longest name that matches counts, because names may contain blanks.
-	for e := range b.open() {
-		if isIn(e.kind, list) && len(e.name) > len(about.name) &&
-			(rest == e.name || strings.HasPrefix(rest, e.name+" ")) {
-			about = e
+	steps := strings.Split(p.Path, ".") // $, the section, the list, the index, and perhaps fields
+	list, index := steps[2], steps[3]
+	kind := disruption.KindStorage
+	for _, l := range listTable {
+		if l.name == list {
+			kind = l.kind
 		}
 	}
-	if about.name == "" {
-		return text
-	}
-	return fmt.Sprintf("%s (set by MachineConfigs %s)", text, strings.Join(b.all[about], ", "))
-}
-
-// isIn reports whether entries of a kind belong to a list, by the list's name in problems.
-func isIn(kind disruption.ChangeKind, list string) bool {
-	if kind == disruption.KindStorage {
-		return slices.Contains([]string{"disks", "filesystems", "raid", "luks"}, list)
-	}
-	return listOf(kind) == list
+	return list + strings.TrimPrefix(text, list+"["+index+"]") + b.setBy(entry{kind, p.Item})
 }
 
 // refused describes a part of the merged config that every node refuses, with the input that set it.
@@ -227,14 +213,4 @@ func (b *book) setBy(e entry) string {
 		return ""
 	}
 	return fmt.Sprintf(" (set by MachineConfigs %s)", strings.Join(by, ", "))
-}
-
-// listOf returns the list of a kind, by its name in problems.
-func listOf(kind disruption.ChangeKind) string {
-	for _, l := range listTable {
-		if l.kind == kind {
-			return l.name
-		}
-	}
-	return ""
 }

@@ -397,9 +397,9 @@ func mergeIgnition(inputs []Input) ign.Config {
 func validateMerged(c machineconfig.Config, set setBy, b *book) (bad []error) {
 	contested := set.contested(c)
 	found := map[string]bool{}
-	for _, err := range slices.Concat(machineconfig.Validate(contested), machineconfig.Check(contested),
+	for _, p := range slices.Concat(machineconfig.Validate(contested), machineconfig.Check(contested),
 		validateBetween(c), validateNested(c)) {
-		found[b.explain(err)] = true // found is a set, because several checks may return the same error.
+		found[b.explain(p)] = true // found is a set, because several checks may return the same error.
 	}
 	if len(found) == 0 {
 		for _, r := range disruption.Invalid(c) {

@@ -110,7 +110,7 @@ var Rooms = []Room{
 	{"transpile/cluster", Reader, list("api/...", "internal/disruption", "internal/membership", "internal/schedule", "transpile/kinds", "transpile/origin", "transpile/overlay"), libs(kubeTypes, yaml), "whether an object of cluster/ is valid follows from the repository; what a CRD's schema refuses is known without an API server"},
 	{"transpile/butane", Reader, list("api/...", "internal/sops/document", "transpile/message", "transpile/origin", "transpile/unit"), libs(kubeTypes, ignition, yaml, list("github.com/coreos/butane/")), "the only room that links Butane"},
 	{"transpile/kinds", Pure, list("api/...", "internal/disruption", "transpile/message", "transpile/origin", "transpile/overlay/documents"), libs(kubeTypes, ignition, yaml, list("github.com/coreos/ignition/config/", "golang.org/x/crypto/ssh", "k8s.io/kubelet/config/")), "each kind of document becomes a config here, and only here Ignition 2 is linked"},
-	{"transpile/message", Pure, nil, nil, "messages of libraries are translated in one table"},
+	{"transpile/message", Pure, list("api/machineconfig", "api/safetext"), nil, "messages of libraries are translated in one table"},
 	{"transpile/unit", Pure, list("transpile/message", "transpile/origin"), nil, "what systemd ignores in a unit follows from its text"},
 	{"transpile/origin", Pure, list("api/..."), nil, "provenance is bookkeeping; every step of the chain can afford it"},
 

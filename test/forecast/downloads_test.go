@@ -102,13 +102,13 @@ func TestTheReviewListsExactlyWhatAMachineDownloads(t *testing.T) {
 		}
 		from, to := random(), random()
 		side := func(name string, files map[string]storedFile) review.Side {
-			return review.Side{Pools: map[string]review.Pool{"worker": {
+			return review.Side{Policy: disruption.Default(), Pools: map[string]review.Pool{"worker": {
 				Rendered: name, Config: storedConfig(files),
 				Sizes: sizes,
 			}}}
 		}
 		var said recorder
-		for _, f := range review.Compare(side("a", from), side("b", to), disruption.Default()).Pools[0].Fetches {
+		for _, f := range review.Compare(side("a", from), side("b", to)).Pools[0].Fetches {
 			said.sources, said.bytes = append(said.sources, f.Source), append(said.bytes, f.Bytes)
 		}
 		done := download(t, from, to)

@@ -72,11 +72,11 @@ func reviewOf(t *testing.T, c change) forecast {
 	t.Helper()
 	side := func(name string, config machineconfig.Config) review.Side {
 		return review.Side{
-			Name: name, Overrides: c.overrides,
+			Name: name, Policy: c.policy, Overrides: c.overrides,
 			Pools: map[string]review.Pool{"worker": {Rendered: "rendered-" + name, Config: config}},
 		}
 	}
-	text, err := json.Marshal(review.Compare(side("a", c.from), side("b", c.to), c.policy))
+	text, err := json.Marshal(review.Compare(side("a", c.from), side("b", c.to)))
 	if err != nil {
 		t.Fatal(err)
 	}

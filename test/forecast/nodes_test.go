@@ -108,7 +108,9 @@ func renderedTable(t *testing.T, r table) (review.Side, render.Rendered, []trans
 	if out.Err != nil {
 		t.Fatal(out.Err)
 	}
-	return out.Side("side"), out.Pools[0].Rendered, res.Fragments
+	side := out.Side("side")
+	side.Policy = house
+	return side, out.Pools[0].Rendered, res.Fragments
 }
 
 // liveConfigs is the same as a cluster has it, with or without the table of the nodes.
@@ -158,7 +160,7 @@ func liveSide(t *testing.T, r render.Rendered, fragments []transpile.Fragment) r
 	if err != nil {
 		t.Fatal(err)
 	}
-	return review.Side{Name: "side", Pools: map[string]review.Pool{"worker": p}}
+	return review.Side{Name: "side", Policy: house, Pools: map[string]review.Pool{"worker": p}}
 }
 
 // liveSides are both sides of a review of two configs of a cluster, as the console compares them. The cluster has the
@@ -178,8 +180,8 @@ func liveSides(t *testing.T, was, is render.Rendered, fragments [2][]transpile.F
 	if err != nil {
 		t.Fatal(err)
 	}
-	base, head = review.Side{Name: "side", Pools: map[string]review.Pool{}},
-		review.Side{Name: "side", Pools: map[string]review.Pool{}}
+	base, head = review.Side{Name: "side", Policy: house, Pools: map[string]review.Pool{}},
+		review.Side{Name: "side", Policy: house, Pools: map[string]review.Pool{}}
 	if table := live[machineconfig.FactName("worker")]; table != nil {
 		base.Pools["worker"], head.Pools["worker"], byTable = change.WithTable(table)
 	}
@@ -219,7 +221,7 @@ func resolved(t *testing.T, c machineconfig.Config) machineconfig.Config {
 // ofNodes is the forecast of each node in a review, and of the nodes without own configs under the empty name.
 func ofNodes(t *testing.T, base, head review.Side) map[string]forecast {
 	t.Helper()
-	text, err := json.Marshal(review.Compare(base, head, house))
+	text, err := json.Marshal(review.Compare(base, head))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -351,7 +353,7 @@ func TestASharedChangeIsOneEntry(t *testing.T) {
 			head, _, _ := renderedTable(t, after)
 			for _, from := range []review.Side{base, liveSide(t, was, fragments)} {
 				got := ""
-				for _, p := range review.Compare(from, head, house).Pools {
+				for _, p := range review.Compare(from, head).Pools {
 					if len(p.Nodes) > 0 {
 						got += fmt.Sprintf("%s: %d; ", p.Pool, len(p.Nodes))
 					}

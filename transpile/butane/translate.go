@@ -2,27 +2,31 @@ package butane
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"io/fs"
+	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/coreos/butane/config/common"
-
-	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/transpile/message"
-	"github.com/bunsen-os/bunsen/transpile/origin"
-	"github.com/bunsen-os/bunsen/transpile/unit"
 	cutil "github.com/coreos/butane/config/util"
 	"github.com/coreos/butane/translate"
-	"github.com/coreos/ignition/v2/config/shared/errors"
-
+	ignerrors "github.com/coreos/ignition/v2/config/shared/errors"
 	ignvalidate "github.com/coreos/ignition/v2/config/validate"
 	"github.com/coreos/vcontext/path"
 	"github.com/coreos/vcontext/report"
 	"github.com/coreos/vcontext/validate"
 	"go.yaml.in/yaml/v3"
+
+	ign "github.com/bunsen-os/bunsen/api/ignition"
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/transpile/message"
+	"github.com/bunsen-os/bunsen/transpile/origin"
+	"github.com/bunsen-os/bunsen/transpile/unit"
 )
 
 // Input is one document and the files that it may include.
@@ -112,6 +116,90 @@ func (t *translator) run() Output {
 	return out
 }
 
+// parse parses the document once. All later checks use the result. parse returns false, with a finding, if the document
+// is invalid.
+func (t *translator) parse() bool {
+	var err error
+	if t.doc, err = t.in.parse(); err != nil {
+		t.fatal("$", "yaml", "not valid YAML: %v", err)
+		return false
+	}
+	n := findUnsupported(t.doc)
+	switch {
+	case n == nil:
+		return true
+	case n.Kind == yaml.AliasNode:
+		t.fatal(pathAtLine(t.doc, n.Line, "$"), "alias", "YAML alias *%s: aliases are not followed, as a few of them "+
+			"can unfold into gigabytes; write the value out", n.Value)
+	default:
+		t.fatal(pathAtLine(t.doc, n.Line, "$"), "yaml", "an item of this list is empty; write it out, or remove "+
+			"its dash")
+	}
+	return false
+}
+
+// parse parses the source as YAML.
+func (in Input) parse() (*yaml.Node, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(in.Source, &doc); err != nil {
+		return nil, err
+	}
+	if len(doc.Content) == 0 {
+		return nil, errors.New("there is nothing in it")
+	}
+	return doc.Content[0], nil
+}
+
+// findUnsupported returns the first alias or null item of a list. The decoder replaces an alias and skips a null item,
+// so the paths of the tree and of the decoded document would differ.
+func findUnsupported(n *yaml.Node) *yaml.Node {
+	for _, c := range n.Content {
+		if c.Kind == yaml.AliasNode || n.Kind == yaml.SequenceNode && c.Kind == yaml.ScalarNode &&
+			c.ShortTag() == "!!null" {
+			return c
+		}
+		if found := findUnsupported(c); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// decode decodes the document into its dialect's type, and refuses unknown keys.
+func (t *translator) decode() cutil.Config {
+	cfg := t.dialect.config()
+	err := t.doc.Decode(cfg)
+	if err != nil {
+		for _, line := range typeErrors(err) {
+			m := typeError.FindStringSubmatch(strings.TrimSpace(line))
+			if m == nil {
+				t.fatal("$", "yaml", "%s", line)
+				continue
+			}
+			n, _ := strconv.Atoi(m[1])
+			here := pathAtLine(t.doc, n, "$")
+			t.fatal(here, "yaml", "%s", t.dialect.mistyped(here, m[2]))
+		}
+		return nil
+	}
+	t.checkKeys(reflect.ValueOf(cfg), t.doc, "$")
+	// The first finding is enough: a wrong indentation also makes another part of the document empty, which would be a
+	// second finding.
+	if origin.Fatal(t.findings) {
+		t.findings = slices.DeleteFunc(t.findings, func(f origin.Finding) bool { return f.Warning })
+	}
+	return cfg
+}
+
+func typeErrors(err error) []string {
+	if te, ok := err.(*yaml.TypeError); ok { //nolint:errorlint // the decoder returns this error unwrapped
+		return te.Errors
+	}
+	return []string{err.Error()}
+}
+
+var typeError = regexp.MustCompile(`^(?:yaml: )?(?:unmarshal errors:\s*)?line (\d+): (.*)$`)
+
 // withPlaceholders calls a function while the document has short texts in place of its large files, so that Butane does
 // not read these files.
 func (t *translator) withPlaceholders(use func()) {
@@ -148,14 +236,6 @@ func mergeFiles(a []origin.File, locals []Local) []origin.File {
 	return slices.CompactFunc(out, func(x, y origin.File) bool { return x.Path == y.Path })
 }
 
-// findSecrets finds the files whose contents the server resolves. It removes the notation that Butane does not know
-// from the document: marks of templates, references in place of a source, and addresses in registries.
-func (t *translator) findSecrets() secretFiles {
-	out := secretFiles{t, map[int]secretFile{}}
-	out.take()
-	return out
-}
-
 // translate does the same as Butane's method of the dialect, but also returns the translation set, which Butane drops.
 // Like Butane, translate stops at the first fatal report.
 func (t *translator) translate(cfg cutil.Config) (final reflect.Value, set translate.TranslationSet) {
@@ -179,7 +259,7 @@ func (t *translator) translate(cfg cutil.Config) (final reflect.Value, set trans
 
 // ownMessages are the messages of Butane that Bunsen drops, because Bunsen reports these problems itself. Bunsen checks
 // the configs that a document merges, and refuses special mode bits in all documents.
-var ownMessages = []string{common.ErrUnkownIgnitionVersion.Error(), errors.ErrModeSpecialBits.Error()}
+var ownMessages = []string{common.ErrUnkownIgnitionVersion.Error(), ignerrors.ErrModeSpecialBits.Error()}
 
 // report adds the entries of Butane's report, and reports whether any of them is fatal.
 func (t *translator) report(rep report.Report) bool {
@@ -201,6 +281,174 @@ func (t *translator) report(rep report.Report) bool {
 	return rep.IsFatal()
 }
 
+// output converts Butane's result, of any Ignition version, to a config of 3.5.0.
+func (t *translator) output(final reflect.Value, set translate.TranslationSet) Output {
+	out := Output{Config: machineconfig.Config{HasIgnition: true}, Variant: t.dialect.variant}
+	steps := make(map[string]string, len(set.Set))
+	if t.dialect.variant == "openshift" {
+		var mc machineConfig
+		convert(reflect.ValueOf(&mc.Metadata).Elem(), final.FieldByName("Metadata"))
+		convert(reflect.ValueOf(&mc.Spec).Elem(), final.FieldByName("Spec"))
+		out.Name, out.Role = mc.Metadata.Name, mc.Metadata.Labels[roleLabel]
+		out.Config.Ignition, out.Config.KernelArguments = mc.Spec.Config, mc.Spec.KernelArguments
+		out.Config.Extensions, out.Config.FIPS, out.Config.KernelType = mc.Spec.Extensions, mc.Spec.FIPS,
+			mc.Spec.KernelType
+		for to, step := range set.Set {
+			if rest, ok := strings.CutPrefix(to, "$.spec.config"); ok {
+				steps["$"+rest] = step.From.String()
+			} else if rest, ok := strings.CutPrefix(to, "$.spec."); ok {
+				steps["spec."+rest] = step.From.String()
+			}
+		}
+	} else {
+		convert(reflect.ValueOf(&out.Config.Ignition).Elem(), final)
+		for to, step := range set.Set {
+			steps[to] = step.From.String()
+		}
+	}
+	out.Config.Ignition.Ignition.Version = machineconfig.Version
+	t.withoutPlaceholders(&out, steps)
+	t.setOrigins(&out, steps)
+	t.secrets.place(&out, steps)
+	t.checkVersion36(out)
+	if t.dialect.variant != "flatcar" { // only the first boot of Flatcar can set kernel arguments
+		out.liftKernelArguments()
+	}
+	return out
+}
+
+// machineConfig has the fields that every `openshift` variant of Butane produces.
+type machineConfig struct {
+	Metadata struct {
+		Name   string
+		Labels map[string]string
+	}
+	Spec struct {
+		Config          ign.Config
+		KernelArguments []string
+		Extensions      []string
+		FIPS            bool
+		KernelType      string
+	}
+}
+
+const roleLabel = "machineconfiguration.openshift.io/role"
+
+// convert copies a value into the matching type of another Ignition version. convert matches fields by name, converts
+// between a value and a pointer to it, and turns an empty list into nil. The versions of Ignition's types differ in
+// nothing else. (Ignition translates 3.4 to 3.5 itself, but drops the advertisement of a Tang server.) convert panics
+// if a field is set that the other version lacks.
+func convert(to, from reflect.Value) {
+	switch {
+	case from.Kind() == reflect.Pointer:
+		if !from.IsNil() {
+			convert(to, from.Elem())
+		}
+	case to.Kind() == reflect.Pointer:
+		to.Set(reflect.New(to.Type().Elem()))
+		convert(to.Elem(), from)
+	case from.Kind() == reflect.Slice:
+		if from.Len() == 0 {
+			return
+		}
+		to.Set(reflect.MakeSlice(to.Type(), from.Len(), from.Len()))
+		for i := range from.Len() {
+			convert(to.Index(i), from.Index(i))
+		}
+	case from.Kind() == reflect.Struct:
+		convertFields(to, from)
+	default:
+		to.Set(from.Convert(to.Type()))
+	}
+}
+
+func convertFields(to, from reflect.Value) {
+	same := to.Type() == from.Type()
+	for i := range from.NumField() {
+		f := from.Field(i)
+		switch {
+		case same:
+			convert(to.Field(i), f)
+		case f.Kind() == reflect.Pointer && f.IsNil():
+		default:
+			name := from.Type().Field(i).Name
+			t := to.FieldByName(name)
+			if !t.IsValid() {
+				if f.IsZero() {
+					continue
+				}
+				panic(fmt.Sprintf("%s has no %s", to.Type(), name))
+			}
+			convert(t, f)
+		}
+	}
+}
+
+// withoutPlaceholders replaces the paths of placeholders in the steps of a translation by those of the large files, and
+// puts the names in the content store into the output.
+func (t *translator) withoutPlaceholders(out *Output, steps map[string]string) {
+	for _, to := range slices.Sorted(maps.Keys(steps)) {
+		from := steps[to]
+		input, output := contentsOf.FindStringSubmatch(from), contentsOf.FindStringSubmatch(to)
+		if input == nil || input[2] != "inline" {
+			continue
+		}
+		i, _ := strconv.Atoi(input[1])
+		large, ok := t.large[i]
+		if !ok {
+			continue
+		}
+		steps[to] = strings.TrimSuffix(from, "inline") + "local"
+		if output == nil {
+			continue
+		}
+		k, _ := strconv.Atoi(output[1])
+		if k >= len(out.Config.Ignition.Storage.Files) {
+			continue
+		}
+		f := &out.Config.Ignition.Storage.Files[k]
+		f.Contents = machineconfig.ContentResource(large.Hash)
+		large.Path, large.FS = f.Path, t.in.FS
+		out.Contents = append(out.Contents, large.LargeFile)
+	}
+}
+
+// checkVersion36 refuses values that Ignition 3.6 accepts and Ignition 3.5 does not. The two versions have the same
+// fields. (Another check refuses special mode bits in every version.)
+func (t *translator) checkVersion36(out Output) {
+	if t.dialect.method != "ToIgn3_6Unvalidated" {
+		return
+	}
+	for _, e := range ignvalidate.ValidateWithContext(out.Config.Ignition, nil).Entries {
+		if e.Kind == report.Error {
+			at, _ := out.Origin.Find(e.Context.String())
+			t.findings = append(t.findings, origin.Errorf(at, "ignition-version",
+				"%s: Ignition 3.6 accepts it, but nodes here use 3.5; write the document as fcos 1.6.0 without it",
+				e.Message))
+		}
+	}
+}
+
+// liftKernelArguments moves the kernel arguments under shouldExist from the Ignition config into the spec. Ignition
+// reads kernel arguments only at the first boot; the daemon applies the arguments of the spec at every update.
+func (out *Output) liftKernelArguments() {
+	args := &out.Config.Ignition.KernelArguments
+	n := len(out.Config.KernelArguments)
+	for i, a := range args.ShouldExist {
+		from := fmt.Sprintf("$.kernelArguments.shouldExist.%d", i)
+		if p, ok := out.Origin.Find(from); ok {
+			out.Origin.At[fmt.Sprintf("spec.kernelArguments.%d", n+i)] = p
+		}
+		out.Config.KernelArguments = append(out.Config.KernelArguments, string(a))
+	}
+	for to := range out.Origin.At {
+		if strings.HasPrefix(to, "$.kernelArguments") {
+			delete(out.Origin.At, to)
+		}
+	}
+	args.ShouldExist, args.ShouldNotExist = nil, nil
+}
+
 // documentPath returns the path in the document that an entry of Butane's report is about. If Butane could not
 // translate the path back, the result is a path in the MachineConfig.
 func documentPath(c path.ContextPath) string {
@@ -209,114 +457,6 @@ func documentPath(c path.ContextPath) string {
 		p = "$" + rest
 	}
 	return p
-}
-
-// checkKernelArguments refuses arguments that the daemon cannot set on a node, and arguments with an open quotation
-// mark.
-func (t *translator) checkKernelArguments() {
-	if n := child(child(t.doc, "kernel_arguments"), "should_not_exist"); n != nil && len(n.Content) > 0 &&
-		t.dialect.variant != "openshift" {
-		t.fatal("$.kernel_arguments.should_not_exist", "kernel-arguments", "should_not_exist is not supported: a "+
-			"node can remove only the kernel arguments that it added, not those of its image. Build an image "+
-			"without them")
-	}
-	for _, list := range []string{"$.kernel_arguments.should_exist", "$.openshift.kernel_arguments"} {
-		n := lookup(t.doc, list)
-		if n == nil {
-			continue
-		}
-		for i, c := range n.Content {
-			if arg := text(c); strings.Count(arg, `"`)%2 != 0 {
-				t.fatal(list+"."+strconv.Itoa(i), "kernel-arguments", "%s: the closing double quote is missing, so "+
-					"the kernel would read all later arguments as part of this one; add it", arg)
-			}
-		}
-	}
-}
-
-// checkKeys refuses every key of the document that its dialect does not have, because the effect of a typo would be
-// missing on the node. checkKeys walks only the parts of the document that the decoder decoded.
-func (t *translator) checkKeys(v reflect.Value, n *yaml.Node, at string) {
-	switch v.Kind() {
-	case reflect.Pointer:
-		if !v.IsNil() {
-			t.checkKeys(v.Elem(), n, at)
-		}
-	case reflect.Slice:
-		if n.Kind == yaml.SequenceNode && v.Type().Elem().Kind() == reflect.Struct {
-			for i := range min(v.Len(), len(n.Content)) {
-				t.checkKeys(v.Index(i), n.Content[i], at+"."+strconv.Itoa(i))
-			}
-		}
-	case reflect.Struct:
-		t.checkKeysOf(v, n, at)
-	}
-}
-
-func (t *translator) checkKeysOf(v reflect.Value, n *yaml.Node, at string) {
-	if n.Kind != yaml.MappingNode {
-		t.warn(at, "butane", "%s is empty: indent what belongs to it below it, or remove it",
-			at[strings.LastIndexByte(at, '.')+1:])
-		return
-	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key := n.Content[i].Value
-		f, ok := fieldOf(v.Type(), key)
-		if !ok && key == templateKey {
-			t.fatal(at+"."+key, ruleReference, "only files in storage.files can be templates; write the secret into "+
-				"a file, and let the unit or program read it")
-			continue
-		}
-		if !ok {
-			t.fatal(at+"."+key, "unknown-key", "%s %s knows no key %q here%s", t.dialect.variant, t.dialect.version,
-				key, t.dialect.suggest(at, key, v.Type()))
-			continue
-		}
-		switch value := v.FieldByIndex(f.Index); {
-		case elem(f.Type, true).Kind() == reflect.Int && n.Content[i+1].ShortTag() == "!!float": // The decoder cuts it.
-			t.fatal(at+"."+key, "yaml", "%s", noWholeNumber(key, n.Content[i+1].Value))
-		case elem(f.Type, true).Kind() == reflect.Struct:
-			t.checkKeys(value, n.Content[i+1], at+"."+key)
-		case key == "local", key == "contents_local", key == "ssh_authorized_keys_local":
-			if p := unchecked(value, t.checked); p != "" && !origin.Fatal(t.findings) {
-				t.fatal(at+"."+key, "refused-local", "%q has an unusual notation; write it as a simple string", p)
-			}
-		}
-	}
-}
-
-// unchecked returns a reference in a decoded document that the method locals did not check, or "". If the key has an
-// unusual spelling, locals does not find the reference, but Butane would read the file.
-func unchecked(v reflect.Value, checked map[string]bool) string {
-	switch v.Kind() {
-	case reflect.Pointer:
-		if !v.IsNil() {
-			return unchecked(v.Elem(), checked)
-		}
-	case reflect.Slice:
-		for i := range v.Len() {
-			if p := unchecked(v.Index(i), checked); p != "" {
-				return p
-			}
-		}
-	case reflect.String:
-		if p := v.String(); !checked[p] {
-			return p
-		}
-	}
-	return ""
-}
-
-// noWholeNumber says why YAML reads a number with a fraction.
-func noWholeNumber(key, value string) string {
-	switch {
-	case strings.HasSuffix(key, "mode") && strings.Trim(value, "0123456789") == "":
-		return key + " is an octal number, which has no digits 8 and 9: write it like 0644"
-	case strings.HasSuffix(key, "mode"):
-		return key + " is a whole number, and this has a fraction or an exponent: write it like 0644"
-	default:
-		return key + " is a whole number, and this has a fraction or an exponent"
-	}
 }
 
 func (t *translator) warn(docPath, rule, format string, args ...any) {

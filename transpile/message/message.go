@@ -1,10 +1,14 @@
 package message
 
 import (
+	"errors"
 	"path"
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/safetext"
 )
 
 // Translate returns what to write instead of a value that a library rejected with a message. The value is "" if the
@@ -34,29 +38,34 @@ func Translate(text, value string) string {
 	return strings.NewReplacer("%[1]s", shown, "%[2]s", instead).Replace(ours)
 }
 
-// TranslateLine translates the message at the end of a line. The line begins with the place in the config: `files[0]
-// /etc/x path: path not absolute`.
-func TranslateLine(line string) string {
-	for i := 0; ; {
-		value := ""
-		if m := named.FindStringSubmatch(line[:i]); m != nil {
-			value = m[1]
+// OfProblem returns a problem with its place and the translated message: `files[0] /etc/x path: …`. A message may stand
+// behind another place: `clevis: thumbprint is required`.
+func OfProblem(p machineconfig.Problem) string {
+	var ours string
+	if within, nested := p.Err.(machineconfig.Problem); nested {
+		ours = OfProblem(within)
+	} else {
+		text, value := p.Err.Error(), ""
+		if isKey, field := strings.Count(p.Path, ".") == 4, path.Ext(p.Path); isKey && !safetext.HasHidden(p.Item) &&
+			(field == ".path" || field == ".name") {
+			value = p.Item
 		}
-		if ours := Translate(line[i:], value); ours != line[i:] {
-			return line[:i] + ours
+		ours = Translate(text, value)
+		for i := 0; ours == text; {
+			next := strings.Index(text[i:], ": ")
+			if next < 0 {
+				break
+			}
+			i += next + len(": ")
+			ours = text[:i] + Translate(text[i:], "")
 		}
-		next := strings.Index(line[i:], ": ")
-		if next < 0 {
-			return line
-		}
-		i += next + len(": ")
 	}
+	p.Err = errors.New(ours)
+	return p.Error()
 }
 
 var (
-	garbage = regexp.MustCompile(`found garbage after section name`)
-	// named matches a place whose last word is the value that the message is about.
-	named       = regexp.MustCompile(`\[\d+\] (\S+) (?:path|name): $`)
+	garbage     = regexp.MustCompile(`found garbage after section name`)
 	base64Error = regexp.MustCompile(`^(.*?)illegal base64 data at input byte \d+$`)
 )
 

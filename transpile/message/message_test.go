@@ -1,6 +1,7 @@
 package message_test
 
 import (
+	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/transpile/message"
 )
 
@@ -29,9 +31,10 @@ func TestTranslateSaysWhatToWrite(t *testing.T) {
 			t.Errorf("%s:\n got %s\nwant %s", sentence, got, tc.want)
 		}
 	}
-	if got, want := message.TranslateLine("luks[0] root: clevis: thumbprint is required"),
-		"luks[0] root: clevis: the tang server has no thumbprint: "+
-			"add `thumbprint:`, as `tang-show-keys` prints it"; got != want {
+	if got, want := message.OfProblem(machineconfig.Problem{
+		Path: "$.storage.luks.0", Place: "luks[0] root", Err: errors.New("clevis: thumbprint is required"),
+	}), "luks[0] root: clevis: the tang server has no thumbprint: "+
+		"add `thumbprint:`, as `tang-show-keys` prints it"; got != want {
 		t.Errorf("got %s", got)
 	}
 }

@@ -3,19 +3,14 @@ package overlay
 import (
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"sigs.k8s.io/kustomize/api/filters/patchstrategicmerge"
+	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
-	"go.yaml.in/yaml/v3"
-	"sigs.k8s.io/kustomize/api/filters/patchjson6902"
-	"sigs.k8s.io/kustomize/api/filters/patchstrategicmerge"
-	"sigs.k8s.io/kustomize/api/filters/replacement"
-	"sigs.k8s.io/kustomize/api/types"
-	"sigs.k8s.io/kustomize/kyaml/resid"
-
-	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
 // change is the application of one step to one document.
@@ -68,75 +63,6 @@ func (c change) transform(b *builder) bool {
 	}
 }
 
-func applyReplacement(r Replacement, c change) bool {
-	for _, s := range r.Reject {
-		if s.HasMetadata() && s.MatchesMetadata(c.document.root) {
-			return true
-		}
-	}
-	for _, f := range r.Fields {
-		if !copyValue(r, c, f) || !c.checkSize() {
-			return false
-		}
-	}
-	return true
-}
-
-// copyValue calls kustomize to set one field of a document.
-func copyValue(r Replacement, c change, f TargetField) bool {
-	d := c.document
-	one := types.Replacement{SourceValue: r.Value, Targets: []*types.TargetSelector{{
-		Select: exactly(d.file.Info, c.name), FieldPaths: []string{f.Path}, Options: r.To,
-	}}}
-	nodes := []*kyaml.RNode{kyaml.NewRNode(d.root)}
-	if r.Source != nil {
-		one.Source = &types.SourceSelector{
-			ResId: exactly(c.source.file.Info, c.sourceName).ResId, FieldPath: r.Path,
-			Options: r.From,
-		}
-		if c.source != d {
-			c.source.load()
-			if c.source.root == nil || origin.Fatal(c.source.findings) {
-				return d.fatal(r.Source.At, "replacement", "the source %q cannot be built", c.sourceName)
-			}
-			nodes = append(nodes, kyaml.NewRNode(c.source.root))
-		}
-	}
-	if !isBounded(r, f, nodes) {
-		return d.fatal(f.At, "too-large", "this could write a value of %d bytes to too many fields; name the fields",
-			valueSize(r, nodes))
-	}
-	before := documents.Copy(d.root, 0)
-	if _, err := (replacement.Filter{Replacements: []types.Replacement{one}}).Filter(nodes); err != nil {
-		return d.kustomizeFailed(f.At, err)
-	}
-	d.files.SetChanged(before, d.root, f.At)
-	return true
-}
-
-// isBounded reports whether a replacement writes a bounded number of bytes. A path with a wildcard may write to every
-// field.
-func isBounded(r Replacement, f TargetField, nodes []*kyaml.RNode) bool {
-	return !strings.ContainsAny(f.Path, "*[") || valueSize(r, nodes)*count(nodes[0].YNode()) <= 4*maxGrown
-}
-
-// count returns the number of nodes of a tree.
-func count(n *yaml.Node) int {
-	total := 1
-	for _, c := range n.Content {
-		total += count(c)
-	}
-	return total
-}
-
-// exactly returns a selector for the one document with a kind and name.
-func exactly(info documents.Info, name string) *types.Selector {
-	return &types.Selector{ResId: resid.ResId{Gvk: resid.Gvk{
-		Group: info.Group, Version: info.Version,
-		Kind: string(info.Kind),
-	}, Name: name}}
-}
-
 func applyRename(to change) bool {
 	_, meta := documents.Field(to.document.root, "metadata")
 	name := documents.Str(to.name)
@@ -152,149 +78,6 @@ func (b *builder) applyPatch(p *Patch, c change) bool {
 		return b.applyOperations(p, c)
 	}
 	return b.applyMerge(p, c)
-}
-
-// applyOperations runs the patch's operations on a document.
-func (b *builder) applyOperations(p *Patch, c change) bool {
-	d := c.document
-	lists := d.file.Info.Lists
-	for _, op := range p.Operations {
-		if !b.spend(2*size(d.root, maxGrown) + len(op.Text)) {
-			return d.fatal(op.At, "too-large", "patching all documents needs more work than a repository of this "+
-				"size may request: use fewer operations that select many documents")
-		}
-		before, wholeBefore := documents.Entries(d.content(), lists), documents.WholeEntries(d.content(), lists)
-		if !runOperation(op, d, p.File) || !c.checkSize() {
-			return false
-		}
-		if last := op.Path[len(op.Path)-1]; slices.ContainsFunc(lists, func(l documents.List) bool {
-			return l.Key == last
-		}) {
-			continue // The operation has renamed an item, so the item is not lost.
-		}
-		after := documents.Entries(d.content(), lists)
-		for _, e := range removedEntries(before, after) {
-			d.effects = append(d.effects, effect{
-				step: c.step, what: removed, entry: e, at: op.At,
-				was: d.entryPosition(before[e], e),
-			})
-		}
-		for _, e := range removedOfWhole(before, after, wholeBefore, documents.WholeEntries(d.content(), lists)) {
-			if !entersList(op.Path, d.file.Info.Section, e) {
-				d.effects = append(d.effects, effect{
-					step: c.step, what: removed, entry: e, at: op.At, was: d.files.Pos(wholeBefore[e]),
-				})
-			}
-		}
-	}
-	return true
-}
-
-// runOperation runs one operation with kustomize. kustomize converts the result to JSON, which has no lines. So
-// runOperation also applies the operation to the nodes and copies their positions to the result.
-func runOperation(op Operation, d *document, file string) bool {
-	before := d.root
-	given := documents.Copy(before, 0)
-	documents.MarkTabs(given)
-	n := kyaml.NewRNode(given)
-	if _, err := (patchjson6902.Filter{Patch: op.Text}).Filter([]*kyaml.RNode{n}); err != nil {
-		return d.kustomizeFailed(op.At, err)
-	}
-	d.root = n.YNode()
-	documents.UnmarkTabs(d.root)
-	if d.content() == nil {
-		return d.fatal(op.At, "document", "the document %q is empty after this; remove it from the resources", d.name())
-	}
-	bits := d.files.Bits(file)
-	applyToNodes(op, before, documents.Copy(op.Value, bits), bits)
-	d.files.SetAll(d.root, op.At)
-	copyPositions(before, d.root)
-	return true
-}
-
-// copyPositions copies the positions of one tree's nodes to the nodes of another tree.
-func copyPositions(from, to *yaml.Node) {
-	to.Line, to.Column = from.Line, from.Column
-	for i, c := range to.Content {
-		var was *yaml.Node
-		switch {
-		case to.Kind == yaml.MappingNode && i%2 == 1:
-			_, was = documents.Field(from, to.Content[i-1].Value)
-		case to.Kind == yaml.SequenceNode && from.Kind == yaml.SequenceNode && i < len(from.Content):
-			was = from.Content[i]
-		}
-		if was != nil {
-			copyPositions(was, c)
-		}
-	}
-}
-
-// applyToNodes applies the operation to a tree of nodes with positions. If the operation cannot be applied,
-// applyToNodes does not change the tree, and the position of new values is that of the operation.
-func applyToNodes(op Operation, root, value *yaml.Node, bits int) {
-	switch op.Name {
-	case "remove":
-		removeAt(root, op.Path)
-		return
-	case "move":
-		value = removeAt(root, op.From)
-	case "copy":
-		value = documents.Copy(nodeAt(root, op.From), 0)
-	case "test":
-		return
-	}
-	parent := nodeAt(root, op.Path[:len(op.Path)-1])
-	if parent == nil || value == nil {
-		return
-	}
-	value.Line, value.Column = op.At.Line|bits, op.At.Column
-	key := op.Path[len(op.Path)-1]
-	switch i, ok := index(parent, key); {
-	case parent.Kind == yaml.MappingNode:
-		documents.Set(parent, key, value)
-	case ok && op.Name == "replace" && i < len(parent.Content):
-		parent.Content[i] = value
-	case ok:
-		parent.Content = slices.Insert(parent.Content, i, value)
-	}
-}
-
-// removeAt removes and returns the node to which a pointer's keys lead.
-func removeAt(root *yaml.Node, keys []string) *yaml.Node {
-	parent, key := nodeAt(root, keys[:len(keys)-1]), keys[len(keys)-1]
-	if parent == nil {
-		return nil
-	}
-	if i, ok := index(parent, key); ok && i < len(parent.Content) {
-		n := parent.Content[i]
-		parent.Content = slices.Delete(parent.Content, i, i+1)
-		return n
-	}
-	_, n := documents.Field(parent, key)
-	documents.Remove(parent, key)
-	return n
-}
-
-// entersList reports whether the path of an operation leads into the list of an entry, so that the operation names the
-// item itself.
-func entersList(path []string, section string, e documents.Entry) bool {
-	words := strings.Split(e.List, ".")
-	if section != "" && len(path) > 0 && path[0] == section {
-		path = path[1:]
-	}
-	for _, key := range path {
-		_, err := strconv.Atoi(key)
-		switch isIndex := err == nil || key == "-"; {
-		case len(words) == 0:
-			return true
-		case isIndex:
-		case key == words[0]:
-			words = words[1:]
-		default:
-			return false
-		}
-	}
-	return false
 }
 
 // applyMerge merges the patch into a document.
@@ -554,4 +337,12 @@ func (d *document) kustomizeFailed(at origin.Pos, err error) bool {
 		msg = strings.NewReplacer("/spec/", "/", `"spec.`, `"`, " spec.", " ").Replace(msg)
 	}
 	return d.fatal(at, "kustomize", "kustomize cannot apply this to %q (%s): %s", d.name(), d.file.Path, msg)
+}
+
+// maxWidth is how many entries a list or a mapping may have if kustomize merges it. The time for a merge grows with the
+// square of that number.
+const maxWidth = 4000
+
+func hasValue(in []*yaml.Node, value string) bool {
+	return slices.ContainsFunc(in, func(n *yaml.Node) bool { return n.Value == value })
 }

@@ -9,10 +9,11 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/bunsen-os/bunsen/transpile/origin"
-	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
 	"go.yaml.in/yaml/v3"
 	"sigs.k8s.io/kustomize/kyaml/openapi"
+
+	"github.com/bunsen-os/bunsen/transpile/origin"
+	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
 )
 
 // Result is the result of building one directory.
@@ -124,129 +125,6 @@ func (b *builder) apply(docs []*document, changes []change) []documents.Document
 	return out
 }
 
-// reportEffects reports entries that were removed, and steps that had no effect.
-func reportEffects(docs []*document, changes []change, layers map[string]*Layer) (out []origin.Finding) {
-	outcomes := outcomesOf(docs)
-	used := map[*Layer]map[string]bool{}
-	seen := map[*Step]bool{}
-	for _, c := range changes {
-		s := c.step
-		if seen[s] {
-			continue
-		}
-		seen[s] = true
-		o := outcomes[s]
-		if o == nil {
-			o = &outcome{}
-		}
-		if !o.applied && s.Selector.HasMetadata() {
-			out = append(out, origin.Errorf(s.Selector.At, "patch-target", "no matching document has these labels or "+
-				"annotations; kustomize would ignore the patch silently"))
-		}
-		for of, found := range o.deletions {
-			if !found {
-				out = append(out, origin.Warningf(of.At, "delete-missing", "there is no %s to delete here: correct "+
-					"its name, or remove this item", of.Entry))
-			}
-		}
-		if used[s.Layer] == nil {
-			used[s.Layer] = map[string]bool{}
-		}
-		out = append(out, reportLosses(s.Layer, o.removed, used[s.Layer])...)
-	}
-	return append(out, reportUnusedAcknowledgements(layers, used)...)
-}
-
-// reportUnusedAcknowledgements warns of acknowledgements without a removal. An unused acknowledgement would hide the
-// loss if a step later removed an entry with its name.
-func reportUnusedAcknowledgements(layers map[string]*Layer,
-	used map[*Layer]map[string]bool,
-) (out []origin.Finding) {
-	for _, dir := range slices.Sorted(maps.Keys(layers)) {
-		l := layers[dir]
-		if l == nil {
-			continue
-		}
-		words := slices.DeleteFunc(slices.Clone(l.Removes), func(name string) bool { return used[l][name] })
-		if len(words) > 0 {
-			out = append(out, origin.Warningf(l.RemovesAt, "entry-removed", "%s acknowledges that %s is removed, and "+
-				"nothing of that name is; remove it", RemovesAnnotation, some(words)))
-		}
-	}
-	return out
-}
-
-// reportLosses warns of removed entries that the layer does not acknowledge. reportLosses marks used acknowledgements.
-func reportLosses(l *Layer, losses []loss, used map[string]bool) (out []origin.Finding) {
-	count := 0
-	for _, f := range losses {
-		if name, ok := acknowledgement(l, f.entry); ok {
-			used[name] = true
-			continue
-		}
-		if count++; count > maxLosses {
-			continue
-		}
-		from := ""
-		if f.was.File != "" {
-			from = " (" + f.was.String() + ")"
-		}
-		remedy := "delete the item with `$patch: delete`, or "
-		if f.entry.IsOfWhole() {
-			remedy = "" // A list without a merge key has no such directive.
-		}
-		text := fmt.Sprintf("this removes %s%s from %q; if that is intended, %ssay so in %s: metadata: {annotations: "+
-			"{%s: %q}}", f.entry, from, f.document, remedy, l.File, RemovesAnnotation, f.entry.Short())
-		if f.entry.IsOfWhole() {
-			text += ". If not, repeat the item: a patch replaces this list as a whole"
-		}
-		out = append(out, origin.Warningf(f.at, "entry-removed", "%s", text))
-	}
-	if count > maxLosses {
-		out = append(out, origin.Warningf(losses[0].at, "entry-removed", "this removes %d more entries",
-			count-maxLosses))
-	}
-	return out
-}
-
-// acknowledgement returns the word with which a layer acknowledges that an entry is removed.
-func acknowledgement(l *Layer, e documents.Entry) (string, bool) {
-	holder, _ := e.Within()
-	for _, name := range l.Removes {
-		if name == "*" || name == e.Name || name == e.Short() || name == holder.Name {
-			return name, true
-		}
-	}
-	return "", false
-}
-
-// outcomesOf collects the effects by step.
-func outcomesOf(docs []*document) map[*Step]*outcome {
-	out := map[*Step]*outcome{}
-	for _, d := range docs {
-		for _, e := range d.effects {
-			o := out[e.step]
-			if o == nil {
-				o = &outcome{deletions: map[Deletion]bool{}}
-				out[e.step] = o
-			}
-			switch of := (Deletion{Entry: e.entry, At: e.at}); e.what {
-			case applied:
-				o.applied = true
-			case deleted:
-				o.deletions[of] = true
-			case missing:
-				if !o.deletions[of] { // If any document had the entry, the deletion has had an effect.
-					o.deletions[of] = false
-				}
-			case removed:
-				o.removed = append(o.removed, loss{e, d.name()})
-			}
-		}
-	}
-	return out
-}
-
 // applyAll applies all changes in order, while kustomize uses Bunsen's schema.
 func (b *builder) applyAll(changes []change) error {
 	if len(changes) == 0 {
@@ -317,82 +195,112 @@ func severity(f origin.Finding) int {
 	return 0
 }
 
-// effect is one effect of a step on a document, such as a removed entry.
-type effect struct {
-	step  *Step
-	what  effectKind
-	entry documents.Entry
-	// at is the position of the step. was is the position of the line that wrote the removed entry.
-	at, was origin.Pos
-}
-
-type effectKind int
-
-const (
-	applied effectKind = iota // applied: the step's selector matched the document.
-	removed                   // removed: the step removed an entry.
-	deleted                   // deleted: the patch deletes an entry by name, and the document had the entry.
-	missing                   // missing: the patch deletes an entry by name, and the document did not have the entry.
-)
-
-// outcome collects the effects of one step on all documents.
-type outcome struct {
-	applied bool
-	// deletions maps each entry that the patch deletes by name to whether any document had this entry.
-	deletions map[Deletion]bool
-	removed   []loss
-}
-
-// loss is an entry that a step removed.
-type loss struct {
-	effect
-	document string
-}
-
-// maxLosses is how many removed entries of one step get a warning of their own.
-const maxLosses = 20
-
-// maxWidth is how many entries a list or a mapping may have if kustomize merges it. The time for a merge grows with the
-// square of that number.
-const maxWidth = 4000
-
-func hasValue(in []*yaml.Node, value string) bool {
-	return slices.ContainsFunc(in, func(n *yaml.Node) bool { return n.Value == value })
-}
-
-// removedOfWhole returns the items of lists without a merge key that a step removed, except those of an item that is
-// removed itself.
-func removedOfWhole(before, after, wholeBefore, wholeAfter map[documents.Entry]*yaml.Node) []documents.Entry {
-	var out []documents.Entry
-	for e := range wholeBefore {
-		holder, within := e.Within()
-		_, was := before[holder]
-		_, left := after[holder]
-		if _, same := wholeAfter[e]; !same && (!within || !was || left) {
-			out = append(out, e)
-		}
-	}
-	documents.SortEntries(out)
-	return out
-}
-
-// removedEntries returns the entries that are in before and not in after, except entries within a removed item.
-func removedEntries(before, after map[documents.Entry]*yaml.Node) []documents.Entry {
-	var out []documents.Entry
-	for e := range before {
-		if _, left := after[e]; !left {
-			out = append(out, e)
-		}
-	}
-	documents.SortEntries(out)
-	return slices.DeleteFunc(out, func(e documents.Entry) bool {
-		holder, within := e.Within()
-		_, was := before[holder]
-		_, left := after[holder]
-		return within && was && !left
-	})
-}
-
 // kustomizeLock guards kustomize's schema, which is in package variables. A build holds the lock while it applies its
 // changes.
 var kustomizeLock sync.Mutex
+
+// document is the document of one file in a build. If two layers list a file under two names, the build has two
+// documents of this file.
+type document struct {
+	file *documents.File
+	// names are all names of the document so far; the last one is current.
+	names []string
+	// dropped is true if a patch deletes the document. Selectors of later steps do not match a deleted document.
+	dropped bool
+	// root is the parsed object. root is nil before the first change, and after a patch has deleted the document.
+	root     *yaml.Node
+	changed  bool
+	files    documents.YAMLFiles // the files to which the positions in root refer
+	findings []origin.Finding
+	effects  []effect
+	// added are the labels and annotations that layers set for selectors. finish removes these labels and annotations.
+	added [][2]string
+}
+
+func (d *document) name() string { return d.names[len(d.names)-1] }
+
+// isDeleted reports whether a patch has deleted the document.
+func (d *document) isDeleted() bool { return d.changed && d.root == nil }
+
+// fatal adds a fatal finding and returns false.
+func (d *document) fatal(at origin.Pos, rule, format string, args ...any) bool {
+	d.findings = append(d.findings, origin.Errorf(at, rule, format, args...))
+	return false
+}
+
+// load parses the document. The build calls load before the first change.
+func (d *document) load() {
+	if d.changed {
+		return
+	}
+	d.changed, d.root, d.files = true, d.file.Object(), documents.YAMLFiles{d.file.Path}
+	if _, meta := documents.Field(d.root, "metadata"); meta == nil {
+		documents.Set(d.root, "metadata", documents.Mapping())
+	}
+}
+
+// content returns the part of the object whose lists and fields kustomize merges: the content of the config.
+func (d *document) content() *yaml.Node { return d.file.Info.Content(d.root) }
+
+// entryPosition returns where an entry was written. For an item of a list of mappings, entryPosition returns the
+// position of the item's key.
+func (d *document) entryPosition(item *yaml.Node, e documents.Entry) origin.Pos {
+	for _, l := range d.file.Info.Lists {
+		if _, key := documents.Field(item, l.Key); l.Path == e.List && key != nil {
+			return d.files.Pos(key)
+		}
+	}
+	return d.files.Pos(item)
+}
+
+// finish returns the document after its last change. If the document is invalid, finish adds findings.
+func (d *document) finish(b *builder) documents.Document {
+	if !d.changed {
+		return d.file.Unchanged
+	}
+	if d.root == nil || origin.Fatal(d.findings) {
+		return documents.Document{}
+	}
+	content := d.content()
+	if content == nil || content.Kind != yaml.MappingNode {
+		d.fatal(origin.Pos{File: d.file.Path}, "document", "the document %q is empty once it is patched; remove it "+
+			"from the resources", d.name())
+		return documents.Document{}
+	}
+	d.removeAdded()
+	left := documents.Entries(content, d.file.Info.Lists)
+	maps.Copy(left, documents.WholeEntries(content, d.file.Info.Lists))
+	// A later layer has added the entry again, so it is not lost.
+	d.effects = slices.DeleteFunc(d.effects, func(e effect) bool {
+		_, again := left[e.entry]
+		return e.what == removed && again
+	})
+	src, err := documents.Encode(d.outer())
+	if err != nil {
+		d.fatal(origin.Pos{File: d.file.Path}, "kustomize", "%v", err)
+	}
+	return b.Document(d.file, d.name(), src, documents.Positions{Files: d.files, AtKeys: true}.Of(d.outer()))
+}
+
+// outer returns the document in the form that its file has: without the object that wraps it for kustomize.
+func (d *document) outer() *yaml.Node {
+	if d.file.Info.Wrapped {
+		return d.content()
+	}
+	return d.root
+}
+
+// removeAdded removes the labels and annotations that the layers set for selectors.
+func (d *document) removeAdded() {
+	_, meta := documents.Field(d.root, "metadata")
+	for _, a := range d.added {
+		_, m := documents.Field(meta, a[0])
+		documents.Remove(m, a[1])
+		if m != nil && len(m.Content) == 0 {
+			documents.Remove(meta, a[0])
+		}
+	}
+	if !d.file.Info.Wrapped && !d.file.Named {
+		documents.Remove(d.root, "metadata")
+	}
+}

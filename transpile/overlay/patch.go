@@ -161,3 +161,102 @@ func (p *Patch) findDeletions(t documents.YAMLText, content *yaml.Node) {
 		}
 	}
 }
+
+// readPatches reads the list of patches.
+func (r *layerReader) readPatches(list *yaml.Node) {
+	for _, entry := range list.Content {
+		if entry.Kind != yaml.MappingNode {
+			r.Add(origin.Errorf(r.text.Pos(entry), "kustomization", "a patch is {path or patch, target}"))
+			continue
+		}
+		r.readPatch(entry)
+	}
+}
+
+func (r *layerReader) readPatch(entry *yaml.Node) {
+	if r.unknownKey(r.text, entry, "a patch", "path", "patch", "target", "options") || !r.checkPatchOptions(entry) {
+		return
+	}
+	t, ok := r.patchText(entry)
+	if !ok {
+		return
+	}
+	_, target := documents.Field(entry, "target")
+	p := ParsePatch(t, target)
+	r.Add(p.Findings...)
+	sel := &Selector{Info: p.Info, ByID: true, Name: p.Name, At: p.At, File: r.layer.File}
+	if target != nil {
+		kind := p.Info.Kind
+		if kind == "" { // The patch is invalid, but readPatch still checks the target.
+			kind = documents.Butane
+		}
+		if sel, ok = r.selector(target, kind, r.text); !ok {
+			return
+		}
+	}
+	if origin.Fatal(p.Findings) {
+		return
+	}
+	switch {
+	case target != nil:
+	case p.Object == nil:
+		r.Add(origin.Errorf(r.text.Pos(entry), "patch-target", "a JSON patch needs a target, such as target: {name: "+
+			"10-chrony}"))
+		return
+	case t.Inline && p.Info.Wrapped:
+		r.Add(origin.Errorf(r.text.Pos(entry), "patch-target", "an inline patch of a Butane document needs a target, "+
+			"such as target: {name: 10-chrony}"))
+		return
+	}
+	r.step(&Step{At: p.At, Selector: sel, Transform: p})
+}
+
+// patchText returns the patch's text, from its file or from the kustomization itself.
+func (r *layerReader) patchText(entry *yaml.Node) (documents.YAMLText, bool) {
+	_, file := documents.Field(entry, "path")
+	_, inline := documents.Field(entry, "patch")
+	switch {
+	case (file == nil) == (inline == nil):
+		r.Add(origin.Errorf(r.text.Pos(entry), "kustomization", "a patch has either a path or a patch"))
+		return documents.YAMLText{}, false
+	case inline != nil && inline.Kind != yaml.ScalarNode:
+		r.Add(origin.Errorf(r.text.Pos(inline), "kustomization", "a patch is text: write patch: |- and the patch "+
+			"below it"))
+		return documents.YAMLText{}, false
+	case inline != nil:
+		offset := inline.Line - 1
+		if inline.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+			offset = inline.Line
+		}
+		t := documents.YAMLText{File: r.text.File, Src: []byte(inline.Value), Offset: offset, Inline: true}
+		return t, true
+	}
+	full, ok := r.local(r.text, file)
+	if !ok {
+		return documents.YAMLText{}, false
+	}
+	src, err := r.Read(full)
+	if err != nil {
+		r.Add(documents.Unreadable(r.text.Pos(file), full, file.Value, err))
+		return documents.YAMLText{}, false
+	}
+	return documents.YAMLText{File: full, Src: src}, true
+}
+
+// checkPatchOptions refuses options that change a document's name or kind, because targets select documents by name and
+// kind.
+func (r *layerReader) checkPatchOptions(entry *yaml.Node) bool {
+	_, options := documents.Field(entry, "options")
+	if options == nil {
+		return true
+	}
+	for i := 0; i+1 < len(options.Content); i += 2 {
+		if k, v := options.Content[i], options.Content[i+1]; v.Value != "false" {
+			r.Add(origin.Errorf(r.text.Pos(k), "kustomization-field", "the option %s is not supported here: a "+
+				"document is known by its name and kind; use namePrefix or nameSuffix, or name its file otherwise",
+				k.Value))
+			return false
+		}
+	}
+	return true
+}

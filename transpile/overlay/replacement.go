@@ -1,148 +1,18 @@
 package overlay
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	"sigs.k8s.io/kustomize/api/filters/replacement"
 	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/kustomize/kyaml/resid"
+	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
-	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 )
-
-// Selector selects documents, as a target of a patch or a replacement does.
-type Selector struct {
-	Info documents.Info
-	// If ByID is true, the selector selects the only document that has or had this name.
-	ByID bool
-	// IsSource is true if a replacement copies its value from the document.
-	IsSource bool
-	Name     string
-	// Pattern is compared with the first and the current name of a document; nil matches all names.
-	Pattern             *regexp.Regexp
-	Labels, Annotations string
-	// If AnyName is true, the selector compares all names that a document had, as replacements do.
-	AnyName bool
-	// HasIdentity is true if the selector has fields other than labels and annotations.
-	HasIdentity bool
-	At          origin.Pos
-	File        string // File is the path of the kustomization that contains the selector.
-}
-
-// selector reads a target. The parameter kind is the kind if the target names none. selector refuses targets that
-// kustomize would ignore silently, because the change would be missing on every node.
-func (r *layerReader) selector(target *yaml.Node, kind documents.Kind, t documents.YAMLText) (*Selector, bool) {
-	if target == nil || target.Kind != yaml.MappingNode {
-		at := t.Pos(&yaml.Node{Line: 1})
-		if target != nil {
-			at = t.Pos(target)
-		}
-		r.Add(origin.Errorf(at, "patch-target", "a target is a mapping, such as {name: 10-chrony}"))
-		return nil, false
-	}
-	info, ok := r.targetKind(target, kind, t)
-	if !ok {
-		return nil, false
-	}
-	s := &Selector{Info: info, At: t.Pos(target), File: r.layer.File}
-	for i := 0; i+1 < len(target.Content); i += 2 {
-		k, v := target.Content[i], target.Content[i+1]
-		if v.Kind != yaml.ScalarNode || !s.set(k.Value, v.Value) {
-			r.Add(origin.Errorf(t.Pos(k), "patch-target", "a target has name, kind, labelSelector and "+
-				"annotationSelector, and %s: %s selects nothing here; remove it", k.Value, scalarText(v)))
-			return nil, false
-		}
-		if k.Value == "name" {
-			s.At = t.Pos(v)
-		}
-	}
-	return s, r.compile(s, target, t)
-}
-
-// targetKind returns the kind of a target, or the default.
-func (r *layerReader) targetKind(target *yaml.Node, kind documents.Kind, t documents.YAMLText) (documents.Info, bool) {
-	k, v := documents.Field(target, "kind")
-	if k == nil {
-		info, _ := kind.Info()
-		return info, true
-	}
-	info, known := documents.Kind(v.Value).Info()
-	if !known {
-		r.Add(origin.Errorf(t.Pos(v), "patch-target", "there is no kind %q here; a target is of kind %s", v.Value,
-			documents.KindNames()))
-	}
-	return info, known
-}
-
-// set sets one field of the selector. set returns false if the field would select nothing.
-func (s *Selector) set(key, value string) bool {
-	switch key {
-	case "kind": // The method targetKind reads the kind.
-	case "name":
-		s.Name = value
-	case "labelSelector":
-		s.Labels = value
-	case "annotationSelector":
-		s.Annotations = value
-	case "group":
-		return value == s.Info.Group
-	case "version":
-		return value == s.Info.Version
-	default:
-		return false
-	}
-	return true
-}
-
-// compile compiles the regular expressions and label selectors of the selector.
-func (r *layerReader) compile(s *Selector, target *yaml.Node, t documents.YAMLText) bool {
-	if s.Name != "" {
-		re, err := regexp.Compile("^(?:" + s.Name + ")$")
-		if err != nil {
-			r.Add(origin.Errorf(s.At, "patch-target", "%q is not a regular expression: %v", s.Name, err))
-			return false
-		}
-		s.Pattern = re
-	}
-	for _, key := range []string{"labelSelector", "annotationSelector"} {
-		words := documents.Scalar(target, key)
-		if _, err := kyaml.NewRNode(documents.Mapping()).MatchesLabelSelector(words); err != nil {
-			_, v := documents.Field(target, key)
-			r.Add(origin.Errorf(t.Pos(v), "patch-target", "%q is not a selector such as tier=edge: %v", words, err))
-			return false
-		}
-	}
-	return true
-}
-
-// MatchesMetadata reports whether a document currently has the labels and annotations of the selector.
-func (s *Selector) MatchesMetadata(root *yaml.Node) bool {
-	if s == nil || s.Labels == "" && s.Annotations == "" {
-		return true
-	}
-	n := kyaml.NewRNode(root)
-	labels, err := n.MatchesLabelSelector(s.Labels)
-	if err != nil || !labels {
-		return false
-	}
-	annotations, err := n.MatchesAnnotationSelector(s.Annotations)
-	return err == nil && annotations
-}
-
-// HasMetadata reports whether the selector has labels or annotations. For such a selector, the earlier layers decide
-// which documents it matches.
-func (s *Selector) HasMetadata() bool { return s != nil && s.Labels+s.Annotations != "" }
-
-// scalarText returns a scalar for a message, or dots for any other node.
-func scalarText(n *yaml.Node) string {
-	if n.Kind != yaml.ScalarNode {
-		return "…"
-	}
-	return n.Value
-}
 
 // Replacement copies a value from one document, or from the kustomization, to fields of other documents.
 type Replacement struct {
@@ -211,4 +81,237 @@ func valueSize(r Replacement, nodes []*kyaml.RNode) int {
 		return size(found.YNode(), maxGrown)
 	}
 	return 0
+}
+
+// readReplacements reads the list of replacements.
+func (r *layerReader) readReplacements(list *yaml.Node) {
+	for _, n := range list.Content {
+		k, v := documents.Field(n, "path")
+		if k == nil {
+			r.readReplacement(r.text, n)
+			continue
+		}
+		if len(n.Content) > 2 {
+			r.Add(origin.Errorf(r.text.Pos(n), "replacement", "a replacement from a file has a path and nothing else"))
+			continue
+		}
+		full, ok := r.local(r.text, v)
+		if !ok {
+			continue
+		}
+		src, err := r.Read(full)
+		if err != nil {
+			r.Add(documents.Unreadable(r.text.Pos(v), full, v.Value, err))
+			continue
+		}
+		t := documents.YAMLText{File: full, Src: src}
+		root, fs := t.Parse()
+		r.Add(fs...)
+		switch {
+		case root == nil:
+		case root.Kind == yaml.SequenceNode:
+			for _, item := range root.Content {
+				r.readReplacement(t, item)
+			}
+		default:
+			r.readReplacement(t, root)
+		}
+	}
+}
+
+// readReplacement reads one replacement. Each target of a replacement becomes a step of its own.
+func (r *layerReader) readReplacement(t documents.YAMLText, n *yaml.Node) {
+	if n.Kind != yaml.MappingNode {
+		r.Add(origin.Errorf(t.Pos(n), "replacement", "a replacement is {source, targets}"))
+		return
+	}
+	if r.unknownKey(t, n, "a replacement", "source", "sourceValue", "targets") {
+		return
+	}
+	var c Replacement
+	_, source := documents.Field(n, "source")
+	_, value := documents.Field(n, "sourceValue")
+	_, targets := documents.Field(n, "targets")
+	switch {
+	case (source == nil) == (value == nil):
+		r.Add(origin.Errorf(t.Pos(n), "replacement", "a replacement has either a source or a sourceValue"))
+		return
+	case targets == nil || targets.Kind != yaml.SequenceNode || len(targets.Content) == 0:
+		r.Add(origin.Errorf(t.Pos(n), "replacement",
+			"a replacement has targets: [{select: {name: …}, fieldPaths: […]}]"))
+		return
+	case value != nil && value.Kind != yaml.ScalarNode:
+		r.Add(origin.Errorf(t.Pos(value), "replacement", "a sourceValue is text"))
+		return
+	case value != nil:
+		c.Value = &value.Value
+	case !r.readSource(t, source, &c):
+		return
+	}
+	for _, target := range targets.Content {
+		one := c
+		if r.readTarget(t, target, &one) {
+			r.step(&Step{At: t.Pos(target), Selector: one.Target, Transform: one})
+		}
+	}
+}
+
+// readTarget reads to which documents and fields a replacement copies its value.
+func (r *layerReader) readTarget(t documents.YAMLText, n *yaml.Node, c *Replacement) bool {
+	if n.Kind != yaml.MappingNode {
+		r.Add(origin.Errorf(t.Pos(n), "replacement", "a target is {select, fieldPaths}"))
+		return false
+	}
+	if r.unknownKey(t, n, "a target", "select", "reject", "fieldPaths", "options") {
+		return false
+	}
+	_, sel := documents.Field(n, "select")
+	_, paths := documents.Field(n, "fieldPaths")
+	_, options := documents.Field(n, "options")
+	var ok bool
+	if sel == nil {
+		sel = &yaml.Node{Line: n.Line, Column: n.Column}
+	}
+	if c.Target, ok = r.selector(sel, documents.Butane, t); !ok {
+		return false
+	}
+	c.Target.AnyName = true
+	if !r.readReject(t, n, c) {
+		return false
+	}
+	if paths == nil || paths.Kind != yaml.SequenceNode || len(paths.Content) == 0 {
+		r.Add(origin.Errorf(t.Pos(n), "replacement", "a target has fieldPaths, such as [storage.files.0.path]"))
+		return false
+	}
+	for _, p := range paths.Content {
+		if !r.readFieldPath(t, p, c) {
+			return false
+		}
+	}
+	c.To, ok = r.readFieldOptions(t, options)
+	return ok
+}
+
+// readFieldPath reads the path of one field to which a replacement copies its value.
+func (r *layerReader) readFieldPath(t documents.YAMLText, p *yaml.Node, c *Replacement) bool {
+	f := TargetField{p.Value, t.Pos(p)}
+	switch first, _, _ := strings.Cut(p.Value, "."); {
+	case c.Target.Info.Wrapped:
+		f.Path = c.Target.Info.Section + "." + p.Value
+	case first == "kind", first == "apiVersion", p.Value == "metadata", p.Value == "metadata.name":
+		r.Add(origin.Errorf(f.At, "replacement", "a document is known by its kind and name, and %s would change "+
+			"them; use namePrefix or nameSuffix", p.Value))
+		return false
+	}
+	if p.Kind != yaml.ScalarNode || p.Value == "" {
+		r.Add(origin.Errorf(f.At, "replacement", "a field path is words with dots between them, such as "+
+			"storage.files.0.path"))
+		return false
+	}
+	c.Fields = append(c.Fields, f)
+	return true
+}
+
+// readSource reads from which document and field a replacement copies its value.
+func (r *layerReader) readSource(t documents.YAMLText, n *yaml.Node, c *Replacement) bool {
+	if n.Kind != yaml.MappingNode {
+		r.Add(origin.Errorf(t.Pos(n), "replacement", "a source is {name, fieldPath}"))
+		return false
+	}
+	id, options := documents.Mapping(), (*yaml.Node)(nil)
+	c.Path = "metadata.name"
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		switch k, v := n.Content[i], n.Content[i+1]; k.Value {
+		case "fieldPath":
+			if c.Path = v.Value; v.Kind != yaml.ScalarNode || v.Value == "" {
+				r.Add(origin.Errorf(t.Pos(v), "replacement", "a fieldPath is words with dots between them, such as "+
+					"storage.files.0.path"))
+				return false
+			}
+		case "options":
+			options = v
+		default:
+			id.Content = append(id.Content, k, v)
+		}
+	}
+	id.Line, id.Column = n.Line, n.Column
+	sel, ok := r.selector(id, documents.Butane, t)
+	if !ok {
+		return false
+	}
+	if _, said := documents.Field(n, "fieldPath"); said != nil && sel.Info.Wrapped {
+		c.Path = sel.Info.Section + "." + c.Path
+	}
+	sel.ByID, sel.IsSource, c.Source = sel.Name != "", true, sel
+	c.From, ok = r.readFieldOptions(t, options)
+	return ok
+}
+
+func applyReplacement(r Replacement, c change) bool {
+	for _, s := range r.Reject {
+		if s.HasMetadata() && s.MatchesMetadata(c.document.root) {
+			return true
+		}
+	}
+	for _, f := range r.Fields {
+		if !copyValue(r, c, f) || !c.checkSize() {
+			return false
+		}
+	}
+	return true
+}
+
+// copyValue calls kustomize to set one field of a document.
+func copyValue(r Replacement, c change, f TargetField) bool {
+	d := c.document
+	one := types.Replacement{SourceValue: r.Value, Targets: []*types.TargetSelector{{
+		Select: exactly(d.file.Info, c.name), FieldPaths: []string{f.Path}, Options: r.To,
+	}}}
+	nodes := []*kyaml.RNode{kyaml.NewRNode(d.root)}
+	if r.Source != nil {
+		one.Source = &types.SourceSelector{
+			ResId: exactly(c.source.file.Info, c.sourceName).ResId, FieldPath: r.Path,
+			Options: r.From,
+		}
+		if c.source != d {
+			c.source.load()
+			if c.source.root == nil || origin.Fatal(c.source.findings) {
+				return d.fatal(r.Source.At, "replacement", "the source %q cannot be built", c.sourceName)
+			}
+			nodes = append(nodes, kyaml.NewRNode(c.source.root))
+		}
+	}
+	if !isBounded(r, f, nodes) {
+		return d.fatal(f.At, "too-large", "this could write a value of %d bytes to too many fields; name the fields",
+			valueSize(r, nodes))
+	}
+	before := documents.Copy(d.root, 0)
+	if _, err := (replacement.Filter{Replacements: []types.Replacement{one}}).Filter(nodes); err != nil {
+		return d.kustomizeFailed(f.At, err)
+	}
+	d.files.SetChanged(before, d.root, f.At)
+	return true
+}
+
+// isBounded reports whether a replacement writes a bounded number of bytes. A path with a wildcard may write to every
+// field.
+func isBounded(r Replacement, f TargetField, nodes []*kyaml.RNode) bool {
+	return !strings.ContainsAny(f.Path, "*[") || valueSize(r, nodes)*count(nodes[0].YNode()) <= 4*maxGrown
+}
+
+// count returns the number of nodes of a tree.
+func count(n *yaml.Node) int {
+	total := 1
+	for _, c := range n.Content {
+		total += count(c)
+	}
+	return total
+}
+
+// exactly returns a selector for the one document with a kind and name.
+func exactly(info documents.Info, name string) *types.Selector {
+	return &types.Selector{ResId: resid.ResId{Gvk: resid.Gvk{
+		Group: info.Group, Version: info.Version,
+		Kind: string(info.Kind),
+	}, Name: name}}
 }

@@ -55,9 +55,9 @@ func (c Comparison) fromCluster(ctx context.Context, memory *review.Renderings, 
 	}
 	base := side{
 		Side: review.Side{
-			Name: "the cluster", Pools: map[string]review.Pool{}, Commit: r.commit(), Allowed: review.Allowances{},
+			Name: "the cluster", Pools: map[string]review.Pool{}, Commit: r.commit(), Policy: disruption.Default(),
+			Declared: r.pools,
 		},
-		policy: disruption.Default(), pools: r.pools,
 	}
 	live := map[string]*mcfgv1.MachineConfig{}
 	for i := range r.configs {
@@ -73,7 +73,6 @@ func (c Comparison) fromCluster(ctx context.Context, memory *review.Renderings, 
 			return side{}, facts, cli.Invalid(err)
 		}
 		base.Pools[p.Name] = pool
-		base.Allowed.Add(p.Name, p.Annotations)
 		if _, given := facts.Pools[p.Name]; given {
 			continue
 		}
@@ -85,12 +84,12 @@ func (c Comparison) fromCluster(ctx context.Context, memory *review.Renderings, 
 		facts.Pools[p.Name] = known
 	}
 	if r.disruption != nil {
-		if base.policy, err = disruption.FromSpec(r.disruption.Spec.NodeDisruptionPolicy); err != nil {
+		if base.Policy, err = disruption.FromSpec(r.disruption.Spec.NodeDisruptionPolicy); err != nil {
 			return side{}, facts, cli.Invalid(fmt.Errorf("reading MachineConfiguration cluster: %w", err))
 		}
 		base.Overrides = disruption.OverridesOf(r.disruption)
 	}
-	if base.objects, err = r.objects(head.result.Cluster); err != nil {
+	if base.Objects, err = r.objects(head.result.Cluster); err != nil {
 		return side{}, facts, cli.Invalid(err)
 	}
 	return base, facts, c.addFromCluster(memory, head, base, r)
@@ -250,18 +249,16 @@ func (c Comparison) addFromCluster(memory *review.Renderings, head *side, base s
 		u := &unstructured.Unstructured{Object: content}
 		u.SetGroupVersionKind(mcfgv1.GroupVersion.WithKind("MachineConfigPool"))
 		kept = append(kept, transpile.ClusterObject{Object: u, File: "the cluster"})
-		head.pools = append(head.pools, *p)
 	}
 	result.Cluster = slices.Concat(result.Cluster, kept)
 	rendering := review.RenderWith(result, &memory.Renderer, c.defaults, layers)
 	if rendering.Err != nil {
 		return cli.Invalid(fmt.Errorf("rendering with what the cluster has besides: %w", rendering.Err))
 	}
-	side := rendering.Side(head.Name)
-	side.Commit = head.Commit
-	head.Side = side
+	pools := rendering.Side(head.Name)
+	head.Pools, head.Declared, head.Marks = pools.Pools, pools.Declared, pools.Marks
 	if r.disruption != nil && !r.isFromSource(r.disruption) && !ours("MachineConfiguration", r.disruption.Name) {
-		head.policy, head.Overrides = base.policy, base.Overrides
+		head.Policy, head.Overrides = base.Policy, base.Overrides
 		head.PolicyFile = "MachineConfiguration cluster"
 	}
 	return nil

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/tools/clientcmd"
@@ -75,11 +74,7 @@ func (c Comparison) Compare(ctx context.Context, base, head string) (review.Comp
 	if !c.Running {
 		from, failed.Base = c.readBase(ctx, memory, base)
 	}
-	if to, failed.Head = c.read(ctx, memory, head); failed == (RenderErrors{}) {
-		was, is := review.Render(from.result, &memory.Renderer, memory.Defaults),
-			review.Render(to.result, &memory.Renderer, memory.Defaults)
-		failed = RenderErrors{from.rendered(was), to.rendered(is)}
-	}
+	to, failed.Head = c.read(ctx, memory, head)
 	if failed.Base != nil {
 		failed.Base = fmt.Errorf("rendering %s: %w", base, failed.Base)
 	}
@@ -108,8 +103,8 @@ func (c Comparison) evaluate(from, to side, facts review.Facts) (review.Comparis
 				pool, strings.Join(slices.Sorted(maps.Keys(to.Pools)), ", ")))
 		}
 	}
-	for i := range to.pools {
-		p := &to.pools[i]
+	for i := range to.Declared {
+		p := &to.Declared[i]
 		known, ok := facts.Pools[p.Name]
 		if !ok || known.MaxUnavailable > 0 {
 			continue
@@ -123,48 +118,19 @@ func (c Comparison) evaluate(from, to side, facts review.Facts) (review.Comparis
 	}
 	if c.policyFile != "" {
 		var err error
-		if to.policy, to.Overrides, err = policyFrom(c.policyFile); err != nil {
+		if to.Policy, to.Overrides, err = policyFrom(c.policyFile); err != nil {
 			return review.Comparison{}, cli.Invalid(err)
 		}
 		to.PolicyFile = c.policyFile
-		from.policy = to.policy // The file replaces the policy of both sides, so the policy is no change.
+		from.Policy = to.Policy // The file replaces the policy of both sides, so the policy is no change.
 	}
 	to.Decrypt = c.Decrypt
-	out := review.Compare(from.Side, to.Side, to.policy)
-	if !c.Running { // a cluster has no creation rules
-		out = out.WithReaders(review.CompareEncryption(from.readers, to.readers))
-	}
-	out = out.WithCluster(review.CompareCluster(review.ClusterState{
-		Policy: from.policy, Pools: from.pools,
-		Objects: from.objects,
-	},
-		review.ClusterState{Policy: to.policy, Pools: to.pools, Objects: to.objects}))
-	return out.WithFiles(from.files(), to.files()).WithFacts(facts), nil
+	return review.Compare(from.Side, to.Side).WithFacts(facts), nil
 }
 
 type side struct {
 	review.Side
-	policy disruption.Policy
-	// those that the side declares
-	pools   []mcfgv1.MachineConfigPool
-	objects []transpile.ClusterObject
-	result  transpile.Result
-	// who can read the side's secrets
-	readers review.EncryptionState
-	// nil for a cluster
-	entries map[string]source.Entry
-}
-
-func (c *side) files() review.Files { return review.Files{Entries: c.entries, Reads: c.result.Reads} }
-
-func (c *side) rendered(r review.Rendering) error {
-	if err := Checked(c.result, r); err != nil {
-		return err
-	}
-	read := c.Side
-	c.Side = r.Side(read.Name)
-	c.Commit, c.Folder = read.Commit, read.Folder
-	return nil
+	result transpile.Result
 }
 
 // readBase reads a base also if its only errors are images without a digest, so that there is a review of the commit
@@ -182,31 +148,26 @@ func (c Comparison) readBase(ctx context.Context, memory *review.Renderings, nam
 	return c.read(ctx, memory, name)
 }
 
-// read transpiles a directory or a revision.
+// read renders a directory or a revision.
 func (c Comparison) read(ctx context.Context, memory *review.Renderings, name string) (side, error) {
 	tree, done, err := c.At.Open(ctx, name)
 	defer done()
 	if err != nil {
 		return side{}, cli.Invalid(err)
 	}
-	res, err := memory.Transpiler.FragmentsUntil(tree, ctx.Err)
-	if err != nil {
+	out := side{}
+	var rendering review.Rendering
+	if out.result, rendering, err = memory.Render(tree, ctx.Err); err != nil {
 		return side{}, cli.Invalid(err)
 	}
-	out := side{Side: review.Side{Name: name, Folder: c.At.Folder()}, result: res, entries: tree.Entries}
-	if err := Checked(out.result, review.Rendering{}); err != nil {
+	if err := Checked(out.result, rendering); err != nil {
 		return out, err
 	}
+	out.Side = rendering.Side(name)
+	out.Folder, out.Entries, out.Encryption = c.At.Folder(), tree.Entries, review.ReadEncryption(tree.FS)
 	if out.Commit, err = c.commit(ctx, tree); err != nil {
 		return side{}, err
 	}
-	if out.policy, err = review.PolicyOf(out.result); err != nil {
-		return side{}, cli.Invalid(fmt.Errorf("reading the disruption policy: %w", err))
-	}
-	if out.pools, err = review.PoolsOf(out.result); err != nil {
-		return side{}, cli.Invalid(err)
-	}
-	out.objects, out.readers = out.result.Cluster, review.ReadEncryption(tree.FS)
 	return out, nil
 }
 

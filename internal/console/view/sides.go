@@ -59,8 +59,10 @@ func (s DetailSession) compare(ctx context.Context, f *fleet.Fleet, what sides,
 	if err != nil {
 		return review.Comparison{}, notes, err
 	}
-	base := review.Side{Name: what.base, Pools: map[string]review.Pool{}, Marks: marks}
-	head := review.Side{Name: what.head, Pools: map[string]review.Pool{}, Overrides: disruption.OverridesOf(rules)}
+	base := review.Side{Name: what.base, Pools: map[string]review.Pool{}, Policy: p, Marks: marks}
+	head := review.Side{
+		Name: what.head, Pools: map[string]review.Pool{}, Policy: p, Overrides: disruption.OverridesOf(rules),
+	}
 	if rules.Name != "" {
 		head.PolicyFile = review.PolicyKind + " " + rules.Name
 	}
@@ -78,7 +80,6 @@ func (s DetailSession) compare(ctx context.Context, f *fleet.Fleet, what sides,
 		}
 		marks[name] = slices.Concat(marks[name], to.Secrets, marks[x.from.pool])
 		base.Pools[name], head.Pools[name] = from, to
-		base.Declared, head.Declared = append(base.Declared, name), append(head.Declared, name)
 		if v := f.PoolByName[name]; v != nil {
 			facts.Pools[name] = poolFacts(f, v, x.nodes)
 		}
@@ -88,7 +89,7 @@ func (s DetailSession) compare(ctx context.Context, f *fleet.Fleet, what sides,
 	}
 	key := fmt.Sprintf("compare/%q/%q/%s/%v/%v", what.base, what.head, rules.ResourceVersion, marks, what.pairs)
 	found, err := cached(s.Cache, key, lasts(now, configAge), func() (result[review.Comparison], error) {
-		c := review.Compare(base, head, p)
+		c := review.Compare(base, head)
 		return result[review.Comparison]{c, sizeOf(c)}, nil
 	})
 	return found.WithFacts(facts), notes, err

@@ -69,6 +69,13 @@ func TestAQuestionMayUseTheWordsOfTheAnswers(t *testing.T) {
 	}
 }
 
+func winner(i lineage.Item) string {
+	if len(i.Writers) == 0 {
+		return ""
+	}
+	return i.Writers[len(i.Writers)-1].Layer
+}
+
 // TestTheWritersOfWhatIgnitionIsTold compares with who is the winner to the renderer.
 func TestTheWritersOfWhatIgnitionIsTold(t *testing.T) {
 	both := strings.Replace(alittle, `"timeouts"`, `"proxy":{"httpProxy":"http://other"},"timeouts"`, 1)
@@ -81,10 +88,12 @@ func TestTheWritersOfWhatIgnitionIsTold(t *testing.T) {
 		"config.merge": "10-a", "proxy": "20-b", "timeouts": "20-b",
 		"security.tls": "",
 	} {
-		item, err := lineage.New(lineage.LayersOfRendered(rendered, nil), lineage.Options{}).
-			Explain(disruption.KindIgnition, name)
-		if item.Winner() != want || rendered.Winner(disruption.KindIgnition, name) != want || (err == nil) != (want != "") {
-			t.Errorf("%s is of %q (%v), to the renderer of %q, want %q", name, item.Winner(), err,
+		l := lineage.New(lineage.LayersOfRendered(rendered, nil), lineage.Options{})
+		item, err := l.Explain(disruption.KindIgnition, name)
+		last, _ := l.Last(disruption.KindIgnition, name)
+		if winner(item) != want || last.Layer != want || rendered.Winner(disruption.KindIgnition, name) != want ||
+			(err == nil) != (want != "") {
+			t.Errorf("%s is of %q and %q (%v), to the renderer of %q, want %q", name, winner(item), last.Layer, err,
 				rendered.Winner(disruption.KindIgnition, name), want)
 		}
 	}
@@ -105,8 +114,8 @@ func TestTheDefaultKernelHasAWriter(t *testing.T) {
 			}
 			item, _ := lineage.New(lineage.LayersOfRendered(rendered, nil), lineage.Options{}).
 				Explain(disruption.KindKernelType, "")
-			if item.Winner() != c.want || rendered.Winner(disruption.KindKernelType, "") != c.want {
-				t.Errorf("it is of %q, to the renderer of %q, want %q", item.Winner(),
+			if winner(item) != c.want || rendered.Winner(disruption.KindKernelType, "") != c.want {
+				t.Errorf("it is of %q, to the renderer of %q, want %q", winner(item),
 					rendered.Winner(disruption.KindKernelType, ""), c.want)
 			}
 		})

@@ -47,10 +47,12 @@ func TestItemsAreWhatIsRendered(t *testing.T) {
 			t.Fatalf("list %d of %v (-rendered +lineage):\n%s", n, want.Inputs, diff)
 		}
 		for _, item := range l.All() {
+			last, _ := l.Last(item.Kind, item.Name)
+			winner := want.Winner(item.Kind, item.Name)
 			if item.Kind != disruption.KindIgnition && item.Kind != KindExtensionsImage &&
-				item.Winner() != want.Winner(item.Kind, item.Name) {
-				t.Fatalf("list %d: %s %s was written last by %q, and render says %q", n, item.Kind, item.Name,
-					item.Winner(), want.Winner(item.Kind, item.Name))
+				(last.Layer != winner || item.Writers[len(item.Writers)-1].Layer != winner) {
+				t.Fatalf("list %d: %s %s was written last by %q, in %v, and render says %q", n, item.Kind, item.Name,
+					last.Layer, item.Writers, winner)
 			}
 			if len(item.Writers) > 1 {
 				contested++

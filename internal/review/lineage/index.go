@@ -20,6 +20,8 @@ type Lineage struct {
 	touched map[key][]touch
 	// of the fields outside of Ignition
 	plain map[entry][]write
+	// the sections `ignition` of the layers as they are written, also where another config replaces them
+	sections []ign.Ignition
 }
 
 // key is an item's name in a list without duplicates.
@@ -33,8 +35,12 @@ type entry struct {
 // New indexes layers in the order of merging: later ones override earlier ones. It does not copy them. If a layer's
 // config merges another config, that one counts as a layer of the same name.
 func New(layers []Layer, o Options) *Lineage {
+	l := &Lineage{options: o, touched: map[key][]touch{}, plain: map[entry][]write{}}
+	for i := range layers {
+		l.sections = append(l.sections, layers[i].Config.Ignition.Ignition)
+	}
 	layers = withNested(layers)
-	l := &Lineage{layers: layers, options: o, touched: map[key][]touch{}, plain: map[entry][]write{}}
+	l.layers = layers
 	for n := range layers {
 		l.beside(n)
 		if !layers[n].Config.HasIgnition {
@@ -123,6 +129,33 @@ func (l *Lineage) beside(n int) {
 	if c.ExtensionsImage != "" && !l.layers[n].Generated {
 		set(KindExtensionsImage, "", "extensionsImage", "spec.baseOSExtensionsContainerImage", c.ExtensionsImage)
 	}
+}
+
+// Last returns which layer set an item last, and where the item begins there; false if none does. It is for a kind and
+// name of disruption.Changes, agrees with render's Winner, and reads no values.
+func (l *Lineage) Last(kind disruption.ChangeKind, name string) (last Writer, ok bool) {
+	if kind == disruption.KindIgnition {
+		for n, section := range slices.Backward(l.sections) {
+			if slices.Contains(disruption.IgnitionParts(section), name) {
+				return l.begins(n, "$.ignition."+name), true
+			}
+		}
+		return Writer{}, false
+	}
+	if writes := l.plain[entry{kind, name}]; writes != nil {
+		w := writes[len(writes)-1]
+		return l.begins(w.layer, w.path), true
+	}
+	for _, family := range families(kind) {
+		touches := l.touched[key{family, name}]
+		if len(touches) == 0 {
+			continue
+		}
+		if t := touches[len(touches)-1]; t.list.kind == kind && t.layer >= last.layer {
+			last, ok = l.begins(t.layer, t.list.root(t.index)), true
+		}
+	}
+	return last, ok
 }
 
 // Explain returns the lineage of one item, by a kind and name of disruption.Changes and of render's Winner; a kind
@@ -220,11 +253,11 @@ var order = []disruption.ChangeKind{
 // Name is the kind and the name of an item. NamesOf does not read the values of items, so a list of all names is cheap.
 type Name struct {
 	Kind disruption.ChangeKind
+	// Name as the layers have it, which may contain a secret; empty for kinds with only one item.
+	Name string
 	// Shown is the name with secrets masked, for example in a kernel argument; for a single field outside of Ignition
 	// the value, such as the OS image.
 	Shown string
-	// by which a layer has the item
-	key entry
 }
 
 // Noun returns the words for the item's kind in a sentence, such as `kernel argument`.
@@ -234,7 +267,7 @@ func (n Name) Noun() string { return words(n.Kind) }
 func (l *Lineage) NamesOf() []Name {
 	var out []Name
 	for _, e := range l.entries() {
-		n := Name{Kind: e.kind, Shown: plain(e.name), key: e}
+		n := Name{Kind: e.kind, Name: e.name, Shown: plain(e.name)}
 		if writes := l.plain[e]; e.name == "" && len(writes) > 0 {
 			n.Shown = plain(writes[len(writes)-1].leaf.raw)
 		}
@@ -252,11 +285,11 @@ func (l *Lineage) Setters(n Name) []Layer {
 			out = append(out, l.layers[layer])
 		}
 	}
-	for _, w := range l.plain[n.key] {
+	for _, w := range l.plain[entry{n.Kind, n.Name}] {
 		add(w.layer)
 	}
 	for _, family := range families(n.Kind) {
-		for _, t := range l.touched[key{family, n.key.name}] {
+		for _, t := range l.touched[key{family, n.Name}] {
 			if t.list.kind == n.Kind {
 				add(t.layer)
 			}

@@ -120,14 +120,6 @@ type Default struct {
 	Value string `json:"value"`
 }
 
-// Winner is the name of the MachineConfig that wrote the item last.
-func (i Item) Winner() string {
-	if len(i.Writers) == 0 {
-		return ""
-	}
-	return i.Writers[len(i.Writers)-1].Layer
-}
-
 // Attribute returns the item's attribute with a name.
 func (i Item) Attribute(name string) (Attribute, bool) {
 	for _, a := range i.Attributes {

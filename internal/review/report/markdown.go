@@ -85,126 +85,6 @@ func Markdown(c review.Comparison, o MarkdownOptions) string {
 	return strings.TrimRight(out.String(), "\n") + "\n"
 }
 
-// writeDetails folds each section.
-func writeDetails(c review.Comparison, b *strings.Builder, room int, hint string) {
-	sections := c.Sections()
-	var blocks []block
-	heads := make([]string, len(sections))
-	for i, sec := range sections {
-		heads[i] = fmt.Sprintf("<details%s><summary>%s · %s (%s)</summary>\n\n", detailsStart(sec),
-			summaryPools(sec.Pools), count(len(sec.Items), "change"), tally(sec.Items))
-		for j, it := range sec.Items {
-			block := newBlock(i, it)
-			if j == 0 {
-				block.title = heads[i] + block.title // A heading is only printed together with its first item.
-			}
-			blocks = append(blocks, block)
-		}
-		room -= len(detailsEnd)
-	}
-	const left = 120 // This is the room for the words that say what is left out.
-	kept, each := fit(blocks, room-left-len(hint), hint)
-	for i, block := range kept {
-		block.write(b, each, hint)
-		if i+1 == len(kept) || kept[i+1].section != block.section {
-			b.WriteString(detailsEnd)
-		}
-	}
-	if more := len(blocks) - len(kept); more > 0 {
-		fmt.Fprintf(b, "… and %s not shown: %s\n\n", count(more, "more change"), hint)
-	}
-}
-
-// summaryPools is for a place where hosts do not read Markdown.
-func summaryPools(pools []string) string {
-	out := make([]string, 0, maxNames+1)
-	for i, p := range pools {
-		if i == maxNames {
-			out = append(out, thousands(len(pools)-i)+" more")
-			break
-		}
-		out = append(out, "<code>"+escape(shorten(visible(p), maxInline), func(r rune) bool {
-			return odd(r) || r == '@' || r == '#'
-		})+"</code>")
-	}
-	return strings.Join(out, ", ")
-}
-
-func newBlock(section int, it review.Item) block {
-	b := block{section: section, title: markdownTitle(it)}
-	body := visibleLines(diffOf(it))
-	b.fence = fenceFor(body)
-	b.lines = slices.Collect(strings.Lines(body))
-	if len(b.lines) > 0 && !strings.HasSuffix(body, "\n") {
-		b.lines[len(b.lines)-1] += "\n"
-	}
-	for _, l := range b.lines {
-		b.bytes += len(l)
-	}
-	return b
-}
-
-func markdownTitle(it review.Item) string {
-	title := code(changeSign(it) + " " + markdownName(it))
-	if move := renameText(it); move != "" {
-		title += " · " + prose(strings.TrimSuffix(move, it.RenamedFrom+it.RenamedTo)) +
-			code(it.RenamedFrom+it.RenamedTo)
-	}
-	title += " · " + prose(effectText(it))
-	if movesPods(it) {
-		title = strings.Replace(title, "drain + reboot", "drain + **reboot**", 1)
-	}
-	if it.Why != "" {
-		title += " (" + prose(it.Why) + ")"
-	}
-	if it.Origin != "" {
-		title += " · from " + code(it.Origin)
-	}
-	if hint := ruleHint(it.AvoidReboot); hint != "" {
-		title += " · " + prose(hint)
-	}
-	return title
-}
-
-// fit shares room among blocks: every title first, as long as there is room, then the same number of bytes for every
-// difference; what a short one does not need goes to the others. It returns the blocks that fit, and the bytes for each
-// difference.
-func fit(blocks []block, room int, hint string) (kept []block, each int) {
-	for i, b := range blocks {
-		need := len(b.title) + b.around(hint)
-		if need > room {
-			break
-		}
-		room -= need
-		kept = blocks[:i+1]
-	}
-	sizes := make([]int, len(kept))
-	for i, b := range kept {
-		sizes[i] = b.bytes
-	}
-	slices.Sort(sizes)
-	for i, size := range sizes {
-		share := room / (len(sizes) - i)
-		if size > share {
-			return kept, share
-		}
-		room -= size
-	}
-	return kept, max(room, slices.Max(append(sizes, 0)))
-}
-
-// detailsStart folds a section unless it is short.
-func detailsStart(sec review.Section) string {
-	lines := 0
-	for _, it := range sec.Items {
-		lines += 2 + strings.Count(diffOf(it), "\n")
-	}
-	if lines > maxOpen {
-		return ""
-	}
-	return " open"
-}
-
 // writeCallouts writes the most important remarks as quotes above the details.
 func writeCallouts(c review.Comparison, b *strings.Builder, room int) {
 	var all []string
@@ -486,3 +366,24 @@ func renderedNames(p review.PoolChange) string {
 	}
 	return hash(p.From, "–") + " → " + hash(p.To, "–")
 }
+
+// avoidMarkdown returns a folded section with the rules, or a sentence that names `bunsen diff` if it does not fit into
+// room.
+func avoidMarkdown(a *review.AvoidReboots, room int) string {
+	if a == nil {
+		return ""
+	}
+	still := ""
+	if text := stillRebootText(a); text != "" {
+		still = prose(capital(text)) + ".\n\n"
+	}
+	summary := escape(visible(capital(avoidTitle(a))), func(r rune) bool { return odd(r) || r == '@' || r == '#' })
+	text := "<details><summary>" + summary + "</summary>\n\n```yaml\n" + a.YAML + "```\n\n" + still + detailsEnd
+	if len(text) > room {
+		return "`bunsen diff` prints rules that avoid reboots.\n\n"
+	}
+	return text
+}
+
+// markdownName is itemTitle without the word "file", which a path does not need.
+func markdownName(it review.Item) string { return strings.TrimPrefix(itemTitle(it), "file ") }

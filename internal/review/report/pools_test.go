@@ -36,7 +36,7 @@ func TestWhatChangesInPoolsBesideTheirConfigs(t *testing.T) {
 		"a pool that comes":          {nil, []mcfgv1.MachineConfigPool{poolOf("gpu", "gpu", "3")}, nil},
 		"a standard pool, let go of": {[]mcfgv1.MachineConfigPool{poolOf("worker", "mine", "")}, nil, []string{"worker: the nodes that it takes: mine= → not declared here" + moves}},
 	} {
-		if got := review.CompareCluster(review.ClusterState{Pools: c.base}, review.ClusterState{Pools: c.head}).
+		if got := review.Compare(review.Side{Declared: c.base}, review.Side{Declared: c.head}).
 			MachineConfigPools; !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %q\nwant %q", sentence, got, c.want)
 		}

@@ -1,10 +1,8 @@
 package report
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/bunsen-os/bunsen/internal/review"
 )
@@ -134,82 +132,4 @@ func notRendered(c review.Comparison) string {
 		return "who can read the secrets of the repository changes"
 	}
 	return ""
-}
-
-// block is one item in Markdown: a title, and the lines of its difference.
-type block struct {
-	section int
-	title   string
-	lines   []string
-	// of the lines
-	bytes int
-	fence string
-}
-
-// around returns the most bytes of a block beside title and lines: two fences, the words that say what is left out, and
-// the hint.
-func (b block) around(hint string) int {
-	if len(b.lines) == 0 {
-		return 2
-	}
-	return 2*len(b.fence) + len(hint) + 120
-}
-
-// visibleLines is visible for a text that keeps its line breaks.
-func visibleLines(text string) string {
-	lines := strings.Split(text, "\n")
-	for i, l := range lines {
-		lines[i] = visible(l)
-	}
-	return strings.Join(lines, "\n")
-}
-
-// write prints at most so many bytes of the difference.
-func (b block) write(out *strings.Builder, each int, hint string) {
-	out.WriteString(b.title + "\n\n")
-	if len(b.lines) == 0 {
-		return
-	}
-	if b.fence == "" {
-		fmt.Fprintf(out, "(%s not shown: %s)\n\n", measured(b.lines), hint)
-		return
-	}
-	shown, used := 0, 0
-	for shown < len(b.lines) && used+len(b.lines[shown]) <= each {
-		used += len(b.lines[shown])
-		shown++
-	}
-	text := strings.Join(b.lines[:shown], "")
-	rest := b.lines[shown:]
-	if shown == 0 && each >= 80 { // The first line of the difference is longer than the room.
-		text = cutAt(b.lines[0], each-len("…\n")) + "…\n"
-	}
-	if text != "" {
-		fmt.Fprintf(out, "%sdiff\n%s%s\n", b.fence, text, b.fence)
-	}
-	if len(rest) > 0 {
-		fmt.Fprintf(out, "… %s not shown: %s\n", measured(rest), hint)
-	}
-	out.WriteString("\n")
-}
-
-func cutAt(text string, limit int) string {
-	for limit > 0 && !utf8.RuneStart(text[limit]) {
-		limit--
-	}
-	return strings.TrimSuffix(text[:limit], "\n")
-}
-
-// measured is such as `120 lines (+100 −20)`.
-func measured(lines []string) string {
-	added, removed := 0, 0
-	for _, l := range lines {
-		switch l[0] {
-		case '+':
-			added++
-		case '-':
-			removed++
-		}
-	}
-	return fmt.Sprintf("%s (+%s −%s)", count(len(lines), "line"), thousands(added), thousands(removed))
 }

@@ -115,6 +115,9 @@ func actionWords(actions []review.Action) string {
 	return strings.Join(words, ", ")
 }
 
+// maxCauses: the others are counted only.
+const maxCauses = 3
+
 func effectText(it review.Item) string {
 	words := actionWords(it.Actions)
 	switch {
@@ -261,4 +264,142 @@ func tally(items []review.Item) string {
 		}
 	}
 	return strings.Join(out, " ")
+}
+
+// because returns the reasons for a disruption of one level in a pool.
+func because(level disruption.Disruption) func(review.PoolChange) []string {
+	return func(p review.PoolChange) []string {
+		if p.Rollout != nil && p.Rollout.Nodes == 0 {
+			return nil // The pool has no node to disrupt.
+		}
+		return reasonsFor(p, level, func(it review.Item) string { return causeText(it) })
+	}
+}
+
+// reasonsFor names the causes of a disruption of one level; nothing for a new or a removed pool.
+func reasonsFor(p review.PoolChange, level disruption.Disruption, name func(review.Item) string) []string {
+	causes := causes(p)
+	if len(causes) == 0 || p.Level() != level || p.From == "" || p.To == "" {
+		return nil
+	}
+	var reasons []string
+	for _, it := range causes[:min(maxCauses, len(causes))] {
+		reasons = append(reasons, name(it))
+	}
+	if more := len(causes) - maxCauses; more > 0 {
+		reasons = append(reasons, thousands(more)+" more")
+	}
+	return []string{strings.Join(reasons, "; ")}
+}
+
+// causeText has the reason for the item's disruption.
+func causeText(it review.Item) string {
+	why := it.Why
+	if isListed(it) {
+		lines := strings.Split(strings.TrimSuffix(it.Diff, "\n"), "\n")
+		why = strings.Join(lines[:min(maxCauses, len(lines))], " ")
+	}
+	if place := it.Places(); place != "" {
+		why += ", from " + place
+	}
+	return itemTitle(it) + " (" + strings.TrimPrefix(why, ", ") + ")"
+}
+
+// isListed reports whether the difference itself can be the reason: a short list of arguments, or one value.
+func isListed(it review.Item) bool {
+	switch disruption.ChangeKind(it.Kind) {
+	case disruption.KindKargs, disruption.KindExtensions, disruption.KindKernelType, disruption.KindOSImage:
+		return true
+	}
+	return false
+}
+
+// notEvicted says that nodes reboot with their pods.
+func notEvicted(p review.PoolChange) []string {
+	switch {
+	case p.Rollout == nil || p.Rollout.NotEvicted == 0:
+		return nil
+	case p.Rollout.NotEvicted == 1:
+		return []string{"the pods of 1 node are not evicted, because no other node can run them, whatever their " +
+			"PodDisruptionBudgets say"}
+	}
+	return []string{fmt.Sprintf("the pods of %d nodes are not evicted, because no other node can run them, whatever "+
+		"their PodDisruptionBudgets say", p.Rollout.NotEvicted)}
+}
+
+func capital(word string) string { return strings.ToUpper(word[:1]) + word[1:] }
+
+// DurationText returns a text that says how long a rollout takes: `5–20 min`, `3–14 h`, `less than a minute`.
+func DurationText(r review.Rollout) string {
+	low, lowUnit := minutesIn(r.MinMinutes)
+	high, highUnit := minutesIn(r.MaxMinutes)
+	switch {
+	case r.MaxMinutes == 0:
+		return "no time"
+	case r.MinMinutes == 0:
+		return "up to " + high + " " + highUnit
+	case lowUnit == highUnit && low == high:
+		return low + " " + lowUnit
+	case lowUnit == highUnit:
+		return low + "–" + high + " " + highUnit
+	}
+	return low + " " + lowUnit + " – " + high + " " + highUnit
+}
+
+func minutesIn(m int) (number, unit string) {
+	switch {
+	case m >= 2880 && m%1440 == 0:
+		return fmt.Sprint(m / 1440), "days"
+	case m >= 60 && m%60 == 0:
+		return fmt.Sprint(m / 60), "h"
+	case m >= 60 && m%30 == 0:
+		return fmt.Sprintf("%.1f", float64(m)/60), "h"
+	}
+	return fmt.Sprint(m), "min"
+}
+
+// countsText is such as `2 to add, 1 to change, 0 to remove`.
+func countsText(n review.Counts) string {
+	return fmt.Sprintf("%s to add, %s to change, %s to remove", thousands(n.Add), thousands(n.Change),
+		thousands(n.Remove))
+}
+
+// hiddenText says how many items leave out a secret, or is "".
+func hiddenText(hidden int) string {
+	if hidden == 0 {
+		return ""
+	}
+	return thousands(hidden) + " hidden"
+}
+
+// warningText has the position and the message.
+func warningText(w review.Warning) string {
+	if w.Origin == "" {
+		return w.Message
+	}
+	return w.Origin + ": " + w.Message
+}
+
+// ruleHint names below an item the rule that would avoid its reboot, or is "".
+func ruleHint(r *review.DisruptionRule) string {
+	if r == nil {
+		return ""
+	}
+	return fmt.Sprintf("a rule for %s avoids this reboot: %s", r.Name(), actionWords(r.Actions))
+}
+
+// avoidTitle says what to do with the YAML.
+func avoidTitle(a *review.AvoidReboots) string {
+	if a.File == "" {
+		return "to avoid reboots, create " + review.NewPolicyFile
+	}
+	return "to avoid reboots, add to the lists in spec.nodeDisruptionPolicy of " + a.File
+}
+
+// stillRebootText names the pools that reboot in spite of the rules, or is "".
+func stillRebootText(a *review.AvoidReboots) string {
+	if len(a.StillReboot) == 0 {
+		return ""
+	}
+	return "even so, other changes of this review reboot " + enumerate(a.StillReboot)
 }

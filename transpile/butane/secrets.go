@@ -1,20 +1,16 @@
 package butane
 
 import (
-	"errors"
-	"fmt"
-	"reflect"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/internal/sops/document"
 	"github.com/bunsen-os/bunsen/transpile/origin"
-	cutil "github.com/coreos/butane/config/util"
-	"go.yaml.in/yaml/v3"
 )
 
 // The rules of findings about references to secrets and about encrypted files.
@@ -45,6 +41,14 @@ var (
 	// contentsOf matches the contents of a file in the output and in the document.
 	contentsOf = regexp.MustCompile(`^\$\.storage\.files\.([0-9]+)\.contents\.(source|inline|local)$`)
 )
+
+// findSecrets finds the files whose contents the server resolves. It removes the notation that Butane does not know
+// from the document: marks of templates, references in place of a source, and addresses in registries.
+func (t *translator) findSecrets() secretFiles {
+	out := secretFiles{t, map[int]secretFile{}}
+	out.take()
+	return out
+}
 
 func (t secretFiles) take() {
 	files := child(child(t.doc, "storage"), "files")
@@ -91,13 +95,6 @@ func (t secretFiles) takeMark(f *yaml.Node, at string) (marked bool) {
 	return marked
 }
 
-// isReference reports whether a source is meant as a reference.
-func isReference(text string) bool {
-	return strings.HasPrefix(text, string(machineconfig.Secret)+":") ||
-		strings.HasPrefix(text, string(machineconfig.ConfigMap)+
-			":")
-}
-
 // takeReference replaces a reference by a data URL, which Butane accepts. It returns false if the source is none.
 func (t secretFiles) takeReference(source *yaml.Node, at string, marked bool) bool {
 	written := text(source)
@@ -114,6 +111,13 @@ func (t secretFiles) takeReference(source *yaml.Node, at string, marked bool) bo
 	}
 	source.SetString(machineconfig.TemplateURL("${" + r.String() + "}"))
 	return true
+}
+
+// isReference reports whether a source is meant as a reference.
+func isReference(text string) bool {
+	return strings.HasPrefix(text, string(machineconfig.Secret)+":") ||
+		strings.HasPrefix(text, string(machineconfig.ConfigMap)+
+			":")
 }
 
 // refuseBeside refuses keys that need the contents, which only the server knows.
@@ -230,151 +234,3 @@ func (t secretFiles) templateURL(at, body string) string {
 
 // numbered matches a problem in a line of a template.
 var numbered = regexp.MustCompile(`^line (\d+): (.*)$`)
-
-func child(n *yaml.Node, key string) *yaml.Node {
-	if n == nil || n.Kind != yaml.MappingNode {
-		return nil
-	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == key {
-			return n.Content[i+1]
-		}
-	}
-	return nil
-}
-
-func scalar(n *yaml.Node, key string) string {
-	if c := child(n, key); c != nil && c.Kind == yaml.ScalarNode && c.Tag != "!!null" {
-		return c.Value
-	}
-	return ""
-}
-
-// text returns the string that a scalar decodes to.
-func text(n *yaml.Node) string {
-	var s string
-	if n.Decode(&s) != nil {
-		return n.Value
-	}
-	return s
-}
-
-// textAt returns the string at a path, or "" if there is no scalar.
-func textAt(doc *yaml.Node, at string) string {
-	if n := lookup(doc, at); n != nil && n.Kind == yaml.ScalarNode {
-		return text(n)
-	}
-	return ""
-}
-
-// pathAtLine returns the path of the value in a line of the document. Butane's type errors name only the line.
-func pathAtLine(n *yaml.Node, line int, at string) string {
-	best := ""
-	switch n.Kind {
-	case yaml.MappingNode:
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			here := at + "." + n.Content[i].Value
-			if p := pathAtLine(n.Content[i+1], line, here); p != "" {
-				return p
-			}
-			if n.Content[i].Line == line {
-				best = here
-			}
-		}
-	case yaml.SequenceNode:
-		for i, c := range n.Content {
-			if p := pathAtLine(c, line, fmt.Sprintf("%s.%d", at, i)); p != "" {
-				return p
-			}
-		}
-	case yaml.ScalarNode:
-		if n.Line == line {
-			best = at
-		}
-	}
-	return best
-}
-
-// parse parses the document once. All later checks use the result. parse returns false, with a finding, if the document
-// is invalid.
-func (t *translator) parse() bool {
-	var err error
-	if t.doc, err = t.in.parse(); err != nil {
-		t.fatal("$", "yaml", "not valid YAML: %v", err)
-		return false
-	}
-	n := findUnsupported(t.doc)
-	switch {
-	case n == nil:
-		return true
-	case n.Kind == yaml.AliasNode:
-		t.fatal(pathAtLine(t.doc, n.Line, "$"), "alias", "YAML alias *%s: aliases are not followed, as a few of them "+
-			"can unfold into gigabytes; write the value out", n.Value)
-	default:
-		t.fatal(pathAtLine(t.doc, n.Line, "$"), "yaml", "an item of this list is empty; write it out, or remove "+
-			"its dash")
-	}
-	return false
-}
-
-// parse parses the source as YAML.
-func (in Input) parse() (*yaml.Node, error) {
-	var doc yaml.Node
-	if err := yaml.Unmarshal(in.Source, &doc); err != nil {
-		return nil, err
-	}
-	if len(doc.Content) == 0 {
-		return nil, errors.New("there is nothing in it")
-	}
-	return doc.Content[0], nil
-}
-
-// findUnsupported returns the first alias or null item of a list. The decoder replaces an alias and skips a null item,
-// so the paths of the tree and of the decoded document would differ.
-func findUnsupported(n *yaml.Node) *yaml.Node {
-	for _, c := range n.Content {
-		if c.Kind == yaml.AliasNode || n.Kind == yaml.SequenceNode && c.Kind == yaml.ScalarNode &&
-			c.ShortTag() == "!!null" {
-			return c
-		}
-		if found := findUnsupported(c); found != nil {
-			return found
-		}
-	}
-	return nil
-}
-
-var typeError = regexp.MustCompile(`^(?:yaml: )?(?:unmarshal errors:\s*)?line (\d+): (.*)$`)
-
-// decode decodes the document into its dialect's type, and refuses unknown keys.
-func (t *translator) decode() cutil.Config {
-	cfg := t.dialect.config()
-	err := t.doc.Decode(cfg)
-	if err != nil {
-		for _, line := range typeErrors(err) {
-			m := typeError.FindStringSubmatch(strings.TrimSpace(line))
-			if m == nil {
-				t.fatal("$", "yaml", "%s", line)
-				continue
-			}
-			n, _ := strconv.Atoi(m[1])
-			here := pathAtLine(t.doc, n, "$")
-			t.fatal(here, "yaml", "%s", t.dialect.mistyped(here, m[2]))
-		}
-		return nil
-	}
-	t.checkKeys(reflect.ValueOf(cfg), t.doc, "$")
-	// The first finding is enough: a wrong indentation also makes another part of the document empty, which would be a
-	// second finding.
-	if origin.Fatal(t.findings) {
-		t.findings = slices.DeleteFunc(t.findings, func(f origin.Finding) bool { return f.Warning })
-	}
-	return cfg
-}
-
-func typeErrors(err error) []string {
-	if te, ok := err.(*yaml.TypeError); ok { //nolint:errorlint // the decoder returns this error unwrapped
-		return te.Errors
-	}
-	return []string{err.Error()}
-}
