@@ -122,7 +122,7 @@ func notes(f *fleet.Fleet, v *fleet.Pool, c Choice) []string {
 		add("GitSource %s is suspended%s: it reads no commit until bunsen resume gitsource/%[1]s", c.Source.Name,
 			fleet.SuspendedBy(c.Source))
 	}
-	if changes := f.Config(v.Object.Spec.Configuration.Name).API; len(changes) > 0 {
+	if changes := f.ConfigNamed(v.Object.Spec.Configuration.Name).API; len(changes) > 0 {
 		add("a commit does not undo changes through the API: %s; bunsen why %s prints the commands",
 			fleet.APINames(changes), pool)
 	}
@@ -167,7 +167,7 @@ func sourceFor(f *fleet.Fleet, v *fleet.Pool, name string) (*v1alpha1.GitSource,
 		}
 	}
 	if len(found) > 1 {
-		asked := f.Config(v.Object.Spec.Configuration.Name).Revision
+		asked := f.ConfigNamed(v.Object.Spec.Configuration.Name).Revision
 		of := slices.DeleteFunc(slices.Clone(found), func(src *v1alpha1.GitSource) bool {
 			return asked == "" || !slices.ContainsFunc(src.Status.History, func(e v1alpha1.HistoryEntry) bool {
 				return e.Revision == asked
@@ -188,7 +188,7 @@ func sourceFor(f *fleet.Fleet, v *fleet.Pool, name string) (*v1alpha1.GitSource,
 	case len(f.Sources) == 0:
 		return nil, fmt.Errorf("pool %s: the cluster has no GitSource, so a commit reaches no node", pool)
 	}
-	if changes := f.Config(v.Object.Spec.Configuration.Name).API; len(changes) > 0 {
+	if changes := f.ConfigNamed(v.Object.Spec.Configuration.Name).API; len(changes) > 0 {
 		return nil, fmt.Errorf("no commit gave pool %s a config: it follows from changes through the API; `bunsen "+
 			"why pool/%[1]s` prints the commands that undo them", pool)
 	}
@@ -208,7 +208,7 @@ type poolHistory struct {
 
 func newPoolHistory(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource) poolHistory {
 	h := poolHistory{
-		v: v, src: src, entries: fleet.AppliedHistory(src), healthy: v.HealthyConfig(),
+		v: v, src: src, entries: fleet.AppliedHistory(src), healthy: v.HealthyConfig().Config,
 		failed: map[string]bool{},
 	}
 	past, err := v1alpha1.EarlierRollouts(v.Object.Annotations)
@@ -221,7 +221,7 @@ func newPoolHistory(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource) pool
 		h.failed[r.Config] = true
 	}
 	delete(h.failed, h.healthy)
-	if row := f.Config(h.healthy); row.Source == "" || row.Source == src.Name {
+	if row := f.ConfigNamed(h.healthy); row.Source == "" || row.Source == src.Name {
 		h.proven = row.Revision
 	}
 	return h

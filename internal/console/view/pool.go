@@ -91,7 +91,7 @@ func (p PoolPage) state(now time.Time) Region {
 
 func configFact(label, pool string, c fleet.RenderedRow) fact {
 	return fact{
-		label, fleet.ShortRendered(c.Name), commitPath(pool, v1alpha1.ConfigName(c.Name)),
+		label, fleet.ShortRendered(c.Name), commitPath(pool, v1alpha1.ParseConfigVersion(c.Name).Config),
 		strings.TrimPrefix(c.CommitText(), c.Name),
 	}
 }
