@@ -58,7 +58,7 @@ func nodeFacts(t *testing.T, w *world, runs map[string]string) poolstate.Facts {
 	for _, name := range []string{"worker-1", "worker-2", "worker-3", "worker-4"} {
 		nodes = append(nodes, poolstate.Node{
 			Name: name, State: v1alpha1.StateDone,
-			Config: poolstate.Configs{Current: runs[name], Desired: runs[name]},
+			Config: poolstate.Configs{Current: version(runs[name]), Desired: version(runs[name])},
 			Health: poolstate.Health{ReadySince: w.Now.Add(-time.Hour)},
 		})
 	}
@@ -75,7 +75,7 @@ func rollOut(t *testing.T, w *world, runs map[string]string) map[string]string {
 		f := nodeFacts(t, w, runs)
 		d := rollout.Next(f, w.Now)
 		for _, a := range d.Assign {
-			assigned[a.Node], runs[a.Node] = a.Config, a.Config
+			assigned[a.Node], runs[a.Node] = a.Config.String(), a.Config.String()
 		}
 		if len(d.Assign) == 0 {
 			if d.Counts.Updated != len(runs) {
@@ -154,9 +154,9 @@ func TestARevertedPoolReturnsEachNodeToItsOwnConfig(t *testing.T) {
 		Verdict: v1alpha1.RolloutReverted,
 		Why:     "worker-2 failed",
 	}}
-	record.SetTarget(second)
-	record.SetLastHealthy(first)
-	record.SetReturnsTo(first)
+	record.SetTarget(version(second))
+	record.SetLastHealthy(version(first))
+	record.SetReturnsTo(version(first))
 	pool := w.Pool("worker")
 	pool.Annotations[v1alpha1.RolloutAnnotation] = record.String()
 	if err := w.Client.Update(t.Context(), pool); err != nil {
@@ -166,7 +166,7 @@ func TestARevertedPoolReturnsEachNodeToItsOwnConfig(t *testing.T) {
 		"worker-1": before.Of("worker-1"),
 		"worker-2": after.Of("worker-2"), "worker-3": before.Base, "worker-4": before.Base,
 	}), w.Now)
-	if len(d.Assign) != 1 || d.Assign[0].Node != "worker-2" || d.Assign[0].Config != before.Of("worker-2") {
+	if len(d.Assign) != 1 || d.Assign[0].Node != "worker-2" || d.Assign[0].Config != version(before.Of("worker-2")) {
 		t.Errorf("assigned %+v, want only worker-2 to return to %s", d.Assign, before.Of("worker-2"))
 	}
 }
@@ -258,3 +258,6 @@ func TestADeletedConfigOfANodeIsMissingAndAnUnusedOneIsGarbage(t *testing.T) {
 		t.Error("the render controller does not create the config again")
 	}
 }
+
+// version reads a config in the form of v1alpha1.ConfigVersion.String.
+func version(text string) v1alpha1.ConfigVersion { return v1alpha1.ParseConfigVersion(text) }

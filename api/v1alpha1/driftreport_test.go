@@ -36,7 +36,7 @@ func TestANodeRunsAConfigOrSomethingUnreadable(t *testing.T) {
 		is := v1alpha1.ReportedConfig(map[string]string{
 			v1alpha1.CurrentConfigAnnotation: c.config, v1alpha1.CurrentSecretsAnnotation: c.secrets,
 		})
-		if is != c.want {
+		if is.String() != c.want {
 			t.Errorf("%s: %q, want %q", sentence, is, c.want)
 		}
 	}

@@ -30,6 +30,9 @@ type Failure struct {
 	Retry *metav1.Time `json:"retry,omitempty"`
 }
 
+// Version returns Config and its secrets.
+func (f Failure) Version() ConfigVersion { return NewConfigVersion(f.Config, f.Secrets) }
+
 // FailureCause is why a node failed. The values are stable.
 type FailureCause string
 

@@ -53,14 +53,16 @@ type RecordedSecrets struct {
 	HealthySecrets string `json:"healthySecrets,omitempty"`
 }
 
-// Target returns Config and its secrets, as ConfigAt does.
-func (r RolloutRecord) Target() string { return ConfigAt(r.Config, r.Secrets) }
+// Target returns Config and its secrets.
+func (r RolloutRecord) Target() ConfigVersion { return NewConfigVersion(r.Config, r.Secrets) }
 
-// LastHealthy returns Healthy and its secrets, as ConfigAt does.
-func (r RolloutRecord) LastHealthy() string { return ConfigAt(r.Healthy, r.HealthySecrets) }
+// LastHealthy returns Healthy and its secrets.
+func (r RolloutRecord) LastHealthy() ConfigVersion {
+	return NewConfigVersion(r.Healthy, r.HealthySecrets)
+}
 
-// ReturnsTo returns Back and its secrets, as ConfigAt does.
-func (r RolloutRecord) ReturnsTo() string { return ConfigAt(r.Back, r.BackSecrets) }
+// ReturnsTo returns Back and its secrets.
+func (r RolloutRecord) ReturnsTo() ConfigVersion { return NewConfigVersion(r.Back, r.BackSecrets) }
 
 // ChangesSecrets reports whether only the secrets of the config are new to the pool: it was healthy with the config and
 // other secrets.
@@ -68,14 +70,16 @@ func (r RolloutRecord) ChangesSecrets() bool {
 	return r.Config != "" && r.Config == r.Healthy && r.Secrets != r.HealthySecrets
 }
 
-// SetTarget sets Config and Secrets from a result of ConfigAt.
-func (r *RolloutRecord) SetTarget(at string) { r.Config, r.Secrets = SplitConfigAt(at) }
+// SetTarget sets Config and Secrets.
+func (r *RolloutRecord) SetTarget(v ConfigVersion) { r.Config, r.Secrets = v.Config, v.Secrets }
 
-// SetLastHealthy sets Healthy and HealthySecrets from a result of ConfigAt.
-func (r *RolloutRecord) SetLastHealthy(at string) { r.Healthy, r.HealthySecrets = SplitConfigAt(at) }
+// SetLastHealthy sets Healthy and HealthySecrets.
+func (r *RolloutRecord) SetLastHealthy(v ConfigVersion) {
+	r.Healthy, r.HealthySecrets = v.Config, v.Secrets
+}
 
-// SetReturnsTo sets Back and BackSecrets from a result of ConfigAt.
-func (r *RolloutRecord) SetReturnsTo(at string) { r.Back, r.BackSecrets = SplitConfigAt(at) }
+// SetReturnsTo sets Back and BackSecrets.
+func (r *RolloutRecord) SetReturnsTo(v ConfigVersion) { r.Back, r.BackSecrets = v.Config, v.Secrets }
 
 // RolloutEnd is how a rollout failed.
 type RolloutEnd struct {

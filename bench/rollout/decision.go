@@ -37,7 +37,7 @@ func decide(o options) (*measure.Table, error) {
 		facts := rolling(size)
 		decisions, err := limit.Median(func(int) (measure.Sample, error) {
 			return measure.Many(20, func() error {
-				if w := rollout.Next(facts, noon); w.Target == "" {
+				if w := rollout.Next(facts, noon); w.Target.IsZero() {
 					return fmt.Errorf("deciding on %d nodes: nothing is decided", size)
 				}
 				return nil

@@ -70,7 +70,7 @@ func undoSecrets(f *fleet.Fleet, v *fleet.Pool) []string {
 }
 
 // ownTarget is the config that a node gets from the recorded rollout, maybe one of its own.
-func ownTarget(v *fleet.Pool, node string) string {
+func ownTarget(v *fleet.Pool, node string) v1alpha1.ConfigVersion {
 	return v.Facts.Care.NodeConfigs.Own(v.Decision.Record.Target(), node)
 }
 
@@ -123,7 +123,7 @@ func failedNodeActions(f *fleet.Fleet, v *fleet.Pool, n v1alpha1.FailedNode) (do
 		return nil, false
 	case cause == v1alpha1.FailureLost:
 		return notReadyCommands(f, n.Node), false
-	case cause == v1alpha1.FailureNoConfig && f.HasConfig(config): // The config was created again.
+	case cause == v1alpha1.FailureNoConfig && f.HasConfig(config.Config): // The config was created again.
 		return nil, false
 	case blamesCommit(cause):
 		return nil, true
@@ -169,7 +169,7 @@ func blamedConfig(f *fleet.Fleet, v *fleet.Pool) string {
 	for _, row := range v.Rows {
 		if row.Step == fleet.StepFailed && row.Current != row.Desired && row.Desired != v.HealthyConfig() &&
 			blamesCommit(FailureCause(f, row)) {
-			return row.Desired
+			return row.Desired.Config
 		}
 	}
 	return ""
@@ -273,11 +273,11 @@ func failureActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1al
 	case !blamesCommit(cause):
 		return hostActions(f, v, row, cause)
 	case cause == v1alpha1.FailureRefused && !halted:
-		return undo(f, v, row.Desired)
+		return undo(f, v, row.Desired.Config)
 	case row.Current == row.Desired: // The node applies no config now, so no commit is the cause.
 		return []string{"kubectl describe node " + row.Name, retry}
 	}
-	return append(undo(f, v, row.Desired), fleet.Alternative(causeGone([]string{row.Name}), retry))
+	return append(undo(f, v, row.Desired.Config), fleet.Alternative(causeGone([]string{row.Name}), retry))
 }
 
 // hostActions are for a failure that no commit caused.
@@ -285,7 +285,7 @@ func hostActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1alpha
 	switch cause {
 	case v1alpha1.FailureHost:
 		do := []string{"change on " + row.Name + " what the message names; its daemon looks again by itself"}
-		if undone := undo(f, v, row.Desired); len(undone) > 0 {
+		if undone := undo(f, v, row.Desired.Config); len(undone) > 0 {
 			do = append(do, fleet.Alternative("no machine should have that config", undone[len(undone)-1]))
 		}
 		return do
@@ -310,7 +310,7 @@ func hostActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1alpha
 		}
 		return append(do, restoreAction(row.Name))
 	case v1alpha1.FailureNoConfig:
-		if f.HasConfig(row.Desired) { // The config was created again.
+		if f.HasConfig(row.Desired.Config) { // The config was created again.
 			return []string{"bunsen retry node/" + row.Name}
 		}
 		if row.Desired == v.Facts.Target {
@@ -356,14 +356,14 @@ func FailureCause(f *fleet.Fleet, row fleet.NodeRow) v1alpha1.FailureCause {
 	if n == nil {
 		return ""
 	}
-	missing := !f.HasConfig(row.Desired)
+	missing := !f.HasConfig(row.Desired.Config)
 	failure, err := v1alpha1.ParseFailure(n.Annotations[v1alpha1.FailureAnnotation])
 	switch {
 	case f.IsSilent(row.Name) && row.Step != fleet.StepFailed:
 		return v1alpha1.FailureLost
-	case f.Rendered != nil && row.Desired != "" && row.Desired != row.Current && missing:
+	case f.Rendered != nil && !row.Desired.IsZero() && row.Desired != row.Current && missing:
 		return v1alpha1.FailureNoConfig
-	case err == nil && failure.Cause != "" && v1alpha1.ConfigAt(failure.Config, failure.Secrets) == row.Desired:
+	case err == nil && failure.Cause != "" && failure.Version() == row.Desired:
 		return failure.Cause
 	case row.Current == row.Desired && NewDriftReport([]corev1.Node{*n}, f.Daemons, f.Now).Any():
 		return v1alpha1.FailureDrift

@@ -82,14 +82,15 @@ func NodeReason(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, drift []DriftR
 	}
 	out = WorstFirst(append(out, otherNodeAnswers(f, row)...))
 	if len(out) == 0 || out[0].Outcome == Fine && out[0].Cause != poolstate.CauseCordoned {
-		fine := Answer{Outcome: Fine, Reason: "it runs " + row.Current + ", which pool " + row.Pool + " should run"}
-		if v.Facts.Target == "" {
+		fine := Answer{Outcome: Fine, Reason: "it runs " + row.Current.String() + ", which pool " + row.Pool +
+			" should run"}
+		if v.Facts.Target.IsZero() {
 			fine = Answer{
 				Outcome: Progressing, Reason: "nothing is rendered for pool " + row.Pool + " yet",
 				Do: []string{"bunsen why pool/" + row.Pool},
 			}
 		} else if v.Decision.Target != v.Facts.Target {
-			fine.Reason = "it runs " + row.Current + ", to which pool " + row.Pool + " went back"
+			fine.Reason = "it runs " + row.Current.String() + ", to which pool " + row.Pool + " went back"
 			if a, guilty := revertedAnswer(f, v, row); guilty {
 				fine = a
 			}
@@ -334,9 +335,10 @@ func otherNodeAnswers(f *fleet.Fleet, row fleet.NodeRow) []Answer {
 				"its PinnedImageSets: " + line,
 		})
 	}
-	if n.NodeMarks.Postponed.For != "" {
+	if !n.NodeMarks.Postponed.For.IsZero() {
 		out = append(out, Answer{Outcome: Fine, Cause: poolstate.CauseDrain, Reason: "its drain for " +
-			n.NodeMarks.Postponed.For + " was postponed " + fleet.AgoIn(f.Cluster, n.NodeMarks.Postponed.At, f.Now) +
+			n.NodeMarks.Postponed.For.String() + " was postponed " +
+			fleet.AgoIn(f.Cluster, n.NodeMarks.Postponed.At, f.Now) +
 			", because its pods could not be evicted"})
 	}
 	return out

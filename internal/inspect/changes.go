@@ -98,10 +98,10 @@ func (s *Status) nodeLines() changeLines {
 			text = fleet.StepWaiting
 		}
 		if r.Current != r.Desired {
-			text += fmt.Sprintf(" %s → %s", terminal.Dash(fleet.ShortRendered(r.Current)),
-				terminal.Dash(fleet.ShortRendered(r.Desired)))
+			text += fmt.Sprintf(" %s → %s", terminal.Dash(fleet.ShortRendered(r.Current.String())),
+				terminal.Dash(fleet.ShortRendered(r.Desired.String())))
 		} else {
-			text += " " + terminal.Dash(fleet.ShortRendered(r.Current))
+			text += " " + terminal.Dash(fleet.ShortRendered(r.Current.String()))
 		}
 		if r.Step == fleet.StepFailed || r.State == "Conflict" {
 			text += ": " + fleet.Brief(r.Reason)

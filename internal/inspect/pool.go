@@ -164,7 +164,7 @@ func unhealthyAnswer(f *fleet.Fleet, v *fleet.Pool) (Answer, bool) {
 		answers = append(answers, Answer{Reason: g.Text, Do: do})
 	}
 	a, _ = summarize(a, answers)
-	if others := len(v.Rows) - len(v.Unhealthy); others > 0 && len(v.Waits) == 0 && v.Facts.Target != "" {
+	if others := len(v.Rows) - len(v.Unhealthy); others > 0 && len(v.Waits) == 0 && !v.Facts.Target.IsZero() {
 		a.Reason += fmt.Sprintf("; the other %d of %d nodes run %s", others, len(v.Rows), v.Facts.Target)
 	}
 	return a, true
@@ -381,7 +381,7 @@ func heldDrainsAnswer(f *fleet.Fleet, v *fleet.Pool) (Answer, bool) {
 
 // FailureText returns a text that says which config a node failed, and how.
 func FailureText(r fleet.NodeRow) string {
-	text := "failed " + r.Desired
+	text := "failed " + r.Desired.String()
 	if r.Current == r.Desired {
 		text = "is degraded"
 	}
@@ -400,21 +400,21 @@ func progressAnswer(f *fleet.Fleet, v *fleet.Pool) Answer {
 		}
 	}
 	switch {
-	case target == "" && len(v.Rows) == 0:
+	case target.IsZero() && len(v.Rows) == 0:
 		return Answer{Outcome: Fine, Reason: "nothing is rendered for it, and no node is in it"}
-	case target == "" && slices.ContainsFunc(f.Sources, func(s v1alpha1.GitSource) bool {
+	case target.IsZero() && slices.ContainsFunc(f.Sources, func(s v1alpha1.GitSource) bool {
 		return s.Status.AppliedRevision != ""
 	}):
 		return Answer{Outcome: Fine, Reason: "nothing is rendered for it: no commit has documents for it, and its " +
 			"nodes stay as they are"}
-	case target == "":
+	case target.IsZero():
 		return Answer{Outcome: Blocked, Reason: "nothing is rendered for it yet: no commit has documents for it, or " +
 			"none could be applied", Do: []string{"bunsen get sources"}}
 	case len(v.Rows) == 0:
-		return Answer{Outcome: Fine, Reason: "no node is in it; the next one gets " + target}
+		return Answer{Outcome: Fine, Reason: "no node is in it; the next one gets " + target.String()}
 	case len(v.Waits) == 0 && len(busy) == 0:
 		if len(v.Rows) == 1 {
-			return Answer{Outcome: Fine, Reason: "its node runs " + target}
+			return Answer{Outcome: Fine, Reason: "its node runs " + target.String()}
 		}
 		return Answer{Outcome: Fine, Reason: fmt.Sprintf("all %d nodes run %s", len(v.Rows), target)}
 	}

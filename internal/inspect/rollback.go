@@ -164,7 +164,7 @@ func notes(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource, c Rollback) [
 		add("GitSource %s is suspended%s: it reads no commit until bunsen resume gitsource/%[1]s", src.Name,
 			fleet.SuspendedBy(src))
 	}
-	if changes := f.Config(v.Object.Spec.Configuration.Name).API; len(changes) > 0 {
+	if changes := f.ConfigNamed(v.Object.Spec.Configuration.Name).API; len(changes) > 0 {
 		add("a commit does not undo changes through the API: %s; bunsen why %s prints the commands",
 			fleet.APINames(changes), pool)
 	}
@@ -209,7 +209,7 @@ func sourceFor(f *fleet.Fleet, v *fleet.Pool, name string) (*v1alpha1.GitSource,
 		}
 	}
 	if len(found) > 1 {
-		asked := f.Config(v.Object.Spec.Configuration.Name).Revision
+		asked := f.ConfigNamed(v.Object.Spec.Configuration.Name).Revision
 		of := slices.DeleteFunc(slices.Clone(found), func(src *v1alpha1.GitSource) bool {
 			return asked == "" || !slices.ContainsFunc(src.Status.History, func(e v1alpha1.HistoryEntry) bool {
 				return e.Revision == asked
@@ -230,7 +230,7 @@ func sourceFor(f *fleet.Fleet, v *fleet.Pool, name string) (*v1alpha1.GitSource,
 	case len(f.Sources) == 0:
 		return nil, fmt.Errorf("pool %s: the cluster has no GitSource, so a commit reaches no node", pool)
 	}
-	if changes := f.Config(v.Object.Spec.Configuration.Name).API; len(changes) > 0 {
+	if changes := f.ConfigNamed(v.Object.Spec.Configuration.Name).API; len(changes) > 0 {
 		return nil, fmt.Errorf("no commit gave pool %s a config: it follows from changes through the API; `bunsen "+
 			"why pool/%[1]s` prints the commands that undo them", pool)
 	}
@@ -250,7 +250,7 @@ type poolHistory struct {
 
 func newPoolHistory(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource) poolHistory {
 	h := poolHistory{
-		v: v, src: src, entries: fleet.AppliedHistory(src), healthy: v.HealthyConfig(),
+		v: v, src: src, entries: fleet.AppliedHistory(src), healthy: v.HealthyConfig().Config,
 		failed: map[string]bool{},
 	}
 	past, err := v1alpha1.EarlierRollouts(v.Object.Annotations)
@@ -263,7 +263,7 @@ func newPoolHistory(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource) pool
 		h.failed[r.Config] = true
 	}
 	delete(h.failed, h.healthy)
-	if row := f.Config(h.healthy); row.Source == "" || row.Source == src.Name {
+	if row := f.ConfigNamed(h.healthy); row.Source == "" || row.Source == src.Name {
 		h.proven = row.Revision
 	}
 	return h

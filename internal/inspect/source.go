@@ -135,7 +135,7 @@ func createSource(f *fleet.Fleet, wanted string) string {
 // range of commits to revert is known. A GitSource that is created again replaces later manual edits.
 func fixWithoutSource(f *fleet.Fleet, v *fleet.Pool) []string {
 	const correct = "   # pool %s is rendered from these; correct the one at fault with kubectl edit"
-	if f.SourceOf(v, v.Facts.Target) == "" {
+	if f.SourceOf(v, v.TargetConfig()) == "" {
 		return []string{fmt.Sprintf("kubectl get machineconfigs -l '"+inputSelector(v)+"'"+correct, v.Object.Name)}
 	}
 	return []string{

@@ -52,8 +52,8 @@ func nodeTable(rows []fleet.NodeRow, now time.Time) terminal.Table {
 	t := terminal.Table{Head: []string{"NODE", "POOL", "CURRENT", "DESIRED", "STATE", "STEP", "WHY"}}
 	for _, r := range rows {
 		t.Rows = append(t.Rows, []string{
-			r.Name, terminal.Dash(r.Pool), terminal.Dash(fleet.ShortRendered(r.Current)),
-			terminal.Dash(fleet.ShortRendered(r.Desired)), r.StateText(now), terminal.Dash(r.Step),
+			r.Name, terminal.Dash(r.Pool), terminal.Dash(fleet.ShortRendered(r.Current.String())),
+			terminal.Dash(fleet.ShortRendered(r.Desired.String())), r.StateText(now), terminal.Dash(r.Step),
 			fleet.Brief(r.Reason),
 		})
 	}

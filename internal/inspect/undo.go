@@ -26,7 +26,7 @@ func undoAPI(f *fleet.Fleet, v *fleet.Pool, config, good string) []string {
 
 // apiChangesSince are in force since the last healthy config, the newest first.
 func apiChangesSince(f *fleet.Fleet, v *fleet.Pool, config, good string) []v1alpha1.APIChange {
-	all := slices.Clone(f.Config(config).API)
+	all := slices.Clone(f.ConfigNamed(config).API)
 	if v.Decision.Record.Config != good {
 		all = append(all, v.Decision.Record.API...)
 	}
@@ -94,7 +94,7 @@ type commitRange struct {
 // may be the cause, the changes come first, unless nodes have failed a config that only commits produced. The others
 // are alternatives.
 func undo(f *fleet.Fleet, v *fleet.Pool, config string) []string {
-	api := undoAPI(f, v, config, v.HealthyConfig())
+	api := undoAPI(f, v, config, v.HealthyConfig().Config)
 	commits := undoCommits(f, v, config)
 	switch {
 	case len(commits) > 0 && len(api) > 0 && commitFailed(f, v, config):
@@ -117,7 +117,7 @@ func undo(f *fleet.Fleet, v *fleet.Pool, config string) []string {
 
 // undoCommits is empty if no commit is the cause, or if the start of the range is unknown.
 func undoCommits(f *fleet.Fleet, v *fleet.Pool, config string) []string {
-	if config == v.HealthyConfig() {
+	if config == v.HealthyConfig().Config {
 		return nil
 	}
 	for i := range f.Sources {
@@ -127,7 +127,7 @@ func undoCommits(f *fleet.Fleet, v *fleet.Pool, config string) []string {
 	}
 	if gone := f.SourceOf(v, config); len(f.Sources) == 0 && gone != "" {
 		r := commitRange{
-			good: f.RecordedCommit(v, v.HealthyConfig()),
+			good: f.RecordedCommit(v, v.HealthyConfig().Config),
 			bad:  f.RecordedCommit(v, config), what: "back to the last good commit",
 		}
 		if r.good != "" && r.bad != "" && r.good != r.bad {
@@ -145,7 +145,7 @@ func commitFailed(f *fleet.Fleet, v *fleet.Pool, config string) bool {
 		past = nil
 	}
 	for _, o := range past {
-		if o.Config == v.HealthyConfig() {
+		if o.Config == v.HealthyConfig().Config {
 			break
 		}
 		if o.Config != config && (o.HasVerdict() || o.Failed > 0) && len(o.API) == 0 && o.Revision != "" {
@@ -153,7 +153,8 @@ func commitFailed(f *fleet.Fleet, v *fleet.Pool, config string) bool {
 		}
 	}
 	return slices.ContainsFunc(v.Rows, func(row fleet.NodeRow) bool {
-		other := row.Desired != config && row.Desired != v.HealthyConfig() && row.Desired != row.Current
+		other := row.Desired.Config != config && row.Desired.Config != v.HealthyConfig().Config &&
+			row.Desired != row.Current
 		of := f.Config(row.Desired)
 		return row.Step == fleet.StepFailed && other && len(of.API) == 0 && of.Revision != "" &&
 			blamesCommit(FailureCause(f, row))
@@ -228,7 +229,7 @@ func isUnusable(src *v1alpha1.GitSource) bool {
 // of the pool and of the rendered configs. Without a record, both are empty, because a revert of only the last commit
 // could bring back an earlier bad one.
 func failedCommits(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource, config string) (good, bad string) {
-	healthy := v.HealthyConfig()
+	healthy := v.HealthyConfig().Config
 	applied := fleet.AppliedHistory(src)
 	newest, oldest := -1, -1
 	for j := range applied {

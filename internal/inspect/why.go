@@ -141,7 +141,7 @@ func busyNodes(f *fleet.Fleet, v *fleet.Pool, but string) []BusyNode {
 		switch why := guilty[row.Name]; {
 		case row.Name == but:
 		case why != "" && row.Step != fleet.StepFailed:
-			out = append(out, BusyNode{NodeRow: row, Config: *f.Config(v.Decision.Record.Config), Failed: why})
+			out = append(out, BusyNode{NodeRow: row, Config: *f.ConfigNamed(v.Decision.Record.Config), Failed: why})
 		case row.InFlight() || row.Step == fleet.StepFailed:
 			out = append(out, BusyNode{
 				NodeRow: row, Config: *f.ConfigOfNode(v, row.Desired, row.Name),

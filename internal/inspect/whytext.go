@@ -137,8 +137,9 @@ func (w Why) nodeLine(now time.Time) string {
 			text += fleet.Since(*n.Since, now)
 		}
 	}
-	if n.Desired != "" && n.Desired != n.Current {
-		text += "   " + terminal.Dash(fleet.ShortRendered(n.Current)) + " → " + fleet.ShortRendered(n.Desired)
+	if !n.Desired.IsZero() && n.Desired != n.Current {
+		text += "   " + terminal.Dash(fleet.ShortRendered(n.Current.String())) + " → " +
+			fleet.ShortRendered(n.Desired.String())
 	}
 	return text
 }

@@ -96,13 +96,12 @@ func (c configs) readOrKept(ctx context.Context, name string) (mcfgv1.MachineCon
 	return mc, err
 }
 
-// read reads a config from the cluster. The parameter at is a result of v1alpha1.ConfigAt, and the result has the
-// revision.
+// read reads a config from the cluster, by the text of a v1alpha1.ConfigVersion. The result has the revision.
 func (c configs) read(ctx context.Context, at string) (mcfgv1.MachineConfig, error) {
-	name, revision := v1alpha1.SplitConfigAt(at)
-	mc, err := c.cluster.Config(ctx, name)
+	want := v1alpha1.ParseConfigVersion(at)
+	mc, err := c.cluster.Config(ctx, want.Config)
 	mc.Annotations = maps.Clone(mc.Annotations)
-	metav1.SetMetaDataAnnotation(&mc.ObjectMeta, v1alpha1.CurrentSecretsAnnotation, revision)
+	metav1.SetMetaDataAnnotation(&mc.ObjectMeta, v1alpha1.CurrentSecretsAnnotation, want.Secrets)
 	return mc, err
 }
 
@@ -114,7 +113,8 @@ func (c configs) task(ctx context.Context, node report.Node) (state.Task, Outcom
 		return state.Task{}, outcomeOf(err)
 	}
 	t := state.Task{Node: node.Watched()}
-	if t.Requester = v1alpha1.ParseConfigRequest(node.Request, v1alpha1.ConfigName(node.Desired)); kept != nil {
+	if t.Requester = v1alpha1.ParseConfigRequest(node.Request,
+		v1alpha1.ParseConfigVersion(node.Desired).Config); kept != nil {
 		if node.Request == "" { // A Node that was read from disk does not name the requester.
 			t.Requester = kept.Requester
 		}
@@ -147,7 +147,7 @@ func unreadConfig(at string, err error) Outcome {
 		return o
 	}
 	o := outcomeOf(fmt.Errorf("fetching the desired config %s: %w; see kubectl get machineconfig %s", at, err,
-		v1alpha1.ConfigName(at)))
+		v1alpha1.ParseConfigVersion(at).Config))
 	if missing {
 		o.failure.Cause = v1alpha1.FailureNoConfig
 	}

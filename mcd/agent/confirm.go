@@ -118,7 +118,7 @@ func (u *updater) followNext(ctx context.Context, node report.Node) {
 		return
 	}
 	next := node.Next
-	if next == v1alpha1.ConfigName(node.Desired) {
+	if next == v1alpha1.ParseConfigVersion(node.Desired).Config {
 		next = ""
 	}
 	was := fetch.LastReport(node.Fetched)

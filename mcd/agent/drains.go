@@ -80,7 +80,7 @@ func (d *drains) drain(ctx context.Context, node report.Node, about, used string
 // An acknowledged drain that somebody undid by uncordoning the node, even if the node is cordoned again, or that an
 // attempt has used, does not count.
 func drainFor(node report.Node, used string) (r v1alpha1.DrainRequest, first bool) {
-	want := v1alpha1.DrainRequest{Verb: v1alpha1.DrainVerb, Config: v1alpha1.ConfigName(node.Desired)}
+	want := v1alpha1.DrainRequest{Verb: v1alpha1.DrainVerb, Config: v1alpha1.ParseConfigVersion(node.Desired).Config}
 	asked, ok := v1alpha1.ParseDrainRequest(node.DesiredDrain)
 	if !ok || asked.Verb != want.Verb || asked.Config != want.Config {
 		return want, true
@@ -97,7 +97,7 @@ func drainFor(node report.Node, used string) (r v1alpha1.DrainRequest, first boo
 // acknowledged the uncordon, or if the node was not drained.
 func (d *drains) uncordon(ctx context.Context, node report.Node) Outcome {
 	verb, _, _ := strings.Cut(node.DesiredDrain, "-")
-	want := v1alpha1.UncordonVerb + "-" + v1alpha1.ConfigName(node.Desired)
+	want := v1alpha1.UncordonVerb + "-" + v1alpha1.ParseConfigVersion(node.Desired).Config
 	switch {
 	case verb == v1alpha1.DrainVerb || verb == v1alpha1.UncordonVerb && node.DesiredDrain != want &&
 		node.DesiredDrain != node.LastAppliedDrain:

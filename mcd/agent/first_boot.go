@@ -144,7 +144,7 @@ func (b *firstBoot) withheld(config string) (bool, error) {
 		return false, err
 	}
 	seed, err := b.annotations()
-	return seed[v1alpha1.WithheldAnnotation] == v1alpha1.ConfigName(config), err
+	return seed[v1alpha1.WithheldAnnotation] == v1alpha1.ParseConfigVersion(config).Config, err
 }
 
 // clearWithheld removes the annotation about withheld secrets from the Node and from the machine's initial annotations.

@@ -194,7 +194,8 @@ func (r *nodeReport) reportUnread(ctx context.Context, o Outcome) error {
 // reportUnfetched reports why the node cannot download files of its desired config.
 func (r *nodeReport) reportUnfetched(ctx context.Context, o Outcome) error {
 	if r.node != nil {
-		is := fetch.WithProblem(v1alpha1.ConfigName(r.node.Desired), fetch.LastReport(r.node.Fetched), o.Err)
+		is := fetch.WithProblem(v1alpha1.ParseConfigVersion(r.node.Desired).Config,
+			fetch.LastReport(r.node.Fetched), o.Err)
 		if err := r.reportChanges(ctx, map[string]string{v1alpha1.FetchedAnnotation: is.String()}); err != nil {
 			return err
 		}

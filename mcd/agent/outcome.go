@@ -153,7 +153,8 @@ func (o Outcome) phase(now report.Phase, inForce bool) report.Phase {
 func (o Outcome) failureIn(phase report.Phase) v1alpha1.Failure {
 	f := o.failure
 	f.Phase, f.Problem = string(phase), v1alpha1.TruncateReason(f.Problem)
-	f.Config, f.Secrets = v1alpha1.SplitConfigAt(cmp.Or(f.Config, o.Desired))
+	of := v1alpha1.ParseConfigVersion(cmp.Or(f.Config, o.Desired))
+	f.Config, f.Secrets = of.Config, of.Secrets
 	var path *fs.PathError
 	var unsafe *host.UnsafePathError
 	var stuck *undrainedError

@@ -109,7 +109,7 @@ func (c secretCrash) judge(r *rig, where string) {
 		r.t.Fatalf("%s: the node says %s %q, current %s; want %s, current %s", where, is.State, is.Reason, is.Current,
 			state, want)
 	}
-	_, revision := v1alpha1.SplitConfigAt(want)
+	revision := v1alpha1.ParseConfigVersion(want).Secrets
 	for _, p := range c.paths {
 		if text := r.disk(p); revision != "" && text != valueAt(p, revision) {
 			r.t.Fatalf("%s: %s has %q", where, p, text)

@@ -76,8 +76,9 @@ func secretRig(t *testing.T, paths ...string) (*rig, *vault) {
 
 // desireAt is the rollout's assignment.
 func (c *cluster) desireAt(at string) {
-	c.annotations[v1alpha1.DesiredConfigAnnotation],
-		c.annotations[v1alpha1.DesiredSecretsAnnotation] = v1alpha1.SplitConfigAt(at)
+	of := v1alpha1.ParseConfigVersion(at)
+	c.annotations[v1alpha1.DesiredConfigAnnotation] = of.Config
+	c.annotations[v1alpha1.DesiredSecretsAnnotation] = of.Secrets
 }
 
 // noLeak looks for each value that was sent, as it is, in base64, and as a digest, in all that was told, and on the

@@ -109,7 +109,8 @@ func (c Scanner) BeforeUpdate(ctx context.Context, at plan.Config, way plan.Tran
 		err := c.repair(ctx, seen)
 		return p, err == nil, err
 	}
-	if reason := seen.Reason(v1alpha1.ConfigName(way.From)); reason != "" && !(p.Reboots() && seen.canBeOverwritten()) {
+	if reason := seen.Reason(v1alpha1.ParseConfigVersion(way.From).Config); reason != "" &&
+		!(p.Reboots() && seen.canBeOverwritten()) {
 		c.Event(report.EventPreflightFailed, "%s", reason)
 		if node, err := c.Cluster.Node(ctx); err == nil {
 			return p, false, c.report(ctx, node, seen)
@@ -192,7 +193,7 @@ func (c Scanner) run(ctx context.Context, at plan.Config, next *plan.Desired) (d
 	if err != nil {
 		return driftScan{}, err
 	}
-	before, config := known, v1alpha1.ConfigName(at.Name)
+	before, config := known, v1alpha1.ParseConfigVersion(at.Name).Config
 	known = c.withRules(ctx, config, known)
 	f.Policy, f.Rules, f.Memory = known.Policy, known.Rules, known.Memory
 	var expected map[string][]byte

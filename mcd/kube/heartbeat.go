@@ -127,7 +127,8 @@ func (c *configs) probeServers(ctx context.Context) {
 	if err != nil || node.Current == "" {
 		return
 	}
-	if _, err := c.fromServers(ctx, v1alpha1.ConfigName(node.Current)); err == nil || apierrors.IsNotFound(err) {
+	if _, err := c.fromServers(ctx, v1alpha1.ParseConfigVersion(node.Current).Config); err == nil ||
+		apierrors.IsNotFound(err) {
 		c.recordSource(v1alpha1.ConfigsFromServer, nil)
 	} else {
 		c.recordSource(v1alpha1.ConfigsFromAPIServer, err)

@@ -43,10 +43,9 @@ func RecordOf(mc mcfgv1.MachineConfig) ([]byte, error) {
 	return text, nil
 }
 
-// NameOf returns the name of a config of a record or a task, with the revision of its secrets, as v1alpha1.ConfigAt
-// writes it.
+// NameOf returns the text of the v1alpha1.ConfigVersion of a record or a task.
 func NameOf(mc mcfgv1.MachineConfig) string {
-	return v1alpha1.ConfigAt(mc.Name, mc.Annotations[v1alpha1.CurrentSecretsAnnotation])
+	return v1alpha1.NewConfigVersion(mc.Name, mc.Annotations[v1alpha1.CurrentSecretsAnnotation]).String()
 }
 
 // ParseRecord reads the content of a record. A damaged record is an error: without the record, the daemon could not

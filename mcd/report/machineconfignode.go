@@ -85,7 +85,7 @@ func (s Status) Owners() []metav1.OwnerReference {
 func (s Status) Spec() mcfgv1.MachineConfigNodeSpec {
 	var spec mcfgv1.MachineConfigNodeSpec
 	spec.Node.Name = s.NodeName
-	spec.Pool.Name = validName(v1alpha1.RenderedPool(v1alpha1.ConfigName(s.Node.Desired)))
+	spec.Pool.Name = validName(v1alpha1.RenderedPool(v1alpha1.ParseConfigVersion(s.Node.Desired).Config))
 	spec.ConfigVersion.Desired = validName(s.Node.Desired)
 	return spec
 }
@@ -127,7 +127,7 @@ func SameStatus(is, should mcfgv1.MachineConfigNodeStatus) bool {
 // validName returns the name of a rendered config, without the revision of its secrets, if the API accepts the name, or
 // NotYetSet.
 func validName(at string) string {
-	name := v1alpha1.ConfigName(at)
+	name := v1alpha1.ParseConfigVersion(at).Config
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return NotYetSet
 	}

@@ -78,8 +78,7 @@ type Node struct {
 	// UID distinguishes this Node from an earlier one with the same name; "" if it is unknown. UID is not an
 	// annotation.
 	UID string
-	// Current and Desired are names of rendered configs with the revision of their secrets, as v1alpha1.ConfigAt writes
-	// them; "" if not set.
+	// Current and Desired are texts of a v1alpha1.ConfigVersion; "" if not set.
 	Current, Desired string
 	// State and Reason are the daemon's last report.
 	State, Reason string
@@ -127,15 +126,15 @@ type Drain struct {
 // NodeOf reads the annotations of a Node. A desired config without a revision of its secrets is the current one with
 // its revision, if both are one config: a node does not lose its secrets with an annotation.
 func NodeOf(annotations map[string]string) Node {
-	current := v1alpha1.ConfigAt(annotations[v1alpha1.CurrentConfigAnnotation],
+	current := v1alpha1.NewConfigVersion(annotations[v1alpha1.CurrentConfigAnnotation],
 		annotations[v1alpha1.CurrentSecretsAnnotation])
-	desired := v1alpha1.ConfigAt(annotations[v1alpha1.DesiredConfigAnnotation],
+	desired := v1alpha1.NewConfigVersion(annotations[v1alpha1.DesiredConfigAnnotation],
 		annotations[v1alpha1.DesiredSecretsAnnotation])
-	if desired == v1alpha1.ConfigName(current) {
+	if desired.Secrets == "" && desired.Config == current.Config {
 		desired = current
 	}
 	return Node{
-		Current: current, Desired: desired,
+		Current: current.String(), Desired: desired.String(),
 		State: annotations[v1alpha1.StateAnnotation], Reason: annotations[v1alpha1.ReasonAnnotation],
 		DesiredDrain:     annotations[v1alpha1.DesiredDrainAnnotation],
 		LastAppliedDrain: annotations[v1alpha1.LastAppliedDrainAnnotation],
@@ -156,11 +155,11 @@ func NodeOf(annotations map[string]string) Node {
 	}
 }
 
-// CurrentAnnotations returns the annotations that report a config in force, which is a result of v1alpha1.ConfigAt. A
+// CurrentAnnotations returns the annotations that report a config in force, the text of a v1alpha1.ConfigVersion. A
 // config without secrets removes the revision of the config before.
 func CurrentAnnotations(at string) map[string]string {
-	config, revision := v1alpha1.SplitConfigAt(at)
-	return map[string]string{v1alpha1.CurrentConfigAnnotation: config, v1alpha1.CurrentSecretsAnnotation: revision}
+	is := v1alpha1.ParseConfigVersion(at)
+	return map[string]string{v1alpha1.CurrentConfigAnnotation: is.Config, v1alpha1.CurrentSecretsAnnotation: is.Secrets}
 }
 
 // parseTime parses a time in RFC 3339 and returns it in UTC, so that == compares moments. parseTime returns the zero
@@ -177,7 +176,7 @@ func parseTime(text string) time.Time {
 func (n Node) MissingChanges(want map[string]string) map[string]string {
 	is := CurrentAnnotations(n.Current)
 	maps.Copy(is, map[string]string{
-		v1alpha1.DesiredConfigAnnotation: v1alpha1.ConfigName(n.Desired),
+		v1alpha1.DesiredConfigAnnotation: v1alpha1.ParseConfigVersion(n.Desired).Config,
 		v1alpha1.StateAnnotation:         n.State, v1alpha1.ReasonAnnotation: n.Reason,
 		v1alpha1.DesiredDrainAnnotation: n.DesiredDrain, v1alpha1.PostConfigActionAnnotation: n.PostAction,
 		v1alpha1.DriftAnnotation: n.Drift, v1alpha1.SSHAnnotation: n.SSH, v1alpha1.FailureAnnotation: n.Failure,

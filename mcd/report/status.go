@@ -124,7 +124,7 @@ func (s Status) isCordoned() bool {
 // isDrained reports whether the node is drained for the desired config.
 func (s Status) isDrained() bool {
 	r, ok := v1alpha1.ParseDrainRequest(s.Node.LastAppliedDrain)
-	return ok && r.Verb == v1alpha1.DrainVerb && r.Config == v1alpha1.ConfigName(s.Node.Desired)
+	return ok && r.Verb == v1alpha1.DrainVerb && r.Config == v1alpha1.ParseConfigVersion(s.Node.Desired).Config
 }
 
 // needsReboot reports whether the update needs a reboot. The Node shows this until the update ends.

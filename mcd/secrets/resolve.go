@@ -112,7 +112,7 @@ func (c Contents) has(paths []string) bool {
 }
 
 // Copy is what a machine keeps of the secrets of its configs, so that it needs no server for a config in force, an
-// update that has begun, or a rollback. A config is named as v1alpha1.ConfigAt does.
+// update that has begun, or a rollback. The name of a config is the text of a v1alpha1.ConfigVersion.
 type Copy struct {
 	// InForce is the config in force, and Before is the config that was in force before it; each may have no secrets.
 	InForce string `json:"inForce,omitempty"`
@@ -181,12 +181,12 @@ func (e *RevisionError) Error() string {
 // its secrets, and paths are the files of the config whose contents a server resolves. The answer must have exactly
 // these files. The error has no contents, and is a *RevisionError if the server has another revision.
 func Check(answer v1alpha1.NodeSecrets, at string, paths []string) (Contents, error) {
-	config, revision := v1alpha1.SplitConfigAt(at)
+	want := v1alpha1.ParseConfigVersion(at)
 	switch {
-	case answer.Config != config:
+	case answer.Config != want.Config:
 		return nil, fmt.Errorf("the server sent the secrets of %q", short(answer.Config))
-	case answer.Revision != revision:
-		return nil, &RevisionError{config, answer.Revision, revision}
+	case answer.Revision != want.Secrets:
+		return nil, &RevisionError{want.Config, answer.Revision, want.Secrets}
 	}
 	out, left := Contents{}, v1alpha1.MaxSecretBytes
 	for _, f := range answer.Files {
@@ -195,7 +195,7 @@ func Check(answer v1alpha1.NodeSecrets, at string, paths []string) (Contents, er
 		switch {
 		case !slices.Contains(paths, f.Path):
 			return nil, fmt.Errorf("the server sent a secret for the path %q, which does not refer to one in %s",
-				short(f.Path), config)
+				short(f.Path), want.Config)
 		case twice:
 			return nil, fmt.Errorf("the server sent two contents for the path %q", short(f.Path))
 		case left < 0:

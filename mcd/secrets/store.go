@@ -111,8 +111,7 @@ func (s Store) InForce(ctx context.Context, c plan.Config) (plan.Config, error) 
 
 // hasSecrets reports whether a config has contents of secrets.
 func hasSecrets(c plan.Config, paths []string) bool {
-	_, revision := v1alpha1.SplitConfigAt(c.Name)
-	return revision != "" && len(paths) > 0
+	return len(paths) > 0 && v1alpha1.ParseConfigVersion(c.Name).Secrets != ""
 }
 
 // Confirm records that a config is in force, and removes the contents that neither this config nor the one before it
@@ -176,7 +175,7 @@ func (s Store) save(ctx context.Context, c Copy) error {
 
 // fetch reads the contents of a config's secrets from the source.
 func (s Store) fetch(ctx context.Context, c plan.Config, paths []string) (Contents, error) {
-	answer, err := s.Source.Secrets(ctx, v1alpha1.ConfigName(c.Name))
+	answer, err := s.Source.Secrets(ctx, v1alpha1.ParseConfigVersion(c.Name).Config)
 	if err != nil {
 		return nil, err
 	}

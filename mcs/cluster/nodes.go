@@ -155,7 +155,7 @@ func (n *nodes) readNode(ctx context.Context, node string) (pools, reported []st
 		return nil, nil, &mcs.NotForNodeError{Node: node, Why: err}
 	}
 	for _, name := range []string{v1alpha1.CurrentConfigAnnotation, v1alpha1.DesiredConfigAnnotation} {
-		reported = append(reported, v1alpha1.ConfigName(read.Annotations[name]))
+		reported = append(reported, v1alpha1.ParseConfigVersion(read.Annotations[name]).Config)
 	}
 	return all, reported, nil
 }

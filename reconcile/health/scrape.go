@@ -74,7 +74,7 @@ var builtIn = []string{"master", "worker", "arbiter"}
 
 // poolScrape has sums over nodes.
 type poolScrape struct {
-	target, back       string
+	target, back       v1alpha1.ConfigVersion
 	states             map[poolstate.Phase]int
 	failures, drifting int
 	// trust has the number of nodes for each problem of trustProblems.
@@ -110,7 +110,7 @@ func (s *scrape) objects(ctx context.Context, from client.Reader) error {
 		all[i] = p
 		record := currentRecord(p)
 		s.pools[p.Name] = &poolScrape{
-			target: cmp.Or(record.Target(), p.Spec.Configuration.Name),
+			target: cmp.Or(record.Target(), v1alpha1.ConfigVersion{Config: p.Spec.Configuration.Name}),
 			states: map[poolstate.Phase]int{}, trust: map[string]int{},
 		}
 		if record.Verdict == v1alpha1.RolloutReverted {
@@ -238,7 +238,7 @@ func (s *scrape) pool(ctx context.Context, from client.Reader, p *mcfgv1.Machine
 	if p.Annotations[v1alpha1.HoldAnnotation] != "" {
 		s.gauge("bunsen_pool_held", 1, p.Name)
 	}
-	if sum.target == "" {
+	if sum.target.IsZero() {
 		return nil
 	}
 	target := &mcfgv1.MachineConfig{}

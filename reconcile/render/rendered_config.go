@@ -283,7 +283,7 @@ func (r *Controller) newTarget(ctx context.Context, f facts, rendered Rendered,
 	if err != nil {
 		return was, err
 	}
-	facts.Config, facts.Healthy = rendered.Name, v1alpha1.ConfigName(poolstate.HealthyConfig(f.pool))
+	facts.Config, facts.Healthy = rendered.Name, poolstate.HealthyConfig(f.pool).Config
 	if src != nil {
 		facts.Commit = *src.Status.AppliedCommit
 		facts.Rewritten = slices.ContainsFunc(src.Status.History, func(e v1alpha1.HistoryEntry) bool {

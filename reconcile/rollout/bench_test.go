@@ -79,8 +79,8 @@ func careful() schedule.Pace {
 }
 
 func rolling(size int, nodes []*corev1.Node) poolstate.Facts {
-	f := poolstate.Facts{Pool: "worker", Target: "v1", MaxUnavailable: size / 10}
-	f.Care = poolstate.Care{Pace: careful(), Healthy: "v0", Record: v1alpha1.RolloutRecord{
+	f := poolstate.Facts{Pool: "worker", Target: version("v1"), MaxUnavailable: size / 10}
+	f.Care = poolstate.Care{Pace: careful(), Healthy: version("v0"), Record: v1alpha1.RolloutRecord{
 		Config: "v1",
 		Began:  metav1.NewTime(noon.Add(-time.Hour)), Steps: 1,
 	}}

@@ -36,9 +36,9 @@ func carefulFacts(r random) poolstate.Facts {
 	f := randomFacts(r.Rand)
 	c := &f.Care
 	c.Pace, c.Record = r.pace(), r.record()
-	c.Healthy = r.of("", "v0", "v0", "v0", "v1")
+	c.Healthy = version(r.of("", "v0", "v0", "v0", "v1"))
 	if c.Record.Config != "" {
-		c.Record.Healthy = c.Healthy
+		c.Record.Healthy = c.Healthy.String()
 	}
 	c.RetryAt, c.OpenUntil = time.Time{}, time.Time{}
 	if r.one(4) {
@@ -110,7 +110,7 @@ func (r random) dress(n *poolstate.Node) {
 		n.Step.DrainStarted = r.time()
 	}
 	if r.one(5) {
-		n.Postponed = poolstate.Postponed{For: r.of("v1", "v0"), At: r.time()}
+		n.Postponed = poolstate.Postponed{For: version(r.of("v1", "v0")), At: r.time()}
 	}
 	if n.Degraded() {
 		n.Reason = r.of("", "no space", "updating to rendered-worker-bad: no space")
@@ -312,7 +312,7 @@ func TestADecisionMadeTwiceIsTheSame(t *testing.T) {
 		if stored.String() != w.Record.String() {
 			t.Errorf("the record %s is read as %s", w.Record, stored)
 		}
-		advanced := w.Record.Steps != f.Care.Record.Steps && f.Care.Record.Config == f.Target
+		advanced := w.Record.Steps != f.Care.Record.Steps && version(f.Care.Record.Config) == f.Target
 		f.Care.Record = stored
 		again := rollout.Next(f, noon)
 		if advanced || w.Stage.Step != again.Stage.Step {
@@ -335,7 +335,7 @@ func TestADecisionMadeTwiceIsTheSame(t *testing.T) {
 func TestNoClockUndoesAVerdict(t *testing.T) {
 	tryCareful(t, func(t *testing.T, r random, f poolstate.Facts, _ poolstate.Decision) {
 		was := f.Care.Record
-		if was.Verdict == "" || was.Config != f.Target {
+		if was.Verdict == "" || version(was.Config) != f.Target {
 			return
 		}
 		w := rollout.Next(f, r.time())

@@ -248,7 +248,8 @@ func (r *Controller) act(ctx context.Context, pool *mcfgv1.MachineConfigPool, q 
 	before := pool.DeepCopy()
 	pool.Status = status.Pool(before.Status, r.summary(ctx, pool, d), now)
 	t := transition{before: before, after: pool, was: d.facts.Care.Record, decision: d, events: r.Events}
-	t.target, _ = r.config(ctx, d.facts.Target) // The target is nil if it cannot be read; events then omit the commit.
+	// The target is nil if it cannot be read; events then omit the commit.
+	t.target, _ = r.config(ctx, d.facts.Target.Config)
 	// Also if the status cannot be written: no object records that they are missing.
 	r.reportWrites(ctx, t, done)
 	if err := r.report(ctx, pool, before); err != nil {
@@ -393,13 +394,13 @@ func (r *Controller) gather(ctx context.Context, pool *mcfgv1.MachineConfigPool)
 		return q, err
 	}
 	facts := poolstate.Read(pool, q.policies, r.Fleet.secrets.Published(), 0)
-	for _, at := range []string{facts.Target, facts.Care.Healthy, facts.Care.Record.Back} {
-		there, err := r.hasConfig(ctx, at)
+	for _, name := range []string{facts.Target.Config, facts.Care.Healthy.Config, facts.Care.Record.Back} {
+		there, err := r.hasConfig(ctx, name)
 		if err != nil {
 			return q, err
 		}
 		if !there {
-			q.missing[v1alpha1.ConfigName(at)] = true
+			q.missing[name] = true
 		}
 	}
 	facts.SetNodeConfigs(r.Fleet.configs.Of)
@@ -425,13 +426,11 @@ func listPolicies(ctx context.Context, c client.Reader) ([]v1alpha1.RolloutPolic
 	return list.Items, nil
 }
 
-// config reads a rendered config, a result of v1alpha1.ConfigAt, without copying it; nil if it does not exist or has no
-// name.
-func (r *Controller) config(ctx context.Context, at string) (*mcfgv1.MachineConfig, error) {
-	if at == "" {
+// config reads a rendered config without copying it; nil if it does not exist or has no name.
+func (r *Controller) config(ctx context.Context, name string) (*mcfgv1.MachineConfig, error) {
+	if name == "" {
 		return nil, nil
 	}
-	name := v1alpha1.ConfigName(at)
 	mc := &mcfgv1.MachineConfig{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, mc, client.UnsafeDisableDeepCopy); err != nil {
 		if client.IgnoreNotFound(err) == nil {
@@ -443,10 +442,10 @@ func (r *Controller) config(ctx context.Context, at string) (*mcfgv1.MachineConf
 }
 
 // hasConfig also asks for the configs of single nodes; true for no config.
-func (r *Controller) hasConfig(ctx context.Context, at string) (bool, error) {
-	mc, err := r.config(ctx, at)
+func (r *Controller) hasConfig(ctx context.Context, name string) (bool, error) {
+	mc, err := r.config(ctx, name)
 	if err != nil || mc == nil {
-		return at == "", err
+		return name == "", err
 	}
 	r.Fleet.configs.Put(mc)
 	r.Fleet.files.Examine(mc)
@@ -465,13 +464,13 @@ func (r *Controller) summary(ctx context.Context, pool *mcfgv1.MachineConfigPool
 	facts.Nodes = nil // The status needs no list of nodes: the decision and the degraded nodes are enough.
 	f := status.PoolFacts{
 		Generation: pool.Generation, Configuration: pool.Spec.Configuration,
-		Rollout: facts, Decision: d.next, Degraded: d.degraded, Commits: map[string]string{},
+		Rollout: facts, Decision: d.next, Degraded: d.degraded, Commits: map[v1alpha1.ConfigVersion]string{},
 		Images: status.NewImageFacts(d.facts.Nodes, r.Fleet.revisions.ImageSets(pool.Name).Missing),
 	}
 	for i := range d.degraded {
-		name := d.degraded[i].Config.Desired
-		if _, known := f.Commits[name]; !known && d.degraded[i].Failing() {
-			f.Commits[name] = r.commit(ctx, pool, name)
+		failed := d.degraded[i].Config.Desired
+		if _, known := f.Commits[failed]; !known && d.degraded[i].Failing() {
+			f.Commits[failed] = r.commit(ctx, pool, failed.Config)
 		}
 	}
 	return f

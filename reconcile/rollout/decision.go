@@ -115,15 +115,15 @@ func (f *Fleet) next(q request, facts *poolstate.Facts, now time.Time) (poolstat
 		}
 	}
 	switch {
-	case !q.pool.DeletionTimestamp.IsZero() || facts.Target == "":
+	case !q.pool.DeletionTimestamp.IsZero() || facts.Target.IsZero():
 		return undecided(0), decided
 	case q.unsettled != "":
 		return undecided(kube.CacheLag, poolstate.Block{Cause: poolstate.CauseApplying, Reason: q.unsettled}), decided
-	case q.missing[v1alpha1.ConfigName(facts.Target)]:
-		return undecided(time.Minute, missingConfig(facts.Target)), decided
+	case q.missing[facts.Target.Config]:
+		return undecided(time.Minute, missingConfig(facts.Target.Config)), decided
 	}
-	if q.missing[v1alpha1.ConfigName(facts.Care.Healthy)] { // The pool cannot return to a config that does not exist.
-		facts.Care.Healthy = ""
+	if q.missing[facts.Care.Healthy.Config] { // The pool cannot return to a config that does not exist.
+		facts.Care.Healthy = v1alpha1.ConfigVersion{}
 	}
 	next := Next(*facts, now)
 	due := newGatesDue(*facts, next)
@@ -132,8 +132,8 @@ func (f *Fleet) next(q request, facts *poolstate.Facts, now time.Time) (poolstat
 	if !due.answeredBy(q.asked) {
 		result = gatesUnanswered
 	}
-	if q.missing[v1alpha1.ConfigName(next.Target)] {
-		next = undecided(time.Minute, missingConfig(next.Target))
+	if q.missing[next.Target.Config] {
+		next = undecided(time.Minute, missingConfig(next.Target.Config))
 	}
 	return next, result
 }
@@ -159,9 +159,8 @@ func newGatesDue(f poolstate.Facts, w poolstate.Decision) gatesDue {
 // missingConfig blocks a pool while its config does not exist. The garbage controller creates it again.
 func missingConfig(name string) poolstate.Block {
 	return poolstate.Block{
-		Cause: poolstate.CauseInvalid,
-		Reason: fmt.Sprintf("MachineConfig %s, which nodes of the pool should run, is not on the cluster",
-			v1alpha1.ConfigName(name)),
+		Cause:  poolstate.CauseInvalid,
+		Reason: fmt.Sprintf("MachineConfig %s, which nodes of the pool should run, is not on the cluster", name),
 	}
 }
 
@@ -227,7 +226,7 @@ const gatesNotEvaluated = "its health gates are not evaluated yet"
 // nodeGates are zero for none.
 type nodeGates struct {
 	// what a node has to run before its gates are evaluated
-	config string
+	config v1alpha1.ConfigVersion
 	// of the config and all gates
 	key string
 	// of single nodes
@@ -244,14 +243,11 @@ type nodeGatesAnswer struct {
 
 // newNodeGates is zero if no gate is about nodes, or if the rollout has ended.
 func newNodeGates(f poolstate.Facts) nodeGates {
-	g, r := nodeGates{config: f.Target, own: f.Care.NodeConfigs}, f.Care.Record
-	if r.Target() == f.Target && r.Verdict == v1alpha1.RolloutReverted {
-		g.config = r.ReturnsTo()
-	}
-	if f.Target == "" || r.Target() == f.Target && r.Ended != nil {
+	g, r := nodeGates{config: f.Assigned(), own: f.Care.NodeConfigs}, f.Care.Record
+	if f.Target.IsZero() || r.Target() == f.Target && r.Ended != nil {
 		return nodeGates{}
 	}
-	parts := []string{g.config}
+	parts := []string{g.config.String()}
 	for i := range f.Care.Pace.Gates {
 		for _, ds := range f.Care.Pace.Gates[i].DaemonSets {
 			parts = append(parts, f.Care.Pace.Gates[i].Name+" "+ds.Namespace+"/"+ds.Name)
@@ -396,7 +392,7 @@ func (f *Fleet) facts(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.Rollou
 	members := f.nodes.in(pool.Name)
 	facts := poolstate.Read(pool, policies, f.secrets.Published(), len(members))
 	facts.SetNodeConfigs(f.configs.Of)
-	facts.Care.Fetches = f.files.New(f.configs.All(facts.Target), f.configs.All(facts.Care.Healthy))
+	facts.Care.Fetches = f.files.New(f.configs.All(facts.Target.Config), f.configs.All(facts.Care.Healthy.Config))
 	gates, ahead, pins := newNodeGates(facts), f.daemons.FetchAhead(), f.daemons.PinImages()
 	images := f.revisions.ImageSets(pool.Name).Digest
 	nodes := make([]poolstate.Node, len(members))

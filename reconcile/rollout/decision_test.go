@@ -57,7 +57,7 @@ func TestWaves(t *testing.T) {
 func print(f poolstate.Facts, w poolstate.Decision) string {
 	var b strings.Builder
 	for _, a := range w.Assign {
-		fmt.Fprintf(&b, "tell %s %s, was %s", a.Node, a.Config, cmp.Or(a.Was, "nothing"))
+		fmt.Fprintf(&b, "tell %s %s, was %s", a.Node, a.Config, cmp.Or(a.Was, version("nothing")))
 		for _, extra := range []struct {
 			is   bool
 			text string

@@ -33,8 +33,8 @@ func evaluate(f poolstate.Facts, now time.Time) evaluation {
 		f.Nodes = slices.SortedFunc(slices.Values(f.Nodes), byName)
 	}
 	e := evaluation{Facts: f, now: now, record: f.Care.Record}
-	if f.Target == "" {
-		e.nodes = classifyFor(f, "")
+	if f.Target.IsZero() {
+		e.nodes = classifyFor(f, f.Target)
 		return e
 	}
 	e = continueRecord(e)
@@ -136,7 +136,7 @@ func reachedAllThatReport(f poolstate.Facts, r v1alpha1.RolloutRecord) bool {
 	return nodes.Total.Healthy+silent == nodes.Total.Nodes
 }
 
-func classifyFor(f poolstate.Facts, target string) poolstate.Members {
+func classifyFor(f poolstate.Facts, target v1alpha1.ConfigVersion) poolstate.Members {
 	p := poolstate.PoolSettings{Target: f.Target, Host: f.Host}
 	for _, s := range f.Care.Pace.Steps {
 		if p.Canary == nil && s.Selector != nil {
@@ -149,9 +149,8 @@ func classifyFor(f poolstate.Facts, target string) poolstate.Members {
 	return poolstate.Classify(f.Care.NodeConfigs.InTermsOf(f.Nodes, f.Preferred(target)...), target, p)
 }
 
-// assignedConfig returns what nodes are assigned, with the revision of its secrets: the pool's target or, in a reverted
-// pool, the earlier config.
-func assignedConfig(f poolstate.Facts, r v1alpha1.RolloutRecord) string {
+// assignedConfig returns what nodes are assigned: the pool's target or, in a reverted pool, the earlier config.
+func assignedConfig(f poolstate.Facts, r v1alpha1.RolloutRecord) v1alpha1.ConfigVersion {
 	if r.Verdict == v1alpha1.RolloutReverted {
 		return r.ReturnsTo()
 	}
@@ -205,7 +204,7 @@ func judge(e evaluation) evaluation {
 	}
 	e.record.RolloutEnd, e.record.WellSince, e.record.Forgiven = end, nil, nil
 	back := e.Facts.Secrets.AtReturn(r.LastHealthy(), e.Target)
-	if e.Care.Pace.Failures.Action == v1alpha1.FailureRevert && e.Care.Healthy != "" && back != "" &&
+	if e.Care.Pace.Failures.Action == v1alpha1.FailureRevert && !e.Care.Healthy.IsZero() && !back.IsZero() &&
 		back != e.Target && e.Care.NodeConfigs.Knows(back) {
 		e.record.Verdict = v1alpha1.RolloutReverted
 		e.record.SetReturnsTo(back)
@@ -251,7 +250,7 @@ func hasChanged(e evaluation, entry string) bool {
 // failedAgain reports whether a node failed once more after a user requested a retry, by its daemon.
 func failedAgain(e evaluation, m *poolstate.Member) bool {
 	requested := e.Care.RetryAt
-	return m.Failed && m.Failure.Config == e.nodes.Target && m.Failure.Retry != nil && !requested.IsZero() &&
+	return m.Failed && m.Failure.Version() == e.nodes.Target && m.Failure.Retry != nil && !requested.IsZero() &&
 		!m.Failure.Retry.Time.Before(requested)
 }
 
@@ -277,7 +276,7 @@ func findFailure(e evaluation) (end v1alpha1.RolloutEnd, again time.Time) {
 		if !m.Failing() {
 			node.Cause = v1alpha1.FailureLost
 			node.Why += fmt.Sprintf(", longer than %s", poolstate.FormatDuration(e.Care.Pace.Failures.NodeDeadline))
-		} else if m.Failure.Config == m.Config.Desired {
+		} else if m.Failure.Version() == m.Config.Desired {
 			node.Cause = m.Failure.Cause
 		}
 		if names, texts = append(names, m.Name), append(texts, node.Why); len(names) <= poolstate.MaxNamed {
@@ -386,7 +385,7 @@ func wasNotReady(r v1alpha1.RolloutRecord, m *poolstate.Member) bool {
 }
 
 // updatedTo counts the nodes that run a config, also those that failed another one.
-func updatedTo(e evaluation, config string) int {
+func updatedTo(e evaluation, config v1alpha1.ConfigVersion) int {
 	count := 0
 	for _, n := range e.Care.NodeConfigs.InTermsOf(e.Nodes, config) {
 		if n.UpdatedTo(config) || n.Config.Current == config && n.Failing() {
@@ -397,22 +396,23 @@ func updatedTo(e evaluation, config string) int {
 }
 
 // lastHealthy returns that of a record, or without one the config in use.
-func lastHealthy(f poolstate.Facts, recorded string) string {
-	if recorded != "" {
+func lastHealthy(f poolstate.Facts, recorded v1alpha1.ConfigVersion) v1alpha1.ConfigVersion {
+	if !recorded.IsZero() {
 		return recorded
 	}
 	return configInUse(f)
 }
 
 // configInUse returns the config of a pool, other than its target, that most nodes run, or the first of them by name;
-// empty if no node runs another. It replaces the last healthy config if no record names one, for example because the
+// zero if no node runs another. It replaces the last healthy config if no record names one, for example because the
 // pool was deleted with its record.
-func configInUse(f poolstate.Facts) string {
-	runs := map[string]int{}
+func configInUse(f poolstate.Facts) v1alpha1.ConfigVersion {
+	runs := map[v1alpha1.ConfigVersion]int{}
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
 		current := n.Config.Current
-		if current == f.Target || !isConfigOf(current, f.Pool) || !f.Care.NodeConfigs.IsPools(current) {
+		if current == f.Target || !isConfigOf(current.Config, f.Pool) ||
+			!f.Care.NodeConfigs.IsPools(current.Config) {
 			continue
 		}
 		// A node with another desired config counts: it got that while it ran its current one. Any other must be
@@ -421,9 +421,9 @@ func configInUse(f poolstate.Facts) string {
 			runs[current]++
 		}
 	}
-	most := ""
+	var most v1alpha1.ConfigVersion
 	for config, n := range runs {
-		if n > runs[most] || n == runs[most] && config < most {
+		if n > runs[most] || n == runs[most] && config.String() < most.String() {
 			most = config
 		}
 	}
@@ -433,7 +433,7 @@ func configInUse(f poolstate.Facts) string {
 // isConfigOf reports whether a rendered config is the pool's, by its name. A node that has joined the pool may still
 // run one of its earlier pool.
 func isConfigOf(config, pool string) bool {
-	hash, ok := strings.CutPrefix(v1alpha1.ConfigName(config), "rendered-"+pool+"-")
+	hash, ok := strings.CutPrefix(config, "rendered-"+pool+"-")
 	return ok && hash != "" && !strings.Contains(hash, "-")
 }
 

@@ -54,10 +54,10 @@ func (r *Controller) reportWrites(ctx context.Context, t transition, done map[st
 			})
 		}
 	}
-	commit := inParentheses(r.commit(ctx, t.after, d.facts.Target))
+	commit := inParentheses(r.commit(ctx, t.after, d.facts.Target.Config))
 	assignedCommit := commit
 	if d.next.Target != d.facts.Target {
-		assignedCommit = inParentheses(r.commit(ctx, t.after, d.next.Target))
+		assignedCommit = inParentheses(r.commit(ctx, t.after, d.next.Target.Config))
 	}
 	t.reportAssigned(done, assignedCommit)
 	for _, l := range d.next.Label {
@@ -80,7 +80,7 @@ func (r *Controller) reportWrites(ctx context.Context, t transition, done map[st
 // reportStatus sends events about facts that the status shows for the first time, and updates the metrics.
 func (r *Controller) reportStatus(ctx context.Context, t transition) {
 	now, d := r.Now(), t.decision
-	commit := inParentheses(r.commit(ctx, t.after, d.facts.Target))
+	commit := inParentheses(r.commit(ctx, t.after, d.facts.Target.Config))
 	t.measure(r.Metrics, now)
 	if failed := r.reported.newFailures(t); len(failed) > 0 {
 		failing := d
@@ -113,7 +113,7 @@ func (t transition) reportAssigned(done map[string]bool, commit string) {
 	config := t.decision.next.Target
 	if len(names) > maxNodeEvents {
 		t.send(kube.Event{
-			Related: t.decision.nodes[names[0]], Reason: "SetDesiredConfig", Action: config,
+			Related: t.decision.nodes[names[0]], Reason: "SetDesiredConfig", Action: config.String(),
 			Note: fmt.Sprintf("updating %d nodes to %s%s: %s and %d more",
 				len(names), config, commit, strings.Join(names[:maxNodeEvents], ", "), len(names)-maxNodeEvents),
 		})
@@ -121,7 +121,7 @@ func (t transition) reportAssigned(done map[string]bool, commit string) {
 	}
 	for _, name := range names {
 		t.send(kube.Event{
-			Related: t.decision.nodes[name], Reason: "SetDesiredConfig", Action: config,
+			Related: t.decision.nodes[name], Reason: "SetDesiredConfig", Action: config.String(),
 			Note: fmt.Sprintf("updating node %s to %s%s", name, config, commit),
 		})
 	}
@@ -150,7 +150,7 @@ func (t transition) isCompleted() bool {
 	is, now := t.after.Status.Configuration.Name, t.decision.next.Record
 	undone := t.was.Target() == now.Target() && t.was.Healthy == now.Config && t.was.Ended == nil && now.Ended != nil
 	moved := is != t.before.Status.Configuration.Name && now.UpdatedBefore < int(t.after.Status.MachineCount)
-	return is != "" && is == v1alpha1.ConfigName(t.decision.facts.Target) && t.after.Status.MachineCount > 0 &&
+	return is != "" && is == t.decision.facts.Target.Config && t.after.Status.MachineCount > 0 &&
 		(moved || undone)
 }
 
@@ -172,7 +172,7 @@ func (t transition) reportSuperseded(commit string) {
 		t.send(kube.Event{
 			Related: t.config(), Reason: "RolloutSuperseded", Action: past.Config,
 			Note: fmt.Sprintf("the rollout of %s ended at %d of %d nodes of pool %s: it was replaced by %s%s",
-				v1alpha1.ConfigAt(past.Config, past.Secrets), past.Updated, past.Nodes, t.after.Name,
+				v1alpha1.NewConfigVersion(past.Config, past.Secrets), past.Updated, past.Nodes, t.after.Name,
 				t.decision.facts.Target, commit),
 		})
 	}
@@ -192,15 +192,15 @@ func (t transition) measure(m *health.Metrics, now time.Time) {
 // newFailures are reported by no event yet, without nodes that still report the failure of an older config: they have
 // not tried their new one.
 func (s *reported) newFailures(t transition) []poolstate.Node {
-	pool, now := t.after.Name, map[string]string{}
+	pool, now := t.after.Name, map[string]v1alpha1.ConfigVersion{}
 	last, known := s.failed.Load(pool)
-	before, _ := last.(map[string]string)
+	before, _ := last.(map[string]v1alpha1.ConfigVersion)
 	// After a restart, the pool's status shows whether the failures were already reported.
 	restarted := !known && kube.ConditionMessage(t.before, mcfgv1.MachineConfigPoolNodeDegraded) != "" &&
 		t.before.Status.DegradedMachineCount == t.after.Status.DegradedMachineCount
 	var out []poolstate.Node
 	for _, n := range t.decision.degraded {
-		if of := n.Failure.Config; of != "" && of != n.Config.Desired {
+		if n.FailedOther(n.Config.Desired) {
 			continue
 		}
 		now[n.Name] = n.Config.Desired

@@ -9,7 +9,7 @@ import (
 // Explain returns, for each node that does not run the target, why it is not assigned it now, by name. w is the result
 // of Next for the same facts at the same time.
 func Explain(f poolstate.Facts, w poolstate.Decision, now time.Time) []poolstate.Waiting {
-	if f.Target == "" {
+	if f.Target.IsZero() {
 		return nil
 	}
 	if f.Secrets.Unresolved != "" {

@@ -80,9 +80,9 @@ func (r *reader) pool(key, value string) bool {
 	case "name":
 		f.Pool = value
 	case "target":
-		f.Target = value
+		f.Target = version(value)
 	case "healthy":
-		c.Healthy = value
+		c.Healthy = version(value)
 	case "paused":
 		f.Paused, f.PausedBy = true, blanks(value)
 	case "max":
@@ -202,7 +202,7 @@ func (r *reader) record(key, value string) bool {
 	at := func() *metav1.Time { return new(metav1.NewTime(r.ago(value))) }
 	switch key {
 	case "config":
-		rec.Config, rec.Began, rec.Healthy = value, metav1.NewTime(noon.Add(-24*time.Hour)), r.f.Care.Healthy
+		rec.Config, rec.Began, rec.Healthy = value, metav1.NewTime(noon.Add(-24*time.Hour)), r.f.Care.Healthy.Config
 	case "began":
 		rec.Began = *at()
 	case "steps":
@@ -220,7 +220,7 @@ func (r *reader) record(key, value string) bool {
 	case "halted":
 		rec.Verdict, rec.At, rec.Why = v1alpha1.RolloutHalted, at(), "n9 failed it"
 	case "reverted":
-		rec.Verdict, rec.At, rec.Why, rec.Back = v1alpha1.RolloutReverted, at(), "n9 failed it", r.f.Care.Healthy
+		rec.Verdict, rec.At, rec.Why, rec.Back = v1alpha1.RolloutReverted, at(), "n9 failed it", r.f.Care.Healthy.Config
 	default:
 		return false
 	}
@@ -275,7 +275,7 @@ func (r *reader) node(words []string) poolstate.Node {
 	}
 	absent := func(s string) string { return strings.TrimPrefix(s, "-") }
 	n := poolstate.Node{Name: words[0], State: absent(words[3])}
-	n.Config.Current, n.Config.Desired = absent(words[1]), absent(words[2])
+	n.Config.Current, n.Config.Desired = version(absent(words[1])), version(absent(words[2]))
 	for _, word := range words[4:] {
 		key, value, _ := strings.Cut(word, "=")
 		if !r.nodeWord(&n, key, value) && !r.stepWord(&n, key, value) && !r.downloadWord(&n, key, value) {
@@ -339,12 +339,12 @@ func (r *reader) stepWord(n *poolstate.Node, key, value string) bool {
 	case "rebooting":
 		n.Step.Rebooting = true
 	case "postponed":
-		n.Postponed = poolstate.Postponed{For: cmp.Or(r.f.Target, "v1"), At: r.ago(value)}
+		n.Postponed = poolstate.Postponed{For: cmp.Or(r.f.Target, version("v1")), At: r.ago(value)}
 	case "drains": // how often they were postponed, before the first that began 3 hours ago
 		n.Drains = poolstate.Drains{For: n.Config.Desired, First: noon.Add(-3 * time.Hour), Postponed: r.number(value)}
 	case "answered": // the retry that its failure answers
 		n.Failure = v1alpha1.Failure{
-			Config: n.Config.Desired, Cause: v1alpha1.FailureApply,
+			Config: n.Config.Desired.Config, Cause: v1alpha1.FailureApply,
 			Retry: new(metav1.NewTime(r.ago(value))),
 		}
 	case "booted":
@@ -374,3 +374,6 @@ func (r *reader) downloadWord(n *poolstate.Node, key, value string) bool {
 	n.Ahead = true
 	return true
 }
+
+// version reads a config in the form of v1alpha1.ConfigVersion.String.
+func version(text string) v1alpha1.ConfigVersion { return v1alpha1.ParseConfigVersion(text) }

@@ -23,7 +23,7 @@ func TestNoNodeInServiceIsToldAConfigWithoutItsFiles(t *testing.T) {
 		for _, a := range w.Assign {
 			n := nodes[a.Node]
 			if w.Record.Fetches && w.Target == f.Target && n.Ahead && n.Ready() && n.Done() &&
-				n.Config.Current != a.Config && n.Of(a.Config, noon) != poolstate.Downloaded {
+				n.Config.Current != a.Config && n.Of(a.Config.String(), noon) != poolstate.Downloaded {
 				t.Fatalf("seed %d: %s is assigned %s without its files", seed, a.Node, a.Config)
 			}
 		}
@@ -61,14 +61,14 @@ func TestHowManyNodesDownload(t *testing.T) {
 		"all have daemons of an earlier version": {func(n *poolstate.Node, _ int) { n.Ahead = false }, 0},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			f := poolstate.Facts{Pool: "worker", Target: "v1", MaxUnavailable: 3, Care: poolstate.Care{
-				Healthy: "v0",
+			f := poolstate.Facts{Pool: "worker", Target: version("v1"), MaxUnavailable: 3, Care: poolstate.Care{
+				Healthy: version("v0"),
 				Fetches: true,
 			}}
 			for i := range 200 {
 				n := poolstate.Node{
 					Name: fmt.Sprintf("n%03d", i), State: v1alpha1.StateDone,
-					Config: poolstate.Configs{Current: "v0", Desired: "v0"},
+					Config: poolstate.Configs{Current: version("v0"), Desired: version("v0")},
 				}
 				n.Ahead = true
 				c.node(&n, i)

@@ -262,7 +262,7 @@ func (f *Fleet) addWrite(key objectKey, what *pendingWrite) {
 type gatesDue struct {
 	// the queries of the pool, and the jobs at the end of the step; the other fields identify step and rollout
 	queries, jobs bool
-	config        string
+	config        v1alpha1.ConfigVersion
 	began         int64
 	step          int
 }
@@ -333,10 +333,8 @@ func (s *NodeConfigStore) Of(config string) v1alpha1.NodeConfigs {
 	return s.known[config].configs
 }
 
-// All returns a rendered config of a pool, a result of v1alpha1.ConfigAt, and the configs of single nodes that belong
-// to it; none for no config.
-func (s *NodeConfigStore) All(at string) []string {
-	name := v1alpha1.ConfigName(at)
+// All returns a rendered config of a pool and the configs of single nodes that belong to it; none for no config.
+func (s *NodeConfigStore) All(name string) []string {
 	if all := s.Of(name).All(); len(all) > 0 || name == "" {
 		return all
 	}

@@ -23,7 +23,7 @@ func TestHealthyConfigOfSilentNodes(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			f := parseFacts(t, "pool target=v2\nrecord config=v1 began=1h\n"+c.nodes)
-			f.Care.Healthy, f.Care.Record.Healthy = "v0", "v0"
+			f.Care.Healthy, f.Care.Record.Healthy = version("v0"), "v0"
 			if got := rollout.Next(f, noon).Record.Healthy; got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}

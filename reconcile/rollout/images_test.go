@@ -31,17 +31,19 @@ func TestNodesPullImagesBeforeTheyGetAConfig(t *testing.T) {
 		"it has all":                       {func(n *poolstate.Node) { n.Pinned.Digest = "d2" }, true, "", ""},
 		"its daemon knows no sets":         {func(n *poolstate.Node) { n.Pins = false }, true, "", ""},
 		"the pool has no sets":             {func(n *poolstate.Node) { n.Images = "" }, true, "", ""},
-		"it failed another config already": {func(n *poolstate.Node) { n.State, n.Config.Desired = v1alpha1.StateDegraded, "v0b" }, true, "", ""},
+		"it failed another config already": {func(n *poolstate.Node) {
+			n.State, n.Config.Desired = v1alpha1.StateDegraded, version("v0b")
+		}, true, "", ""},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			n := poolstate.Node{Name: "n1", State: v1alpha1.StateDone, Config: poolstate.Configs{
-				Current: "v0",
-				Desired: "v0",
+				Current: version("v0"),
+				Desired: version("v0"),
 			}}
 			n.Images, n.Pins = "d2", true
 			c.node(&n)
 			f := poolstate.Facts{
-				Pool: "worker", Target: "v1", MaxUnavailable: 1, Care: poolstate.Care{Healthy: "v0"},
+				Pool: "worker", Target: version("v1"), MaxUnavailable: 1, Care: poolstate.Care{Healthy: version("v0")},
 				Nodes: []poolstate.Node{n},
 			}
 			w := rollout.Next(f, noon)
@@ -66,8 +68,8 @@ func TestNodesPullImagesBeforeTheyGetAConfig(t *testing.T) {
 				t.Error("nothing looks again when the pull takes too long")
 			}
 			other := poolstate.Node{Name: "n2", State: v1alpha1.StateDone, Config: poolstate.Configs{
-				Current: "v0",
-				Desired: "v0",
+				Current: version("v0"),
+				Desired: version("v0"),
 			}}
 			other.Images, other.Pins, other.Pinned.Digest = n.Images, true, n.Images
 			f.Nodes = append(f.Nodes, other)
@@ -80,17 +82,18 @@ func TestNodesPullImagesBeforeTheyGetAConfig(t *testing.T) {
 
 // TestARevertWaitsForNoImages: nodes return to the earlier config, even if a registry is away.
 func TestARevertWaitsForNoImages(t *testing.T) {
-	n := poolstate.Node{Name: "n1", State: v1alpha1.StateDone, Config: poolstate.Configs{Current: "v1", Desired: "v1"}}
+	n := poolstate.Node{Name: "n1", State: v1alpha1.StateDone}
+	n.Config.Current, n.Config.Desired = version("v1"), version("v1")
 	n.Images, n.Pins = "d2", true
 	f := poolstate.Facts{
-		Pool: "worker", Target: "v1", MaxUnavailable: 1, Care: poolstate.Care{Healthy: "v0"},
+		Pool: "worker", Target: version("v1"), MaxUnavailable: 1, Care: poolstate.Care{Healthy: version("v0")},
 		Nodes: []poolstate.Node{n},
 	}
 	f.Care.Record = v1alpha1.RolloutRecord{
 		Config: "v1", Healthy: "v0",
 		RolloutEnd: v1alpha1.RolloutEnd{Verdict: v1alpha1.RolloutReverted, Back: "v0"},
 	}
-	if w := rollout.Next(f, noon); len(w.Assign) != 1 || w.Assign[0].Config != "v0" {
+	if w := rollout.Next(f, noon); len(w.Assign) != 1 || w.Assign[0].Config != version("v0") {
 		t.Errorf("it assigns %v, and is blocked by %v", w.Assign, w.Blocks)
 	}
 }

@@ -19,14 +19,14 @@ type NextContent struct {
 	// Nodes pull the images of their pool's PinnedImageSets before.
 	Images bool
 	// the config of the pool, and those of single nodes
-	Target  string
+	Target  v1alpha1.ConfigVersion
 	Configs poolstate.NodeConfigs
 	Now     time.Time
 }
 
 // own is without the revision of the secrets.
 func (c NextContent) own(m *poolstate.Member) string {
-	return v1alpha1.ConfigName(c.Configs.Own(c.Target, m.Name))
+	return c.Configs.Own(c.Target, m.Name).Config
 }
 
 func (c NextContent) state(m *poolstate.Member) poolstate.DownloadState { return m.Of(c.own(m), c.Now) }

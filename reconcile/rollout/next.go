@@ -29,7 +29,7 @@ const (
 // another config or changes to another, takes no new place, and so can be assigned the target at once. At most
 // MaxUnavailable nodes are at work at a time.
 func Next(f poolstate.Facts, now time.Time) poolstate.Decision {
-	if f.Target == "" {
+	if f.Target.IsZero() {
 		e := evaluate(f, now)
 		return poolstate.Decision{Record: e.record, Counts: counts(e, settling{}), Blocks: invalidBlocks(f.Care)}
 	}
@@ -503,7 +503,7 @@ func outcomeOf(e evaluation, r v1alpha1.RolloutRecord) v1alpha1.RolloutOutcome {
 
 // CountAt counts the nodes of a pool at a point in time, as Next does.
 func CountAt(f poolstate.Facts, now time.Time) poolstate.Counts {
-	if f.Target == "" {
+	if f.Target.IsZero() {
 		return counts(evaluate(f, now), settling{})
 	}
 	if f.Secrets.Unresolved != "" {

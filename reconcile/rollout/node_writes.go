@@ -71,16 +71,15 @@ func (o *nodeWrite) annotate(key, value string) {
 	o.patch.Metadata.Annotations[key] = &value
 }
 
-// assign sets the desired config, a result of v1alpha1.ConfigAt, and who requested it.
-func (o *nodeWrite) assign(at string, request func(config string) string) {
-	config, secrets := v1alpha1.SplitConfigAt(at)
-	o.annotate(v1alpha1.DesiredConfigAnnotation, config)
-	o.annotate(v1alpha1.RequestAnnotation, request(config))
+// assign sets the desired config and who requested it.
+func (o *nodeWrite) assign(config v1alpha1.ConfigVersion, request func(config string) string) {
+	o.annotate(v1alpha1.DesiredConfigAnnotation, config.Config)
+	o.annotate(v1alpha1.RequestAnnotation, request(config.Config))
 	if _, was := o.node.Annotations[v1alpha1.NextConfigAnnotation]; was {
 		o.annotate(v1alpha1.NextConfigAnnotation, "") // The node gets a config now.
 	}
-	if _, was := o.node.Annotations[v1alpha1.DesiredSecretsAnnotation]; was || secrets != "" {
-		o.annotate(v1alpha1.DesiredSecretsAnnotation, secrets)
+	if _, was := o.node.Annotations[v1alpha1.DesiredSecretsAnnotation]; was || config.Secrets != "" {
+		o.annotate(v1alpha1.DesiredSecretsAnnotation, config.Secrets)
 	}
 }
 
@@ -208,11 +207,9 @@ func unattestedNodes(w poolstate.Decision) []string {
 	return names
 }
 
-// requester returns who last requested a rendered config, a result of v1alpha1.ConfigAt, of a pool: from the pool's own
-// records, else the history of its GitSource, else the commit from which the config was first rendered; zero if all
-// these are missing.
-func (r *Controller) requester(ctx context.Context, pool *mcfgv1.MachineConfigPool, at string) v1alpha1.Requester {
-	name := v1alpha1.ConfigName(at)
+// requester returns who last requested a rendered config of a pool: from the pool's own records, else the history of
+// its GitSource, else the commit from which the config was first rendered; zero if all these are missing.
+func (r *Controller) requester(ctx context.Context, pool *mcfgv1.MachineConfigPool, name string) v1alpha1.Requester {
 	asked := v1alpha1.RequesterOf(pool.Annotations, name)
 	if asked.Subject != "" || len(asked.API) > 0 {
 		return asked
@@ -247,7 +244,7 @@ func nodeWrites(w poolstate.Decision, nodes map[string]*corev1.Node,
 ) []nodeWrite {
 	var out []nodeWrite
 	same := func(config string) string { return request(config, config) }
-	assigned := func(config string) string { return request(config, v1alpha1.ConfigName(w.Target)) }
+	assigned := func(config string) string { return request(config, w.Target.Config) }
 	for _, x := range w.Release {
 		o := newNodeWrite(nodes[x.Node], fmt.Sprintf("postponing the drain of node %q", x.Node))
 		o.assign(x.Config, same)
@@ -269,7 +266,7 @@ func nodeWrites(w poolstate.Decision, nodes map[string]*corev1.Node,
 			o.annotate(v1alpha1.PostponedAnnotation, "")
 		}
 		if drains, was := o.node.Annotations[v1alpha1.DrainsAnnotation]; was && !strings.HasPrefix(drains,
-			w.Target+" ") {
+			w.Target.String()+" ") {
 			o.annotate(v1alpha1.DrainsAnnotation, "") // The recorded drains were for another config.
 		}
 		out = append(out, o)

@@ -25,11 +25,11 @@ func randomFacts(r *rand.Rand) poolstate.Facts {
 		v1alpha1.StateUnreconcilable,
 	}
 	pick := func(words []string) string { return words[r.Intn(len(words))] }
-	f := poolstate.Facts{Pool: "worker", Target: "v1", Paused: r.Intn(8) == 0, MaxUnavailable: r.Intn(6) - 1}
+	f := poolstate.Facts{Pool: "worker", Target: version("v1"), Paused: r.Intn(8) == 0, MaxUnavailable: r.Intn(6) - 1}
 	for i := range r.Intn(13) {
 		n := poolstate.Node{Name: fmt.Sprintf("n%02d", i), State: pick(states), Zone: pick([]string{"", "a", "b"})}
 		n.Created = noon.Add(-time.Duration(r.Intn(4)) * time.Hour)
-		n.Config = poolstate.Configs{Current: pick(configs), Desired: pick(configs)}
+		n.Config = poolstate.Configs{Current: version(pick(configs)), Desired: version(pick(configs))}
 		if r.Intn(10) == 0 {
 			n.Config.CurrentImage, n.Config.DesiredImage = pick([]string{"", "i"}), pick([]string{"", "i"})
 		}
@@ -179,13 +179,13 @@ func TestAConvergedPoolGetsAnEmptyDecision(t *testing.T) {
 			t.Error("not converged")
 		}
 		got := rollout.Next(f, noon)
-		if noted := got.Record.Ended != nil && got.Record.Healthy == f.Target; noted != (len(f.Nodes) > 0) {
+		if noted := got.Record.Ended != nil && version(got.Record.Healthy) == f.Target; noted != (len(f.Nodes) > 0) {
 			t.Errorf("the end of the rollout to %d nodes is noted: %v", len(f.Nodes), noted)
 		}
 		if recorded := len(got.Ended) > 0; recorded != (len(f.Nodes) > 0) {
 			t.Errorf("the outcome of the rollout to %d nodes is recorded: %v", len(f.Nodes), recorded)
 		}
-		got.Record, got.Ended, got.Target, got.Counts, got.Stage = v1alpha1.RolloutRecord{}, nil, "",
+		got.Record, got.Ended, got.Target, got.Counts, got.Stage = v1alpha1.RolloutRecord{}, nil, version(""),
 			poolstate.Counts{}, poolstate.Stage{}
 		if f.Paused || f.MaxUnavailable < 1 {
 			got.Blocks = nil
@@ -202,11 +202,11 @@ func TestAConvergedPoolGetsAnEmptyDecision(t *testing.T) {
 func TestABadConfigAndItsFix(t *testing.T) {
 	for seed := range int64(500) {
 		r := rand.New(rand.NewSource(seed))
-		f := poolstate.Facts{Pool: "worker", Target: "vbad", MaxUnavailable: 1 + r.Intn(3)}
+		f := poolstate.Facts{Pool: "worker", Target: version("vbad"), MaxUnavailable: 1 + r.Intn(3)}
 		for i := range 1 + r.Intn(9) {
 			f.Nodes = append(f.Nodes, poolstate.Node{
 				Name: fmt.Sprintf("n%d", i), State: v1alpha1.StateDone,
-				Config: poolstate.Configs{Current: "v0", Desired: "v0"},
+				Config: poolstate.Configs{Current: version("v0"), Desired: version("v0")},
 			})
 		}
 		play := func(steps int) {
@@ -226,7 +226,7 @@ func TestABadConfigAndItsFix(t *testing.T) {
 			}
 		}
 		play(60)
-		f.Target = "v1"
+		f.Target = version("v1")
 		play(2000)
 		if !poolstate.Count(f).Converged() {
 			t.Fatalf("seed %d: the fix did not reach every node: %+v", seed, f.Nodes)
@@ -242,13 +242,13 @@ func advance(r *rand.Rand, n *poolstate.Node) {
 		*n = poolstate.Node{Name: n.Name, State: v1alpha1.StateDone, Config: *c}
 	case n.State != v1alpha1.StateWorking:
 		n.State = v1alpha1.StateWorking
-	case c.Desired != "vbad":
+	case c.Desired != version("vbad"):
 		c.Current = c.Desired
 	default: // fails before the drain, after it, or with a kubelet that is gone
 		n.State = v1alpha1.StateDegraded
 		switch r.Intn(3) {
 		case 1:
-			n.Cordon = poolstate.Cordon{Unschedulable: true, For: c.Desired}
+			n.Cordon = poolstate.Cordon{Unschedulable: true, For: c.Desired.String()}
 		case 2:
 			n.Health.Trouble = "not Ready"
 		}

@@ -12,12 +12,12 @@ import (
 func TestUpdatedBefore(t *testing.T) {
 	runs := func(name, config string) poolstate.Node {
 		return poolstate.Node{
-			Name: name, Config: poolstate.Configs{Current: config, Desired: config},
+			Name: name, Config: poolstate.Configs{Current: version(config), Desired: version(config)},
 			State: v1alpha1.StateDone,
 		}
 	}
 	failed := poolstate.Node{
-		Name: "n1", Config: poolstate.Configs{Current: "v1", Desired: "v2"},
+		Name: "n1", Config: poolstate.Configs{Current: version("v1"), Desired: version("v2")},
 		State: v1alpha1.StateDegraded,
 	}
 	for sentence, c := range map[string]struct {
@@ -30,7 +30,10 @@ func TestUpdatedBefore(t *testing.T) {
 		"the pool has no nodes":                                   {nil, 0},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			w := rollout.Next(poolstate.Facts{Pool: "worker", Target: "v1", MaxUnavailable: 1, Nodes: c.nodes}, noon)
+			w := rollout.Next(poolstate.Facts{
+				Pool: "worker", Target: version("v1"), MaxUnavailable: 1,
+				Nodes: c.nodes,
+			}, noon)
 			if w.Record.UpdatedBefore != c.want {
 				t.Errorf("%d nodes ran it before, want %d", w.Record.UpdatedBefore, c.want)
 			}

@@ -42,13 +42,16 @@ func published(revisions ...string) poolstate.Published {
 func healthyWith(revision string) v1alpha1.RolloutRecord {
 	at := metav1.NewTime(noon.Add(-time.Hour))
 	r := v1alpha1.RolloutRecord{Began: at, Ended: &at}
-	r.SetTarget(v1alpha1.ConfigAt(workerA, revision))
-	r.SetLastHealthy(v1alpha1.ConfigAt(workerA, revision))
+	r.SetTarget(v1alpha1.NewConfigVersion(workerA, revision))
+	r.SetLastHealthy(v1alpha1.NewConfigVersion(workerA, revision))
 	return r
 }
 
 func runsAt(name, at string) poolstate.Node {
-	return poolstate.Node{Name: name, Config: poolstate.Configs{Current: at, Desired: at}, State: v1alpha1.StateDone}
+	return poolstate.Node{Name: name, State: v1alpha1.StateDone, Config: poolstate.Configs{
+		Current: version(at),
+		Desired: version(at),
+	}}
 }
 
 // TestASecretsRevisionIsATarget: a new revision of the secrets of a config is rolled out like a new config.
@@ -74,8 +77,9 @@ func TestASecretsRevisionIsATarget(t *testing.T) {
 			if c.cause == "" && c.assign == "" && len(w.Blocks)+len(w.Assign) > 0 {
 				t.Errorf("there is nothing to do, and the decision is %+v %v", w.Assign, w.Blocks)
 			}
-			if c.assign != "" && (len(w.Assign) != 1 || w.Assign[0].Config != c.assign || w.Assign[0].Node != "n0" ||
-				w.Record.Target() != c.assign) {
+			if c.assign != "" && (len(w.Assign) != 1 || w.Assign[0].Config != version(c.assign) ||
+				w.Assign[0].Node != "n0" ||
+				w.Record.Target() != version(c.assign)) {
 				t.Errorf("assigned %+v with record %s, want n0 to get %s alone", w.Assign, w.Record.Target(), c.assign)
 			}
 			if c.cause == "" {
@@ -104,13 +108,13 @@ func withProblem() poolstate.Published {
 // TestAPoolReturnsToTheSecretsBefore: the verdict is about the revision, and the server's record names both.
 func TestAPoolReturnsToTheSecretsBefore(t *testing.T) {
 	failed := poolstate.Node{
-		Name: "n0", Config: poolstate.Configs{Current: workerA + "@r1", Desired: workerA + "@r2"},
+		Name: "n0", Config: poolstate.Configs{Current: version(workerA + "@r1"), Desired: version(workerA + "@r2")},
 		State: v1alpha1.StateDegraded,
 	}
-	failed.Failure = v1alpha1.Failure{Config: workerA + "@r2", Cause: v1alpha1.FailureRejected}
+	failed.Failure = v1alpha1.Failure{Config: workerA, Secrets: "r2", Cause: v1alpha1.FailureRejected}
 	was := healthyWith("r1")
 	began := v1alpha1.RolloutRecord{Began: metav1.NewTime(noon.Add(-time.Minute))}
-	began.SetTarget(workerA + "@r2")
+	began.SetTarget(version(workerA + "@r2"))
 	began.SetLastHealthy(was.LastHealthy())
 	for sentence, c := range map[string]struct {
 		healthy string
@@ -124,22 +128,22 @@ func TestAPoolReturnsToTheSecretsBefore(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			record := began
-			record.SetLastHealthy(c.healthy)
+			record.SetLastHealthy(version(c.healthy))
 			f := poolstate.Read(secretsPool(record), nil, c.secrets, 2)
 			f.Care.Pace.Failures = schedule.Failures{After: 1, Action: v1alpha1.FailureRevert}
 			f.Nodes = []poolstate.Node{failed, runsAt("n1", workerA+"@r2")}
 			w := rollout.Next(f, noon)
-			if w.Record.Verdict != c.verdict || w.Record.ReturnsTo() != c.back {
+			if w.Record.Verdict != c.verdict || w.Record.ReturnsTo() != version(c.back) {
 				t.Fatalf("the verdict is %q, back to %q; want %q and %q", w.Record.Verdict, w.Record.ReturnsTo(),
 					c.verdict, c.back)
 			}
 			for _, a := range w.Assign {
-				if a.Config != c.back {
+				if a.Config != version(c.back) {
 					t.Errorf("%s is assigned %s, want %s", a.Node, a.Config, c.back)
 				}
 			}
 			if again, err := v1alpha1.ParseRolloutRecord(w.Record.String()); err != nil ||
-				again.String() != w.Record.String() || again.ReturnsTo() != c.back {
+				again.String() != w.Record.String() || again.ReturnsTo() != version(c.back) {
 				t.Errorf("the record reads back as %s, %v", again, err)
 			}
 		})

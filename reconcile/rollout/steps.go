@@ -105,7 +105,7 @@ func postponeDrains(e evaluation, c capacity, s step, a assignments) (released [
 	}
 	var late []*poolstate.Member
 	for _, m := range e.nodes.Occupying {
-		if !m.Assigned || !m.Step.Draining || m.Step.DrainStarted.IsZero() || m.Config.Current == "" ||
+		if !m.Assigned || !m.Step.Draining || m.Step.DrainStarted.IsZero() || m.Config.Current.IsZero() ||
 			m.Config.Current == target {
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
@@ -22,7 +23,7 @@ func pausedText(f poolstate.Facts) string {
 }
 
 // retryText names the retried nodes for which all others wait.
-func retryText(target string, names []string, until time.Time) string {
+func retryText(target v1alpha1.ConfigVersion, names []string, until time.Time) string {
 	texts := slices.Clone(names[:min(len(names), poolstate.MaxNamed)])
 	if more := len(names) - len(texts); more > 0 {
 		texts = append(texts, fmt.Sprintf("%d more", more))
@@ -45,7 +46,7 @@ func budgetText(p plan, w poolstate.Wording) string {
 	for _, m := range p.nodes.Occupying[:min(len(p.nodes.Occupying), poolstate.MaxNamed)] {
 		text := w.State(m.Node)
 		if p.assigned.has(m) {
-			text = "assigned " + p.nodes.Target + " now"
+			text = "assigned " + p.nodes.Target.String() + " now"
 		}
 		if m.Places() > 1 && !isForgiven(p.record, m) {
 			text += "; counts twice"
@@ -59,7 +60,7 @@ func budgetText(p plan, w poolstate.Wording) string {
 		}
 		total++
 		if len(texts) < poolstate.MaxNamed {
-			texts = append(texts, m.Name+" (assigned "+p.nodes.Target+" now)")
+			texts = append(texts, m.Name+" (assigned "+p.nodes.Target.String()+" now)")
 		}
 	}
 	if more := total - len(texts); more > 0 {

@@ -37,7 +37,7 @@ type PoolFacts struct {
 	// nodes that report a failure
 	Degraded []poolstate.Node
 	// the text of the commit of each rendered config that nodes failed: `main@sha1:4f1c2ab1 "chrony: use site NTP"`
-	Commits map[string]string
+	Commits map[v1alpha1.ConfigVersion]string
 	// how far the nodes are with the images of PinnedImageSets
 	Images ImageFacts
 }
@@ -55,7 +55,7 @@ func Pool(old mcfgv1.MachineConfigPoolStatus, f PoolFacts, now time.Time) mcfgv1
 	s.ReadyMachineCount = int32(c.Ready)
 	s.UnavailableMachineCount = int32(c.Unavailable)
 	s.DegradedMachineCount = int32(c.Degraded)
-	converged := c.Converged() && f.Rollout.Target != "" && f.Rollout.Secrets.Unresolved == "" && !f.isSilent()
+	converged := c.Converged() && !f.Rollout.Target.IsZero() && f.Rollout.Secrets.Unresolved == "" && !f.isSilent()
 	if healthy := f.Decision.Record.Healthy; converged {
 		s.Configuration = *f.Configuration.DeepCopy()
 	} else if s.Configuration.Name == "" && healthy != "" { // The pool was deleted and created again, with its record.
@@ -162,7 +162,7 @@ func Rendered(old mcfgv1.MachineConfigPoolStatus, pool string, images []string, 
 
 // progress returns Updated and Updating. `oc`, alerts and users compare these texts.
 func progress(f PoolFacts, converged bool) (updated, updating mcfgv1.MachineConfigPoolCondition) {
-	target := f.Rollout.Target
+	target := f.Rollout.Target.String()
 	updated = poolCondition(mcfgv1.MachineConfigPoolUpdated, false, "", "")
 	updating = poolCondition(mcfgv1.MachineConfigPoolUpdating, false, "", "")
 	switch {
@@ -190,7 +190,7 @@ func progress(f PoolFacts, converged bool) (updated, updating mcfgv1.MachineConf
 // updatingText begins each message of a pool under update, as the machine-config-operator has it, because programs
 // compare it.
 func updatingText(f PoolFacts) string {
-	return "All nodes are updating to MachineConfig " + f.Rollout.Target
+	return "All nodes are updating to MachineConfig " + f.Rollout.Target.String()
 }
 
 // howFar adds to Updating how many nodes are done, and how many failed; empty if none.
@@ -246,7 +246,8 @@ func nodeDegraded(f PoolFacts) mcfgv1.MachineConfigPoolCondition {
 		reason = strings.ReplaceAll(cut(cmp.Or(reason, "no reason given"), mostReason), `"`, "'")
 		texts[i] = fmt.Sprintf(`Node %s is reporting: "%s"`, n.Name, reason)
 		if n.Failing() {
-			texts[i] += " (" + cut(n.Config.Desired+from(f.Commits[n.Config.Desired]), mostSubject) + ")"
+			failed := n.Config.Desired
+			texts[i] += " (" + cut(failed.String()+from(f.Commits[failed]), mostSubject) + ")"
 		}
 	}
 	advice := ""

@@ -24,7 +24,7 @@ var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 func node(name, current, desired, state string, reason ...string) poolstate.Node {
 	return poolstate.Node{
-		Name: name, Config: poolstate.Configs{Current: current, Desired: desired}, State: state,
+		Name: name, Config: poolstate.Configs{Current: version(current), Desired: version(desired)}, State: state,
 		Reason: strings.Join(reason, ""),
 	}
 }
@@ -33,7 +33,7 @@ func facts(target string, nodes ...poolstate.Node) status.PoolFacts {
 	return status.PoolFacts{
 		Generation:    7,
 		Configuration: configuration(target),
-		Rollout:       poolstate.Facts{Pool: "worker", Target: target, Nodes: nodes, MaxUnavailable: 1},
+		Rollout:       poolstate.Facts{Pool: "worker", Target: version(target), Nodes: nodes, MaxUnavailable: 1},
 	}
 }
 
@@ -66,7 +66,7 @@ func TestPoolConditions(t *testing.T) {
 	pausedDone.Rollout.Paused = true
 	const well = "NodeDegraded=False||\nRolloutBlocked=False||\nDegraded=False||\n"
 	known := facts("v1", done, broken)
-	known.Commits = map[string]string{"v1": `main@sha1:4f1c2ab1 "chrony: use site NTP"`}
+	known.Commits = map[v1alpha1.ConfigVersion]string{{Config: "v1"}: `main@sha1:4f1c2ab1 "chrony: use site NTP"`}
 	drifted := facts("v1", node("n1", "v1", "v1", v1alpha1.StateDegraded, "drift"))
 	halted := facts("v1", done, node("n1", "v0", "v0", v1alpha1.StateDone))
 	halted.Decision.Record = v1alpha1.RolloutRecord{
@@ -335,3 +335,6 @@ func TestAnUpdatedPoolMayWait(t *testing.T) {
 		}
 	}
 }
+
+// version reads a config in the form of v1alpha1.ConfigVersion.String.
+func version(text string) v1alpha1.ConfigVersion { return v1alpha1.ParseConfigVersion(text) }

@@ -74,7 +74,7 @@ func (w daemon) update(m *machine, n *corev1.Node, desired string) {
 		return
 	}
 	m.fetched = desired
-	if w.api.configs[v1alpha1.ConfigName(desired)] == nil { // it cannot be fetched
+	if w.api.configs[nameOf(desired)] == nil { // it cannot be fetched
 		m.failed = desired
 		w.fail(m, v1alpha1.StateDegraded, desired, "fetching "+desired)
 		return
@@ -98,7 +98,7 @@ func (w daemon) update(m *machine, n *corev1.Node, desired string) {
 		return
 	}
 	needs := w.needs(m.inForce, desired)
-	want := v1alpha1.DrainVerb + "-" + v1alpha1.ConfigName(desired)
+	want := v1alpha1.DrainVerb + "-" + nameOf(desired)
 	if needs >= drained && (a[v1alpha1.DesiredDrainAnnotation] != want ||
 		a[v1alpha1.LastAppliedDrainAnnotation] != want) {
 		w.report(m, map[string]string{v1alpha1.DesiredDrainAnnotation: want})
@@ -113,7 +113,7 @@ func (w daemon) update(m *machine, n *corev1.Node, desired string) {
 
 // needs is what the way from one config to another asks of a node.
 func (w *world) needs(from, to string) need {
-	if c := w.configOf(from); c != nil && v1alpha1.ConfigName(from) == v1alpha1.ConfigName(to) {
+	if c := w.configOf(from); c != nil && nameOf(from) == nameOf(to) {
 		return max(c.turns, w.configOf(to).turns)
 	}
 	most := w.configOf(to).needs
@@ -146,7 +146,7 @@ func (w daemon) apply(m *machine) {
 
 // confirm tells that the desired config is in force, after the node was opened again.
 func (w daemon) confirm(m *machine, n *corev1.Node) {
-	a, want := n.Annotations, v1alpha1.UncordonVerb+"-"+v1alpha1.ConfigName(m.inForce)
+	a, want := n.Annotations, v1alpha1.UncordonVerb+"-"+nameOf(m.inForce)
 	drain, applied := a[v1alpha1.DesiredDrainAnnotation], a[v1alpha1.LastAppliedDrainAnnotation]
 	verb, _, _ := strings.Cut(drain, "-")
 	switch {
@@ -170,7 +170,7 @@ func (w daemon) confirm(m *machine, n *corev1.Node) {
 // fail reports that the machine failed a config, with the record of it.
 func (w daemon) fail(m *machine, state, config, reason string) {
 	w.report(m, map[string]string{
-		v1alpha1.FailureAnnotation: v1alpha1.Failure{Config: v1alpha1.ConfigName(config), Secrets: secretsOf(config), Cause: v1alpha1.FailureApply}.String(),
+		v1alpha1.FailureAnnotation: v1alpha1.Failure{Config: nameOf(config), Secrets: secretsOf(config), Cause: v1alpha1.FailureApply}.String(),
 		v1alpha1.StateAnnotation:   state, v1alpha1.ReasonAnnotation: reason, v1alpha1.PostConfigActionAnnotation: "",
 	})
 }
@@ -194,7 +194,7 @@ func (w daemon) report(m *machine, want map[string]string) {
 		v1alpha1.DesiredConfigAnnotation: v1alpha1.DesiredSecretsAnnotation,
 	} {
 		if at, ok := want[config]; ok {
-			want[config], want[secrets] = v1alpha1.SplitConfigAt(at)
+			want[config], want[secrets] = splitConfig(at)
 		}
 	}
 	var news []string

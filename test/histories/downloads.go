@@ -20,15 +20,15 @@ func (s Setup) ahead(machine int) bool   { return s.Downloads>>(32+machine)&1 ==
 // fetches tells whether nodes have to download files of a config that those with another one may lack. Each config has
 // files of its own.
 func (w *world) fetches(f poolstate.Facts) bool {
-	target := v1alpha1.ConfigName(f.Target)
+	target := f.Target.Config
 	c := w.made[target]
-	return c != nil && c.files && target != v1alpha1.ConfigName(f.Care.Healthy)
+	return c != nil && c.files && target != f.Care.Healthy.Config
 }
 
 // lacks tells whether a machine has no files of a config, which it would need.
 func (w *world) lacks(m *machine, at string) bool {
-	c := w.made[v1alpha1.ConfigName(at)]
-	if c == nil || !c.files || c.name == v1alpha1.ConfigName(m.inForce) || c.name == v1alpha1.ConfigName(m.before) {
+	c := w.made[nameOf(at)]
+	if c == nil || !c.files || c.name == nameOf(m.inForce) || c.name == nameOf(m.before) {
 		return false
 	}
 	return !slices.Contains(m.files, c.name)
@@ -42,8 +42,8 @@ func (w daemon) download(m *machine, at string) bool {
 	if m.cutOff {
 		return false
 	}
-	m.files = append(m.files, v1alpha1.ConfigName(at))
-	w.tell("%s downloads the files of %s", m.name, v1alpha1.ConfigName(at))
+	m.files = append(m.files, nameOf(at))
+	w.tell("%s downloads the files of %s", m.name, nameOf(at))
 	return true
 }
 
@@ -55,7 +55,7 @@ func (w daemon) fetch(m *machine, desired string) bool {
 	}
 	if w.setup.ahead(m.number) {
 		r := v1alpha1.FetchReport{
-			Config:  v1alpha1.ConfigName(desired),
+			Config:  nameOf(desired),
 			Problem: "the server of files cannot be reached",
 		}
 		w.report(m, map[string]string{v1alpha1.FetchedAnnotation: r.String()})
@@ -77,10 +77,10 @@ func (w daemon) follow(m *machine, n *corev1.Node) {
 	if !w.setup.ahead(m.number) {
 		return
 	}
-	keep := []string{v1alpha1.ConfigName(m.inForce), v1alpha1.ConfigName(m.before), next}
+	keep := []string{nameOf(m.inForce), nameOf(m.before), next}
 	m.files = slices.DeleteFunc(m.files, func(config string) bool { return !slices.Contains(keep, config) })
 	var r v1alpha1.FetchReport
-	if next != "" && next != v1alpha1.ConfigName(m.inForce) {
+	if next != "" && next != nameOf(m.inForce) {
 		if r.Config = next; !w.download(m, next) {
 			r.Problem = "the server of files cannot be reached"
 		}
@@ -93,7 +93,7 @@ func (v verdict) downloads() {
 	if !v.decision.Record.Fetches || v.decision.Target != v.f.Target {
 		return
 	}
-	target := v1alpha1.ConfigName(v.decision.Target)
+	target := v.decision.Target.Config
 	for _, n := range v.fresh {
 		has := n.Next.Config == target && n.Fetched.Config == target && n.Fetched.Problem == ""
 		if n.Ahead && !has && !out(n) && done(n) && n.Config.Current != v.decision.Target {

@@ -238,7 +238,7 @@ func (w *world) poolOf(n *corev1.Node) *mcfgv1.MachineConfigPool {
 
 func (w *world) onTarget(n *corev1.Node, p *mcfgv1.MachineConfigPool) bool {
 	read := poolstate.ReadNode(n)
-	return done(&read) && ready(&read) && read.Config.Current == w.targetOf(p.Spec.Configuration.Name)
+	return done(&read) && ready(&read) && read.Config.Current.String() == w.targetOf(p.Spec.Configuration.Name)
 }
 
 // explain checks each node of a pool that does not run the target: is it said why, and is that true? It tells whether
@@ -265,7 +265,7 @@ func (w finale) explain(pool string) (any bool) {
 			continue
 		}
 		any = true
-		if decision.Record.Verdict == v1alpha1.RolloutReverted && currentOf(n) == decision.Target {
+		if decision.Record.Verdict == v1alpha1.RolloutReverted && currentOf(n) == decision.Target.String() {
 			continue // it is back, as the pool says
 		}
 		if w.runsTarget(n, p) && truth(w).stuck(m) != "" {
@@ -320,7 +320,7 @@ func (w finale) rule(m *machine) Rule {
 // runsTarget: it runs the target, whether or not it is in service.
 func (w *world) runsTarget(n *corev1.Node, p *mcfgv1.MachineConfigPool) bool {
 	read := poolstate.ReadNode(n)
-	return done(&read) && read.Config.Current == w.targetOf(p.Spec.Configuration.Name)
+	return done(&read) && read.Config.Current.String() == w.targetOf(p.Spec.Configuration.Name)
 }
 
 // standing is how a machine is, for a story.

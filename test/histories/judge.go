@@ -18,7 +18,7 @@ import (
 func ready(n *poolstate.Node) bool { return n.Health.Trouble == "" && !n.Cordon.Unschedulable }
 
 func done(n *poolstate.Node) bool {
-	return n.Config.Current != "" && n.Config.Current == n.Config.Desired && n.State == v1alpha1.StateDone
+	return !n.Config.Current.IsZero() && n.Config.Current == n.Config.Desired && n.State == v1alpha1.StateDone
 }
 
 func failing(n *poolstate.Node) bool {
@@ -27,7 +27,7 @@ func failing(n *poolstate.Node) bool {
 }
 
 func blank(n *poolstate.Node) bool {
-	return n.Config.Current == "" && n.Config.Desired == "" && n.State == v1alpha1.StateDone
+	return n.Config.Current.IsZero() && n.Config.Desired.IsZero() && n.State == v1alpha1.StateDone
 }
 
 // out of service, or on its way there and back.
@@ -35,7 +35,7 @@ func out(n *poolstate.Node) bool { return !ready(n) || !done(n) && !failing(n) &
 
 // broken tells that a node failed another config than a target, so that the target may heal it.
 func broken(n *poolstate.Node, target string) bool {
-	return failing(n) && n.Config.Desired != target && !n.Cordon.ByAdministrator()
+	return failing(n) && n.Config.Desired != v1alpha1.ParseConfigVersion(target) && !n.Cordon.ByAdministrator()
 }
 
 // budgetOf is how many nodes of a pool may be out of service.
@@ -74,7 +74,7 @@ func (w watcher) judge(pool *mcfgv1.MachineConfigPool, f poolstate.Facts, decisi
 	}
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
-		if _, told := v.told[n.Name]; told && !broken(n, decision.Target) && !v.lost(n) {
+		if _, told := v.told[n.Name]; told && !broken(n, decision.Target.String()) && !v.lost(n) {
 			v.fresh = append(v.fresh, n)
 		}
 	}
@@ -154,7 +154,7 @@ func (v verdict) order() {
 		// its turn.
 		waits := ready(n) && (v.f.Care.Pace.PerZone != nil || n.Name == v.f.Host) ||
 			n.Postponed.For == v.decision.Target
-		if _, told := v.told[n.Name]; !told && broken(n, v.decision.Target) && !waits {
+		if _, told := v.told[n.Name]; !told && broken(n, v.decision.Target.String()) && !waits {
 			v.breaks(BrokenFirst, "%s is told %s before %s, which failed %s", in[0].Name, v.decision.Target, n.Name,
 				n.Config.Desired)
 		}

@@ -95,8 +95,8 @@ func (w watcher) begins(m *machine, n *corev1.Node, config string) {
 
 // beforeTell checks what holds for an order whatever the controllers know, right before it is written.
 func (w watcher) beforeTell(pool string, f poolstate.Facts, a poolstate.Assignment) {
-	w.tellsSecrets(a.Node, a.Config)
-	if c := w.made[a.Config]; c == nil || c.pool != pool {
+	w.tellsSecrets(a.Node, a.Config.String())
+	if c := w.made[a.Config.String()]; c == nil || c.pool != pool {
 		w.breaks(KnownConfig, "%s of pool %s is told %q", a.Node, pool, a.Config)
 	}
 	live := w.api.pools[pool]
@@ -122,7 +122,7 @@ func (w watcher) beforeTell(pool string, f poolstate.Facts, a poolstate.Assignme
 // told notes an order that was written.
 func (w watcher) told(pool string, f poolstate.Facts, decision poolstate.Decision, a poolstate.Assignment) {
 	w.ledger.tells++
-	if v1alpha1.ConfigName(a.Was) != v1alpha1.ConfigName(a.Config) { // new secrets of a config are no new drain
+	if a.Was.Config != a.Config.Config { // new secrets of a config are no new drain
 		delete(w.ledger.opened, a.Node)
 	}
 	delete(w.ledger.flights, a.Node)
@@ -153,7 +153,7 @@ func (w watcher) countWrite(node string, f poolstate.Facts, decision poolstate.D
 	if w.ledger.upset[node] {
 		return
 	}
-	j := job{node, f.Pool, decision.Target, decision.Record.Began.String()}
+	j := job{node, f.Pool, decision.Target.String(), decision.Record.Began.String()}
 	w.ledger.writes[j]++
 	most := 2
 	if decision.Record.Fetches {

@@ -162,7 +162,7 @@ func (w hardware) dies(m *machine) bool {
 		return false
 	}
 	read := poolstate.ReadNode(n)
-	return done(&read) && read.Config.Current == c.name
+	return done(&read) && read.Config.Current == v1alpha1.ParseConfigVersion(c.name)
 }
 
 // boot ends a reboot, with what the machine went down for.

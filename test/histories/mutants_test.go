@@ -77,22 +77,22 @@ var mutants = map[string]struct {
 	}, nil), []Rule{KeptQuorum}},
 	"taints at every look":      {next(nil, taintAgain), []Rule{TwoWrites, Rest}},
 	"never tells the last node": {next(nil, tellAllButOne), []Rule{Converges, EveryNode, TrueReason}},
-	"lets the broken wait":      {next(func(f *poolstate.Facts) { f.Nodes = withoutBroken(f.Nodes, f.Target) }, nil), []Rule{BrokenFirst, EveryNode, Converges, OverBudget, StepByStep, TrueReason, TrueHistory}},
+	"lets the broken wait":      {next(func(f *poolstate.Facts) { f.Nodes = withoutBroken(f.Nodes, f.Target.String()) }, nil), []Rule{BrokenFirst, EveryNode, Converges, OverBudget, StepByStep, TrueReason, TrueHistory}},
 	"tells a config without its secrets": {next(nil, func(_ poolstate.Facts, w *poolstate.Decision) {
 		for i := range w.Assign {
-			w.Assign[i].Config = v1alpha1.ConfigName(w.Assign[i].Config)
+			w.Assign[i].Config.Secrets = ""
 		}
 	}), []Rule{KnownSecrets}},
 	"tells secrets that nobody published": {next(nil, func(_ poolstate.Facts, w *poolstate.Decision) {
 		for i := range w.Assign {
-			if config, revision := v1alpha1.SplitConfigAt(w.Assign[i].Config); revision != "" {
-				w.Assign[i].Config = v1alpha1.ConfigAt(config, "a00")
+			if w.Assign[i].Config.Secrets != "" {
+				w.Assign[i].Config.Secrets = "a00"
 			}
 		}
 	}), []Rule{KnownSecrets}},
 	"does not wait for the server to resolve secrets": {next(func(f *poolstate.Facts) { f.Secrets.Unresolved = "" }, nil), []Rule{KnownSecrets}},
 	"takes new secrets for the old ones": {next(func(f *poolstate.Facts) {
-		if r := f.Care.Record; r.Config == v1alpha1.ConfigName(f.Target) && r.Secrets != "" {
+		if r := f.Care.Record; r.Config == f.Target.Config && r.Secrets != "" {
 			f.Target = r.Target()
 		}
 	}, nil), []Rule{Converges, TrueStatus, TrueReason, Rest}},

@@ -17,7 +17,8 @@ import (
 func (w rollouts) orders(pool *mcfgv1.MachineConfigPool, f poolstate.Facts, decision poolstate.Decision) []write {
 	var out []write
 	live := pool // as this sync left it
-	if text := decision.Record.String(); decision.Target != "" && text != pool.Annotations[v1alpha1.RolloutAnnotation] {
+	if text := decision.Record.String(); !decision.Target.IsZero() &&
+		text != pool.Annotations[v1alpha1.RolloutAnnotation] {
 		out = append(out, write{record: true, do: func() (err error) {
 			live, err = w.writeRecord(pool, f, decision)
 			return err
@@ -30,7 +31,7 @@ func (w rollouts) orders(pool *mcfgv1.MachineConfigPool, f poolstate.Facts, deci
 	for _, x := range decision.Release {
 		w.ledger.upset[x.Node] = true // its drain costs more writes
 		onNode(x.Node, "gives up the drain of "+x.Node, func(n *corev1.Node) {
-			assign(n, x.Config)
+			assign(n, x.Config.String())
 			n.Annotations[v1alpha1.PostponedAnnotation] = x.Postponed
 		})
 	}
@@ -42,7 +43,7 @@ func (w rollouts) orders(pool *mcfgv1.MachineConfigPool, f poolstate.Facts, deci
 			}
 			err := w.writeNode(read, fmt.Sprintf("tells %s to take %s", a.Node, a.Config), f, decision,
 				func(n *corev1.Node) {
-					assign(n, a.Config)
+					assign(n, a.Config.String())
 					delete(n.Annotations, v1alpha1.PostponedAnnotation)
 					delete(n.Annotations, v1alpha1.NextConfigAnnotation)
 					if a.Untaint {

@@ -252,17 +252,17 @@ func (w rollouts) look(name string) {
 	delete(p.dirty, name)
 	delete(p.look, name)
 	f := w.gather(pool)
-	if w.api.configs[v1alpha1.ConfigName(f.Care.Healthy)] == nil { // nobody can go back to it
-		f.Care.Healthy = ""
+	if w.api.configs[f.Care.Healthy.Config] == nil { // nobody can go back to it
+		f.Care.Healthy = v1alpha1.ConfigVersion{}
 	}
 	decision := poolstate.Decision{Record: f.Care.Record}
-	if w.api.configs[v1alpha1.ConfigName(f.Target)] != nil {
+	if w.api.configs[f.Target.Config] != nil {
 		f, decision = w.decide(f)
 		if f.Secrets.Unresolved == "" || len(decision.Assign) > 0 { // else there is no decision
 			watcher(w).judge(pool, f, decision)
 		}
 	}
-	if f.Secrets.Unresolved == "" && w.api.configs[v1alpha1.ConfigName(decision.Target)] == nil {
+	if f.Secrets.Unresolved == "" && w.api.configs[decision.Target.Config] == nil {
 		decision = poolstate.Decision{Record: f.Care.Record, RequeueAfter: time.Minute} // until it is made again
 	}
 	p.pending = w.orders(pool, f, decision)

@@ -38,7 +38,7 @@ func (w *world) publish(c *config, needs need, ails ail, on uint64) {
 	v.edition++
 	revision := fmt.Sprintf("a%02d", v.count)
 	at := *c
-	at.name, at.turns = v1alpha1.ConfigAt(c.name, revision), needs
+	at.name, at.turns = v1alpha1.NewConfigVersion(c.name, revision).String(), needs
 	if ails != sound {
 		at.ails, at.on = ails, on
 	}
@@ -83,19 +83,19 @@ func (p *process) hearSecrets(w *world) {
 
 // targetOf is what a pool should run: its config, with the newest revision of its secrets.
 func (w *world) targetOf(config string) string {
-	return v1alpha1.ConfigAt(config, w.vault.published[config])
+	return v1alpha1.NewConfigVersion(config, w.vault.published[config]).String()
 }
 
 // canGet tells whether a machine has the secrets of a config on its disk, or gets them from a server.
 func (w *world) canGet(m *machine, at string) bool {
-	config, revision := v1alpha1.SplitConfigAt(at)
+	config, revision := splitConfig(at)
 	return revision == "" || w.vault.published[config] == revision || at == m.inForce || at == m.before ||
 		at == m.fetched
 }
 
 // setConfig writes a config with the revision of its secrets to two annotations.
 func setConfig(n *corev1.Node, configKey, secretsKey, at string) {
-	config, secrets := v1alpha1.SplitConfigAt(at)
+	config, secrets := splitConfig(at)
 	n.Annotations[configKey] = config
 	if n.Annotations[secretsKey] = secrets; secrets == "" {
 		delete(n.Annotations, secretsKey)
@@ -109,24 +109,24 @@ func assign(n *corev1.Node, at string) {
 
 // desiredOf is what a node was told.
 func desiredOf(n *corev1.Node) string {
-	return v1alpha1.ConfigAt(n.Annotations[v1alpha1.DesiredConfigAnnotation],
-		n.Annotations[v1alpha1.DesiredSecretsAnnotation])
+	return v1alpha1.NewConfigVersion(n.Annotations[v1alpha1.DesiredConfigAnnotation],
+		n.Annotations[v1alpha1.DesiredSecretsAnnotation]).String()
 }
 
 // currentOf is what a node says that it runs.
 func currentOf(n *corev1.Node) string {
-	return v1alpha1.ConfigAt(n.Annotations[v1alpha1.CurrentConfigAnnotation],
-		n.Annotations[v1alpha1.CurrentSecretsAnnotation])
+	return v1alpha1.NewConfigVersion(n.Annotations[v1alpha1.CurrentConfigAnnotation],
+		n.Annotations[v1alpha1.CurrentSecretsAnnotation]).String()
 }
 
 func secretsOf(at string) string {
-	_, secrets := v1alpha1.SplitConfigAt(at)
+	_, secrets := splitConfig(at)
 	return secrets
 }
 
 // tellsSecrets checks that a node is told only secrets that a server published for its config.
 func (w watcher) tellsSecrets(node, at string) {
-	config, revision := v1alpha1.SplitConfigAt(at)
+	config, revision := splitConfig(at)
 	c := w.made[config]
 	switch {
 	case c != nil && c.refers && revision == "":
@@ -163,3 +163,10 @@ func withSecrets(h History) History {
 	h.Steps = steps
 	return h
 }
+
+func splitConfig(at string) (config, secrets string) {
+	v := v1alpha1.ParseConfigVersion(at)
+	return v.Config, v.Secrets
+}
+
+func nameOf(at string) string { return v1alpha1.ParseConfigVersion(at).Config }

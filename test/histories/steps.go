@@ -131,7 +131,7 @@ func (v verdict) within(steps []schedule.Step) {
 	before := 0
 	for i := range v.f.Nodes {
 		n := &v.f.Nodes[i]
-		lost := absent(n, v.decision.Record, v.now) || failing(n) && n.Failure.Config == v.decision.Target
+		lost := absent(n, v.decision.Record, v.now) || failing(n) && n.Failure.Version() == v.decision.Target
 		if n.Config.Desired == v.decision.Target && !lost { // others make up for those that are
 			before++
 		}
@@ -157,7 +157,7 @@ func (v verdict) failures() {
 	failed := 0
 	for i := range v.f.Nodes {
 		if n := &v.f.Nodes[i]; failing(n) && n.Config.Desired == v.f.Target && !n.Step.Draining &&
-			n.Failure.Config == v.f.Target && !slices.Contains(v.decision.Record.Forgiven, n.Name) {
+			n.Failure.Version() == v.f.Target && !slices.Contains(v.decision.Record.Forgiven, n.Name) {
 			failed++
 		}
 	}

@@ -120,7 +120,7 @@ func (k *keptSecrets) serve(w *rowed) {
 			if of := w.configs[name]; !of.IsZero() {
 				own = of.Of(n.Name)
 			}
-			k.ever[v1alpha1.ConfigAt(own, k.revision(w, n.Name, own))] = true
+			k.ever[v1alpha1.NewConfigVersion(own, k.revision(w, n.Name, own)).String()] = true
 		}
 	}
 }
@@ -196,8 +196,8 @@ func (k *keptSecrets) canGet(w *rowed, n *corev1.Node) bool {
 	if k == nil || desired(n) == current(n) {
 		return true
 	}
-	config, revision := v1alpha1.SplitConfigAt(desired(n))
-	return revision == k.revision(w, n.Name, config) || n.Annotations["before"] == desired(n)
+	of := v1alpha1.ParseConfigVersion(desired(n))
+	return of.Secrets == k.revision(w, n.Name, of.Config) || n.Annotations["before"] == desired(n)
 }
 
 // touchesOnlyItsNodes changes each secret of a pool that has settled. It returns how many nodes were assigned a
@@ -234,13 +234,13 @@ func (k *keptSecrets) touchesOnlyItsNodes(w *rowed) (moved int) {
 }
 
 func current(n *corev1.Node) string {
-	return v1alpha1.ConfigAt(n.Annotations[v1alpha1.CurrentConfigAnnotation],
-		n.Annotations[v1alpha1.CurrentSecretsAnnotation])
+	return v1alpha1.NewConfigVersion(n.Annotations[v1alpha1.CurrentConfigAnnotation],
+		n.Annotations[v1alpha1.CurrentSecretsAnnotation]).String()
 }
 
 func desired(n *corev1.Node) string {
-	return v1alpha1.ConfigAt(n.Annotations[v1alpha1.DesiredConfigAnnotation],
-		n.Annotations[v1alpha1.DesiredSecretsAnnotation])
+	return v1alpha1.NewConfigVersion(n.Annotations[v1alpha1.DesiredConfigAnnotation],
+		n.Annotations[v1alpha1.DesiredSecretsAnnotation]).String()
 }
 
 // setAt writes a config with the revision of its secrets to two annotations. A node keeps the secrets of the config
@@ -249,5 +249,6 @@ func setAt(n *corev1.Node, config, revision, at string) {
 	if config == v1alpha1.CurrentConfigAnnotation {
 		n.Annotations["before"] = current(n)
 	}
-	n.Annotations[config], n.Annotations[revision] = v1alpha1.SplitConfigAt(at)
+	of := v1alpha1.ParseConfigVersion(at)
+	n.Annotations[config], n.Annotations[revision] = of.Config, of.Secrets
 }

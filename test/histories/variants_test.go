@@ -94,11 +94,11 @@ func (w *rowed) target(of v1alpha1.NodeConfigs) {
 
 // own is the config that a node runs for a config of the pool, with the present revision of its secrets.
 func (w *rowed) own(config, node string) string {
-	own := v1alpha1.ConfigName(config)
+	own := v1alpha1.ParseConfigVersion(config).Config
 	if of := w.configs[own]; !of.IsZero() {
 		own = of.Of(node)
 	}
-	return v1alpha1.ConfigAt(own, w.kept.revision(w, node, own))
+	return v1alpha1.NewConfigVersion(own, w.kept.revision(w, node, own)).String()
 }
 
 // out reports whether a node is out of service or in an update. A node that returns from a failed config before it left
@@ -139,12 +139,12 @@ func (w *rowed) decide() {
 	d := rollout.Next(f, w.now)
 	updated := 0
 	for _, n := range w.nodes {
-		a, own := n.Annotations, w.own(d.Target, n.Name)
+		a, own := n.Annotations, w.own(d.Target.String(), n.Name)
 		if current(n) == own && desired(n) == own && a[v1alpha1.StateAnnotation] == v1alpha1.StateDone {
 			updated++
 		}
 	}
-	if d.Target != "" && w.kept.isCurrent() && d.Counts.Updated != updated {
+	if !d.Target.IsZero() && w.kept.isCurrent() && d.Counts.Updated != updated {
 		w.t.Fatalf("%d nodes count as updated to %s, and %d run their own configs of it", d.Counts.Updated, d.Target,
 			updated)
 	}
@@ -155,15 +155,16 @@ func (w *rowed) decide() {
 			w.crashed++
 			return
 		}
-		if want := w.own(d.Target, a.Node); a.Config != want && (w.kept.isCurrent() || !w.kept.ever[a.Config]) {
+		if want := w.own(d.Target.String(), a.Node); a.Config.String() != want &&
+			(w.kept.isCurrent() || !w.kept.ever[a.Config.String()]) {
 			w.t.Fatalf("%s is assigned %s, and its own config of %s is %s", a.Node, a.Config, d.Target, want)
 		}
 		for _, n := range w.nodes {
 			if n.Name == a.Node {
-				if w.kept != nil && w.kept.quiet && desired(n) == w.own(d.Target, n.Name) {
+				if w.kept != nil && w.kept.quiet && desired(n) == w.own(d.Target.String(), n.Name) {
 					w.t.Fatalf("%s has %s, and is assigned %s", n.Name, desired(n), a.Config)
 				}
-				setAt(n, v1alpha1.DesiredConfigAnnotation, v1alpha1.DesiredSecretsAnnotation, a.Config)
+				setAt(n, v1alpha1.DesiredConfigAnnotation, v1alpha1.DesiredSecretsAnnotation, a.Config.String())
 				w.assigned++
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/membership"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
@@ -213,7 +214,7 @@ func TestPoolStatusAgreesWithTheOriginal(t *testing.T) {
 
 // facts reads the case as the controller reads a pool.
 func (c poolCase) facts() poolstate.Facts {
-	f := poolstate.Facts{Pool: "worker", Target: c.Target, Paused: c.Paused, MaxUnavailable: c.MaxUnavailable}
+	f := poolstate.Facts{Pool: "worker", Target: version(c.Target), Paused: c.Paused, MaxUnavailable: c.MaxUnavailable}
 	for i := range c.Nodes {
 		f.Nodes = append(f.Nodes, poolstate.ReadNode(&c.Nodes[i]))
 	}
@@ -228,7 +229,8 @@ func TestTheArbiterAgreesWithTheOriginal(t *testing.T) {
 	}
 	node := func(name, words string) poolstate.Node {
 		w := strings.Fields(words)
-		n := poolstate.Node{Name: name, Config: poolstate.Configs{Current: w[0], Desired: w[1]}, State: w[2]}
+		n := poolstate.Node{Name: name, State: w[2]}
+		n.Config.Current, n.Config.Desired = version(w[0]), version(w[1])
 		for _, ail := range w[3:] {
 			switch ail {
 			case "NotReady":
@@ -246,18 +248,21 @@ func TestTheArbiterAgreesWithTheOriginal(t *testing.T) {
 		done := true
 		for i, words := range c.Masters {
 			n := node(fmt.Sprintf("master-%d", i), words)
-			masters = masters.With(&n, "v1", 0)
-			done = done && n.Config.Current == "v1"
+			masters = masters.With(&n, version("v1"), 0)
+			done = done && n.Config.Current == version("v1")
 		}
 		arbiter := node("arbiter", c.Arbiter)
 		f := poolstate.Facts{
-			Pool: poolstate.ArbiterPool, Target: "v1", MaxUnavailable: 1, Nodes: []poolstate.Node{arbiter},
+			Pool: poolstate.ArbiterPool, Target: version("v1"), MaxUnavailable: 1, Nodes: []poolstate.Node{arbiter},
 		}
 		f.Care.Around.Ahead = []poolstate.Ahead{{Pool: membership.Master, Done: done, Why: "not all run v1"}}
-		f.Care.Around.Quorum = poolstate.NewQuorum(f.Pool, masters, poolstate.Counts{}.With(&arbiter, "v1", 0))
+		f.Care.Around.Quorum = poolstate.NewQuorum(f.Pool, masters, poolstate.Counts{}.With(&arbiter, version("v1"), 0))
 		want := c.Updated && exceptions[c.Case] == ""
 		if got := len(rollout.Next(f, time.Now()).Assign) == 1; got != want {
 			t.Errorf("%s: the arbiter is updated: %v, want %v", c.Case, got, want)
 		}
 	}
 }
+
+// version reads a config in the form of v1alpha1.ConfigVersion.String.
+func version(text string) v1alpha1.ConfigVersion { return v1alpha1.ParseConfigVersion(text) }

@@ -248,7 +248,7 @@ func RetryPool(c fleet.Cluster, pool, who string, now time.Time) (HoldOrder, err
 		}
 	}
 	if len(o.Changes) == 0 {
-		o.Notes = append(o.Notes, "no node of pool/"+pool+" failed "+cmp.Or(v.Facts.Target, "a config")+
+		o.Notes = append(o.Notes, "no node of pool/"+pool+" failed "+cmp.Or(v.Facts.Target.String(), "a config")+
 			", and its rollout was not halted: nothing is changed")
 	} else if v.Facts.Paused {
 		o.Notes = append(o.Notes, "the pool is paused"+fleet.PausedBy(v.Object)+": the controller assigns no config "+
@@ -266,7 +266,7 @@ func RetryNode(c fleet.Cluster, name string, now time.Time) (HoldOrder, error) {
 	}
 	n := poolstate.ReadNode(node)
 	if n.Done() && !n.Step.Draining {
-		return HoldOrder{Notes: []string{"node/" + name + " has failed nothing: it runs " + n.Config.Current +
+		return HoldOrder{Notes: []string{"node/" + name + " has failed nothing: it runs " + n.Config.Current.String() +
 			", its assigned config; nothing is changed"}}, nil
 	}
 	o := HoldOrder{Changes: []PoolChange{retryNode(&n, now)}}
@@ -280,7 +280,7 @@ func RetryNode(c fleet.Cluster, name string, now time.Time) (HoldOrder, error) {
 }
 
 func retryNode(n *poolstate.Node, at time.Time) PoolChange {
-	did := "node/" + n.Name + " tries " + cmp.Or(n.Config.Desired, "its config") + " once more"
+	did := "node/" + n.Name + " tries " + cmp.Or(n.Config.Desired.String(), "its config") + " once more"
 	if line, _, _ := strings.Cut(strings.TrimSpace(n.Reason), "\n"); n.Degraded() && line != "" {
 		did += "; it had failed: " + line
 	}

@@ -7,6 +7,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/inspect"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 )
@@ -19,7 +20,10 @@ type StepTimes struct {
 	known map[stepKey]*time.Time
 }
 
-type stepKey struct{ node, config, step string }
+type stepKey struct {
+	node, step string
+	config     v1alpha1.ConfigVersion
+}
 
 const (
 	// per call; no screen shows more nodes
@@ -37,7 +41,7 @@ func NewStepTimes(c client.Reader) *StepTimes {
 func (w *StepTimes) fillRows(ctx context.Context, rows []*fleet.NodeRow) {
 	now, n := time.Now(), 0
 	for _, r := range rows {
-		l := stepKey{r.Name, r.Desired, r.Step}
+		l := stepKey{r.Name, r.Step, r.Desired}
 		if !r.Untimed() {
 			continue
 		}

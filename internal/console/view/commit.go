@@ -12,8 +12,6 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/bunsen-os/bunsen/api/v1alpha1"
-
 	"github.com/bunsen-os/bunsen/internal/inspect"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/internal/inspect/history"
@@ -107,7 +105,7 @@ func runs(f *fleet.Fleet, row fleet.NodeRow, config string) bool {
 			own = r.Nodes.Of(row.Name)
 		}
 	}
-	return v1alpha1.ConfigName(row.Current) == own
+	return row.Current.Config == own
 }
 
 // failedReview says why configs cannot be compared.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/safetext"
-	"github.com/bunsen-os/bunsen/api/v1alpha1"
 
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/internal/review/report"
@@ -111,7 +110,7 @@ func refsOf(f *fleet.Fleet, what string) ([]ref, string) {
 		if v == nil {
 			return nil, fleet.NoPool(name).Error()
 		}
-		if v.Facts.Target == "" {
+		if v.Facts.Target.IsZero() {
 			return nil, "nothing is rendered for pool " + name + " yet"
 		}
 		return []ref{{name, v.TargetConfig()}}, ""
@@ -126,14 +125,14 @@ func nodeRef(f *fleet.Fleet, name string) ([]ref, string) {
 	if err != nil {
 		return nil, err.Error()
 	}
-	current := v1alpha1.ConfigName(poolstate.ReadNode(node).Config.Current)
+	current := poolstate.ReadNode(node).Config.Current.Config
 	if current == "" {
 		return nil, "node " + name + " has no config yet"
 	}
 	row, _ := f.Find(name)
 	pool := row.Pool
 	if pool == "" {
-		pool = f.Config(current).Pool
+		pool = f.ConfigNamed(current).Pool
 	}
 	if pool == "" {
 		return nil, "no pool selects node " + name

@@ -131,21 +131,22 @@ func configLines(c *fleet.Cluster, why inspect.Why, now time.Time) []ConfigLine 
 				return
 			}
 		}
-		row := f.Config(name)
+		config := v1alpha1.ConfigVersion{Config: name}
+		row := f.Config(config)
 		if v := f.PoolByName[v1alpha1.RenderedPool(name)]; v != nil && why.Node != nil {
-			row = f.ConfigOfNode(v, name, why.Node.Name)
+			row = f.ConfigOfNode(v, config, why.Node.Name)
 		}
 		out = append(out, ConfigLine{Role: role, Row: *row})
 	}
 	if why.Node != nil {
-		add("current", v1alpha1.ConfigName(why.Node.Current))
-		add("desired", v1alpha1.ConfigName(why.Node.Desired))
+		add("current", why.Node.Current.Config)
+		add("desired", why.Node.Desired.Config)
 	}
 	if why.Target != nil {
-		add("target of its pool", v1alpha1.ConfigName(why.Target.Name))
+		add("target of its pool", v1alpha1.ParseConfigVersion(why.Target.Name).Config)
 	}
 	if why.Back != nil {
-		add("to which its pool returned", v1alpha1.ConfigName(why.Back.Name))
+		add("to which its pool returned", v1alpha1.ParseConfigVersion(why.Back.Name).Config)
 	}
 	return out
 }
@@ -243,11 +244,11 @@ func otherHost(e *corev1.Event) string {
 }
 
 func (s DetailSession) addContents(ctx context.Context, p *NodePage, c *fleet.Cluster, now time.Time) {
-	if p.Why.Node == nil || p.Why.Node.Current == "" {
+	if p.Why.Node == nil || p.Why.Node.Current.IsZero() {
 		p.ContentsNote = "The node has no config yet."
 		return
 	}
-	config := v1alpha1.ConfigName(p.Why.Node.Current)
+	config := p.Why.Node.Current.Config
 	of, err := s.contents(ctx, c, config, now)
 	switch note := deniedNote(err, "MachineConfigs", "the contents of configs and where they come from",
 		configViewerRole); {

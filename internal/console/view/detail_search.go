@@ -139,11 +139,11 @@ func searched(f *fleet.Fleet) []place {
 		return byName[name]
 	}
 	for _, v := range f.PoolByName {
-		if v.Facts.Target != "" {
+		if !v.Facts.Target.IsZero() {
 			at(v.TargetConfig()).target = true
 		}
 		for i := range v.Rows {
-			if current := v1alpha1.ConfigName(v.Rows[i].Current); current != "" {
+			if current := v.Rows[i].Current.Config; current != "" {
 				at(f.ConfigOfPool(v, current, v.Rows[i].Name)).nodes[v.Rows[i].Name] = true
 			}
 		}
@@ -152,7 +152,7 @@ func searched(f *fleet.Fleet) []place {
 }
 
 func newPlace(f *fleet.Fleet, name string) *place {
-	p := &place{name: name, row: f.Config(name), nodes: map[string]bool{}}
+	p := &place{name: name, row: f.ConfigNamed(name), nodes: map[string]bool{}}
 	p.row.Pool = cmp.Or(p.row.Pool, v1alpha1.RenderedPool(name))
 	return p
 }

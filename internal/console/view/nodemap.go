@@ -305,7 +305,8 @@ func (m *nodeMap) table() Region {
 func (m *nodeMap) row(r *fleet.NodeRow) Region {
 	v, id := viewOf(r), idOf("row", r.Name)
 	return draw(id, "pool-nodes-row", struct{ ID, Name, Href, Class, Sign, State, Zone, Runs, Desired string }{
-		id, r.Name, nodePath(r.Name), v.Phase, v.Sign, m.text(r), m.zones[r.Name], fleet.ShortRendered(r.Current),
-		fleet.ShortRendered(r.Desired),
+		id, r.Name, nodePath(r.Name), v.Phase, v.Sign, m.text(r), m.zones[r.Name],
+		fleet.ShortRendered(r.Current.String()),
+		fleet.ShortRendered(r.Desired.String()),
 	})
 }

@@ -95,7 +95,7 @@ func commitOf(pool string, r fleet.RenderedRow) *commit {
 	}
 	c := commitBy(r.Author)
 	c.Subject, c.Hash, c.At = r.Subject, shortHash(r.Revision), r.Created
-	c.Href = commitPath(pool, v1alpha1.ConfigName(r.Name))
+	c.Href = commitPath(pool, v1alpha1.ParseConfigVersion(r.Name).Config)
 	if c.Subject == "" {
 		c.Subject = cmp.Or(fleet.CommitLabel(r.API, r.Revision), fleet.ShortRendered(r.Name))
 	}

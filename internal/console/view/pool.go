@@ -141,7 +141,7 @@ func (p PoolPage) rules() Region {
 
 func configFact(label, pool string, c fleet.RenderedRow) fact {
 	return fact{
-		Label: label, Text: fleet.ShortRendered(c.Name), Href: commitPath(pool, v1alpha1.ConfigName(c.Name)),
+		Label: label, Text: fleet.ShortRendered(c.Name), Href: commitPath(pool, v1alpha1.ParseConfigVersion(c.Name).Config),
 		Below: configAfter(c),
 	}
 }

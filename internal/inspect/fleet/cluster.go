@@ -231,7 +231,7 @@ func (s *Servers) boots(v *Pool, now time.Time) (all []BootRow) {
 func (v *Pool) isOutdated(served v1alpha1.ServedPool, reported, now time.Time) bool {
 	switch {
 	case served.Config == "" || served.Problem != "", served.Config == v.TargetConfig(),
-		served.Config == v1alpha1.ConfigName(v.Facts.Care.Healthy):
+		served.Config == v.Facts.Care.Healthy.Config:
 		return false
 	}
 	record := v.Facts.Care.Record
@@ -261,7 +261,7 @@ func (v *Pool) bootReason(served v1alpha1.ServedPool) string {
 func (v *Pool) earlierConfigReason(config string) string {
 	record, target := v.Facts.Care.Record, v.TargetConfig()
 	switch verdict := record.Verdict; {
-	case config != v1alpha1.ConfigName(v.Facts.Care.Healthy):
+	case config != v.Facts.Care.Healthy.Config:
 		return "neither the pool's target nor its last healthy config; the server may not reach the cluster"
 	case target == "":
 		return "healthy; the pool has no target"

@@ -18,7 +18,6 @@ import (
 
 // HasConfig reports whether a rendered config is on the cluster.
 func (f *Fleet) HasConfig(config string) bool {
-	config = v1alpha1.ConfigName(config)
 	return slices.ContainsFunc(f.Rendered, func(r RenderedRow) bool { return r.Name == config })
 }
 
@@ -167,12 +166,11 @@ func configsOfNodes(c Cluster, v *Pool, nodes []poolstate.Node) func(config stri
 	of := v1alpha1.NodeConfigs{Base: target.Config}
 	for i := range nodes {
 		if at := nodes[i].Config; at.Current == at.Desired &&
-			v1alpha1.RenderedPool(v1alpha1.ConfigName(at.Current)) == v.Object.Name {
-			of.Set(nodes[i].Name, v1alpha1.ConfigName(at.Current))
+			v1alpha1.RenderedPool(at.Current.Config) == v.Object.Name {
+			of.Set(nodes[i].Name, at.Current.Config)
 		}
 	}
-	_, secrets := v1alpha1.SplitConfigAt(v.Facts.Target)
-	of.Secrets, v.Facts.Secrets.Unread = secrets != "", true
+	of.Secrets, v.Facts.Secrets.Unread = v.Facts.Target.Secrets != "", true
 	return func(config string) v1alpha1.NodeConfigs {
 		if config == target.Config {
 			return of
@@ -269,9 +267,9 @@ func (f *Fleet) decide(v *Pool) {
 	target := v.Facts.Target
 	f.Others.Surround(v.Object, &v.Facts)
 	v.Facts.HoldForEtcd(f.Daemons, f.Now)
-	if target != "" && f.Rendered != nil && !f.HasConfig(target) {
+	if !target.IsZero() && f.Rendered != nil && !f.HasConfig(target.Config) {
 		v.Undecided = fmt.Sprintf("MachineConfig %s, which the pool should run, is not on the cluster",
-			v1alpha1.ConfigName(target))
+			target.Config)
 	}
 	applying, waits := v.applyingBlock()
 	if v.Undecided != "" || waits || !v.Object.DeletionTimestamp.IsZero() {
@@ -304,7 +302,7 @@ func (v *Pool) explainNodes(now time.Time) {
 	}
 	for _, a := range v.Decision.Assign {
 		v.Waits[a.Node] = poolstate.Waiting{Node: a.Node, Cause: poolstate.CauseNext, Reason: "next to be assigned " +
-			a.Config}
+			a.Config.String()}
 	}
 	v.Rows = make([]NodeRow, len(v.Facts.Nodes))
 	for i := range v.Facts.Nodes {
@@ -359,7 +357,7 @@ func (v *Pool) nodeReason(n *poolstate.Node, step string) (poolstate.Cause, stri
 	wait, waits := v.Waits[n.Name]
 	switch {
 	// The failure of another config must be named.
-	case n.Degraded() && n.Config.Desired != "" && n.Failure.Config == n.Config.Desired:
+	case n.Degraded() && !n.Config.Desired.IsZero() && n.Failure.Version() == n.Config.Desired:
 		return poolstate.CauseFailed, n.Problem()
 	case n.Degraded():
 		return poolstate.CauseFailed, n.Reason
@@ -400,7 +398,7 @@ func (v *Pool) Since(t time.Time) string {
 
 // phase makes an updated node unready if a gate says so.
 func (v *Pool) phase(n *poolstate.Node) poolstate.Phase {
-	back := ""
+	var back v1alpha1.ConfigVersion
 	if v.Decision.Record.Verdict == v1alpha1.RolloutReverted {
 		back = v.Decision.Record.ReturnsTo()
 	}
@@ -460,17 +458,21 @@ func (f *Fleet) Find(name string) (NodeRow, *Pool) {
 	return NodeRow{Name: name}, nil
 }
 
+// ConfigNamed is Config for a name, without the revision of its secrets.
+func (f *Fleet) ConfigNamed(name string) *RenderedRow {
+	return f.Config(v1alpha1.ConfigVersion{Config: name})
+}
+
 // Config describes a rendered config with the commit that requested it last, from the histories of the sources or the
-// pool's record, or else from the config itself, which names the commit for which it was first created. The parameter
-// at is a result of v1alpha1.ConfigAt, and becomes the row's Name.
-func (f *Fleet) Config(at string) *RenderedRow {
-	row, name := &RenderedRow{}, v1alpha1.ConfigName(at)
+// pool's record, or else from the config itself, which names the commit for which it was first created.
+func (f *Fleet) Config(config v1alpha1.ConfigVersion) *RenderedRow {
+	row, name := &RenderedRow{}, config.Config
 	for i := range f.Rendered {
 		if f.Rendered[i].Name == name {
 			*row = f.Rendered[i]
 		}
 	}
-	row.Name, row.Secrets = at, f.SecretsOf(at)
+	row.Name, row.Secrets = config.String(), f.SecretsOf(config)
 	if v := f.PoolByName[v1alpha1.RenderedPool(name)]; v != nil {
 		asked := v1alpha1.RequesterOf(v.Object.Annotations, name)
 		if asked.Revision != "" || len(asked.API) > 0 {
@@ -517,7 +519,7 @@ func (f *Fleet) manualConfigs(v *Pool, config string) []string {
 // ConfigOfPool returns the config of a pool to which the config of a node belongs: the target, or else the newest one.
 // Without configs of single nodes, it is the config itself.
 func (f *Fleet) ConfigOfPool(v *Pool, config, node string) string {
-	if v1alpha1.ConfigName(v.Facts.Care.NodeConfigs.Own(v.TargetConfig(), node)) == config {
+	if v.Facts.Care.NodeConfigs.Of(v.TargetConfig(), node) == config {
 		return v.TargetConfig()
 	}
 	for i := range f.Rendered { // the newest first
@@ -529,18 +531,17 @@ func (f *Fleet) ConfigOfPool(v *Pool, config, node string) string {
 }
 
 // ConfigOfNode describes the config of a node, which may be its own, with the commit that requested the pool's config
-// to which it belongs. The parameter at is a result of v1alpha1.ConfigAt.
-func (f *Fleet) ConfigOfNode(v *Pool, at, node string) *RenderedRow {
-	config := v1alpha1.ConfigName(at)
-	of := f.ConfigOfPool(v, config, node)
-	switch of {
-	case config:
-		return f.Config(at)
+// to which it belongs.
+func (f *Fleet) ConfigOfNode(v *Pool, config v1alpha1.ConfigVersion, node string) *RenderedRow {
+	of := v1alpha1.ConfigVersion{Config: f.ConfigOfPool(v, config.Config, node)}
+	switch of.Config {
+	case config.Config:
+		return f.Config(config)
 	case v.TargetConfig():
-		of = v.Facts.Target // with the revision of its secrets
+		of = v.Facts.Target
 	}
 	row := f.Config(of)
-	row.Name = at
+	row.Name = config.String()
 	return row
 }
 

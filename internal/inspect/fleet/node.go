@@ -41,10 +41,10 @@ const (
 
 // NodeRow is one node: its configs, its step, and why it is not done.
 type NodeRow struct {
-	Name    string `json:"name"`
-	Pool    string `json:"pool"`
-	Current string `json:"current"`
-	Desired string `json:"desired"`
+	Name    string                 `json:"name"`
+	Pool    string                 `json:"pool"`
+	Current v1alpha1.ConfigVersion `json:"current"`
+	Desired v1alpha1.ConfigVersion `json:"desired"`
 	// State is from the daemon. AsOf is the time of an outdated report; nil if it is current, or if the time is
 	// unknown.
 	State string     `json:"state"`
@@ -92,7 +92,7 @@ func stepOf(n *poolstate.Node, w poolstate.Waiting) (string, *time.Time) {
 	case n.Step.Draining:
 		return StepDraining, TimeOrNil(n.Step.DrainStarted)
 	case n.Degraded():
-		if n.Failure.Config != n.Config.Desired { // The failure is that of another config, or of an unknown config.
+		if n.Failure.Version() != n.Config.Desired { // The failure is that of another config, or of an unknown config.
 			return StepFailed, nil
 		}
 		return StepFailed, TimeOrNil(n.Failure.Since.Time)

@@ -135,23 +135,22 @@ func (f *Fleet) NextText(v *Pool) string {
 
 // SourceOf returns the GitSource from which a config of a pool came, even if it was deleted; empty for none.
 func (f *Fleet) SourceOf(v *Pool, config string) string {
-	return cmp.Or(f.Config(config).Source, v.Object.Annotations[v1alpha1.SourceAnnotation])
+	return cmp.Or(f.ConfigNamed(config).Source, v.Object.Annotations[v1alpha1.SourceAnnotation])
 }
 
-// HealthyConfig returns the last config that the whole pool ran without a failure, with the revision of its secrets.
-func (v *Pool) HealthyConfig() string {
-	return cmp.Or(v.Decision.Record.LastHealthy(), v.Object.Status.Configuration.Name)
+// HealthyConfig returns the last config that the whole pool ran without a failure.
+func (v *Pool) HealthyConfig() v1alpha1.ConfigVersion {
+	return cmp.Or(v.Decision.Record.LastHealthy(), v1alpha1.ConfigVersion{Config: v.Object.Status.Configuration.Name})
 }
 
 // RecordedCommit returns the commit that last requested a config or, if changes through the API did, the one that was
 // applied then: from the pool's records, or else from the config's first rendering. It is empty if no commit is known.
 func (f *Fleet) RecordedCommit(v *Pool, config string) string {
-	config = v1alpha1.ConfigName(config)
 	asked := v1alpha1.RequesterOf(v.Object.Annotations, config)
 	if asked.ByAPI() {
 		asked = v.apiTarget(config).Commit
 	}
-	return HashOf(cmp.Or(asked.Revision, f.Config(config).Revision))
+	return HashOf(cmp.Or(asked.Revision, f.ConfigNamed(config).Revision))
 }
 
 // apiTarget returns the record of a pool's target if only changes through the API requested it; zero if config is not

@@ -20,6 +20,7 @@ const KindMachineConfig = "MachineConfig"
 
 // RenderedRow is one rendered config.
 type RenderedRow struct {
+	// Name is the text of a v1alpha1.ConfigVersion.
 	Name     string    `json:"name"`
 	Pool     string    `json:"pool"`
 	Source   string    `json:"source,omitempty"`
@@ -53,7 +54,7 @@ func (r *RenderedRow) setRequester(asked v1alpha1.Requester) {
 // unprovenCommit returns the commit that was applied when changes through the API requested a pool's config, if the
 // pool was never healthy with it; otherwise nil.
 func (v *Pool) unprovenCommit(config string) *v1alpha1.CommitRef {
-	if v1alpha1.ConfigName(v.HealthyConfig()) == config {
+	if v.HealthyConfig().Config == config {
 		return nil
 	}
 	return v1alpha1.RequesterOf(v.Object.Annotations, config).Unproven

@@ -40,13 +40,13 @@ func (v *Pool) waitsForSecrets() bool {
 }
 
 // TargetConfig returns the rendered config that the pool should run, without the revision of its secrets.
-func (v *Pool) TargetConfig() string { return v1alpha1.ConfigName(v.Facts.Target) }
+func (v *Pool) TargetConfig() string { return v.Facts.Target.Config }
 
-// SecretsOf returns what is known about the secrets of a result of v1alpha1.ConfigAt; nil if it refers to none.
-func (f *Fleet) SecretsOf(at string) *ConfigSecrets {
-	config, revision := v1alpha1.SplitConfigAt(at)
-	v := f.PoolByName[v1alpha1.RenderedPool(config)]
-	return f.Secrets.Of(config, revision != "" || v != nil && config != "" && v.TargetConfig() == config &&
+// SecretsOf returns what is known about the secrets of a config; nil if it refers to none.
+func (f *Fleet) SecretsOf(config v1alpha1.ConfigVersion) *ConfigSecrets {
+	name := config.Config
+	v := f.PoolByName[v1alpha1.RenderedPool(name)]
+	return f.Secrets.Of(name, config.Secrets != "" || v != nil && name != "" && v.TargetConfig() == name &&
 		v.waitsForSecrets())
 }
 

@@ -11,14 +11,15 @@ import (
 	"github.com/bunsen-os/bunsen/internal/terminal"
 )
 
-// ShortRendered shortens the hash in a result of v1alpha1.ConfigAt and the revision of its secrets to five digits each,
-// as tables show them.
-func ShortRendered(at string) string {
-	name, secrets := v1alpha1.SplitConfigAt(at)
+// ShortRendered shortens the hash in the text of a v1alpha1.ConfigVersion and the revision of its secrets to five
+// digits each, as tables show them.
+func ShortRendered(text string) string {
+	v := v1alpha1.ParseConfigVersion(text)
+	name, secrets := v.Config, v.Secrets
 	if i := strings.LastIndexByte(name, '-'); i >= 0 && len(name)-i-1 > 5 {
 		name = name[:i+6]
 	}
-	return v1alpha1.ConfigAt(name, secrets[:min(len(secrets), 5)])
+	return v1alpha1.NewConfigVersion(name, secrets[:min(len(secrets), 5)]).String()
 }
 
 // the end of a rendered config's name, and the hash of a revision

@@ -61,7 +61,8 @@ func TestWithoutTheRightToReadMachineConfigs(t *testing.T) {
 		"without secrets": {Config: hash("a"), Began: metav1.NewTime(now)},
 		"with secrets":    {Config: hash("a"), Began: metav1.NewTime(now), RecordedSecrets: v1alpha1.RecordedSecrets{Secrets: "t1"}},
 	} {
-		if v := read(2, record); v.Undecided != "" || v.Decision.Counts.Updated != 2 || v.Rows[0].Current != hash("b") {
+		if v := read(2, record); v.Undecided != "" || v.Decision.Counts.Updated != 2 ||
+			v.Rows[0].Current.String() != hash("b") {
 			t.Errorf("%s, all updated: %q, %+v, %+v", says, v.Undecided, v.Decision.Counts, v.Rows)
 		}
 		v := read(1, record)

@@ -46,11 +46,11 @@ type Trace struct {
 
 // TraceNode is the part of a trace about the node.
 type TraceNode struct {
-	Name    string `json:"name"`
-	Current string `json:"current"`
-	Desired string `json:"desired"`
-	State   string `json:"state"`
-	Reason  string `json:"reason,omitempty"`
+	Name    string                 `json:"name"`
+	Current v1alpha1.ConfigVersion `json:"current"`
+	Desired v1alpha1.ConfigVersion `json:"desired"`
+	State   string                 `json:"state"`
+	Reason  string                 `json:"reason,omitempty"`
 }
 
 // RenderedTrace is the part of a trace about the rendered config, with the commit that first produced its content.
@@ -188,9 +188,9 @@ func filesOf(mc *mcfgv1.MachineConfig) []string {
 func (t Trace) Text() string {
 	var b terminal.Labels
 	if n := t.Node; n != nil {
-		way := terminal.Dash(n.Current)
+		way := terminal.Dash(n.Current.String())
 		if n.Desired != n.Current {
-			way += " → " + terminal.Dash(n.Desired)
+			way += " → " + terminal.Dash(n.Desired.String())
 		}
 		b.Add("Node", fmt.Sprintf("%s   %s   (%s)", n.Name, way, terminal.Dash(n.State)))
 		b.Add("Reason", n.Reason)

@@ -79,7 +79,7 @@ const (
 func NewTimeline(v *fleet.Pool, machines []mcfgv1.MachineConfigNode, events []corev1.Event) Timeline {
 	record := v.Facts.Care.Record
 	t := Timeline{
-		Config: record.Target(), Began: record.Began.Time,
+		Config: record.Target().String(), Began: record.Began.Time,
 		Reverted: record.Verdict == v1alpha1.RolloutReverted,
 	}
 	if record.Config == "" || record.Target() != v.Facts.Target {
@@ -111,7 +111,7 @@ func NewTimeline(v *fleet.Pool, machines []mcfgv1.MachineConfigNode, events []co
 	for i := range v.Rows {
 		r := &v.Rows[i]
 		n := nodes[r.Name]
-		own := v.Facts.Care.NodeConfigs.Own(t.Config, r.Name)
+		own := v.Facts.Care.NodeConfigs.Own(v1alpha1.ParseConfigVersion(t.Config), r.Name)
 		t.addConditions(n, r, own, conditions[r.Name])
 		updated := r.Current == own
 		n.settle(updated)
@@ -150,7 +150,9 @@ func (t *Timeline) addEvent(n *TimelineNode, e *corev1.Event) {
 }
 
 // addConditions adds the times of the present step. The parameter own is the node's own config of the rollout.
-func (t *Timeline) addConditions(n *TimelineNode, r *fleet.NodeRow, own string, all []metav1.Condition) {
+func (t *Timeline) addConditions(n *TimelineNode, r *fleet.NodeRow, own v1alpha1.ConfigVersion,
+	all []metav1.Condition,
+) {
 	at := func(kind mcfgv1.StateProgress, statuses ...metav1.ConditionStatus) *time.Time {
 		for _, c := range all {
 			if c.Type == string(kind) && slices.Contains(statuses, c.Status) &&

@@ -31,7 +31,7 @@ type Counts struct {
 }
 
 // With returns the counts with one more node, which takes places in the budget.
-func (c Counts) With(n *Node, target string, places int) Counts {
+func (c Counts) With(n *Node, target v1alpha1.ConfigVersion, places int) Counts {
 	c.Machines++
 	c.Places += places
 	if n.Unavailable() {

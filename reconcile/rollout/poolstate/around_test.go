@@ -78,21 +78,21 @@ func TestWhoComesFirst(t *testing.T) {
 // TestMastersAndArbiterWaitForEachOther: two of the three stay in service, and never do both wait for the other.
 func TestMastersAndArbiterWaitForEachOther(t *testing.T) {
 	states := map[string]poolstate.Node{
-		"in service":         {State: v1alpha1.StateDone, Config: poolstate.Configs{Current: "v0", Desired: "v0"}},
-		"at work":            {State: v1alpha1.StateWorking, Config: poolstate.Configs{Current: "v0", Desired: "v1"}},
-		"failed":             {State: v1alpha1.StateDegraded, Config: poolstate.Configs{Current: "v0", Desired: "v1"}},
-		"drifted":            {State: v1alpha1.StateDegraded, Config: poolstate.Configs{Current: "v0", Desired: "v0"}},
-		"short of disk":      {State: v1alpha1.StateDone, Config: poolstate.Configs{Current: "v0", Desired: "v0"}, Health: poolstate.Health{Trouble: "short of disk space"}},
-		"not Ready":          {State: v1alpha1.StateDone, Config: poolstate.Configs{Current: "v0", Desired: "v0"}, Health: poolstate.Health{Trouble: "not Ready", NotReady: true}},
-		"cordoned":           {State: v1alpha1.StateDone, Config: poolstate.Configs{Current: "v0", Desired: "v0"}, Cordon: poolstate.Cordon{Unschedulable: true}},
-		"failed, cordoned":   {State: v1alpha1.StateDegraded, Config: poolstate.Configs{Current: "v0", Desired: "v1"}, Cordon: poolstate.Cordon{Unschedulable: true, For: "v1"}},
+		"in service":         {State: v1alpha1.StateDone, Config: poolstate.Configs{Current: version("v0"), Desired: version("v0")}},
+		"at work":            {State: v1alpha1.StateWorking, Config: poolstate.Configs{Current: version("v0"), Desired: version("v1")}},
+		"failed":             {State: v1alpha1.StateDegraded, Config: poolstate.Configs{Current: version("v0"), Desired: version("v1")}},
+		"drifted":            {State: v1alpha1.StateDegraded, Config: poolstate.Configs{Current: version("v0"), Desired: version("v0")}},
+		"short of disk":      {State: v1alpha1.StateDone, Config: poolstate.Configs{Current: version("v0"), Desired: version("v0")}, Health: poolstate.Health{Trouble: "short of disk space"}},
+		"not Ready":          {State: v1alpha1.StateDone, Config: poolstate.Configs{Current: version("v0"), Desired: version("v0")}, Health: poolstate.Health{Trouble: "not Ready", NotReady: true}},
+		"cordoned":           {State: v1alpha1.StateDone, Config: poolstate.Configs{Current: version("v0"), Desired: version("v0")}, Cordon: poolstate.Cordon{Unschedulable: true}},
+		"failed, cordoned":   {State: v1alpha1.StateDegraded, Config: poolstate.Configs{Current: version("v0"), Desired: version("v1")}, Cordon: poolstate.Cordon{Unschedulable: true, For: "v1"}},
 		"without a report":   {},
-		"at work and closed": {State: v1alpha1.StateWorking, Config: poolstate.Configs{Current: "v0", Desired: "v1"}, Cordon: poolstate.Cordon{Unschedulable: true, For: "v1"}},
+		"at work and closed": {State: v1alpha1.StateWorking, Config: poolstate.Configs{Current: version("v0"), Desired: version("v1")}, Cordon: poolstate.Cordon{Unschedulable: true, For: "v1"}},
 	}
 	for master, m := range states {
 		for arbiter, a := range states {
-			masters := poolstate.Counts{Machines: 1}.With(&m, "v1", 0) // the other master is in service
-			arbiters := poolstate.Counts{}.With(&a, "v1", 0)
+			masters := poolstate.Counts{Machines: 1}.With(&m, version("v1"), 0) // the other master is in service
+			arbiters := poolstate.Counts{}.With(&a, version("v1"), 0)
 			at := fmt.Sprintf("a master %s, the arbiter %s", master, arbiter)
 			waits := map[string]bool{}
 			for _, pool := range []string{"master", "arbiter", "worker"} {
@@ -159,7 +159,8 @@ func TestReadFacts(t *testing.T) {
 	p.Annotations[v1alpha1.RetryAnnotation] = "yesterday"
 	p.Status.Configuration.Name = "v1" // as an empty pool has it, which was well with nothing
 	f := poolstate.Read(p, nil, poolstate.Published{}, 8)
-	if f.Pool != "worker" || f.Target != "v1" || !f.Paused || f.MaxUnavailable != 4 || f.Care.Healthy != "v0" ||
+	if f.Pool != "worker" || f.Target != version("v1") || !f.Paused || f.MaxUnavailable != 4 ||
+		f.Care.Healthy != version("v0") ||
 		f.Care.Record.Steps != 2 ||
 		f.Care.OpenUntil.Hour() != 13 || !f.Care.RetryAt.IsZero() || f.Care.Invalid+f.Care.Lost != "" {
 		t.Errorf("got %+v", f)
@@ -168,7 +169,7 @@ func TestReadFacts(t *testing.T) {
 	bad := v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "careful"}}
 	bad.Spec.Windows = []v1alpha1.MaintenanceWindow{{Schedule: "never", Duration: metav1.Duration{Duration: 3600e9}}}
 	f = poolstate.Read(p, []v1alpha1.RolloutPolicy{bad}, poolstate.Published{}, 8)
-	if f.Care.Record.Config != "" || f.Care.Healthy != "v1" ||
+	if f.Care.Record.Config != "" || f.Care.Healthy != version("v1") ||
 		!strings.Contains(f.Care.Lost, v1alpha1.RolloutAnnotation) {
 		t.Errorf("lost: %q, healthy %q", f.Care.Lost, f.Care.Healthy)
 	}

@@ -14,9 +14,8 @@ type Decision struct {
 	// the rollouts that end now, the newest first: that of the pool's earlier record, if Record replaces it, and that
 	// of Record. The write that stores Record adds them to the pool's history.
 	Ended []v1alpha1.RolloutOutcome
-	// what nodes are assigned, with the revision of its secrets: Facts.Target, or where a reverted pool returns to;
-	// empty for none
-	Target string
+	// what nodes are assigned: Facts.Target, or where a reverted pool returns to; zero for none
+	Target v1alpha1.ConfigVersion
 	// nodes that are assigned the target, in this order
 	Assign []Assignment
 	// drains to postpone, by node
@@ -35,11 +34,12 @@ type Decision struct {
 
 // Assignment is the assignment of a config to one node.
 type Assignment struct {
-	// the node to write, and the rendered config for desiredConfig, with the revision of its secrets for
-	// desiredSecrets: see v1alpha1.ConfigAt. It is the node's own config if it has one.
-	Node, Config string
-	// the earlier desired config; empty for none
-	Was string
+	// the node to write
+	Node string
+	// for desiredConfig and desiredSecrets: the node's own config if it has one
+	Config v1alpha1.ConfigVersion
+	// the earlier desired config; zero for none
+	Was v1alpha1.ConfigVersion
 	// The write of desiredConfig also removes the annotations of images.
 	DropImage bool
 	// The write of desiredConfig also removes the UpdateInProgress taint.
@@ -50,8 +50,10 @@ type Assignment struct {
 
 // Release postpones the drain of one node.
 type Release struct {
-	// the node to write, and its current config with the revision of its secrets, for desiredConfig and desiredSecrets
-	Node, Config string
+	// the node to write
+	Node string
+	// its current config, for desiredConfig and desiredSecrets
+	Config v1alpha1.ConfigVersion
 	// of PostponedAnnotation, for the write that sets desiredConfig
 	Postponed string
 	// of DrainsAnnotation, for the write that sets desiredConfig

@@ -18,7 +18,7 @@ const (
 type Wording struct {
 	Now time.Time
 	// what nodes are assigned
-	Target string
+	Target v1alpha1.ConfigVersion
 	// Texts contain points in time instead of durations, so that they stay the same while nothing changes.
 	Stable bool
 	// quoted runes of a daemon's reason
@@ -57,7 +57,7 @@ func (w Wording) rebooting(n *Node) string {
 	if n.Health.Trouble != "" && !n.Health.Since.IsZero() && w.Now.Sub(n.Health.Since) > maxReboot {
 		return "has not returned from its reboot: " + w.Health(n)
 	}
-	text := "rebooting into " + n.Config.Desired
+	text := "rebooting into " + n.Config.Desired.String()
 	if n.Config.Current == n.Config.Desired {
 		text = "rebooting for an earlier config"
 	}
@@ -77,9 +77,9 @@ func (w Wording) failure(n *Node) string {
 	}
 	switch {
 	case n.Failing() && desired == w.Target && n.FailedOther(desired):
-		return "assigned " + desired + "; its last failure is about the config before" + why
+		return "assigned " + desired.String() + "; its last failure is about the config before" + why
 	case n.Failing():
-		return "failed " + desired + why
+		return "failed " + desired.String() + why
 	}
 	return "degraded" + why
 }
@@ -95,13 +95,13 @@ func (w Wording) progress(n *Node) string {
 	case n.LacksFiles():
 		return "waits for content of " + n.Fetched.Config + Quote(n.Fetched.Problem, w.Most)
 	case n.State == v1alpha1.StateWorking:
-		return "applying " + c.Desired
+		return "applying " + c.Desired.String()
 	case c.Current != c.Desired:
-		return "assigned " + c.Desired + ", not started yet"
+		return "assigned " + c.Desired.String() + ", not started yet"
 	case n.Cordon.Unschedulable:
 		return "cordoned for " + n.Cordon.For
 	}
-	return "at work on " + c.Desired
+	return "at work on " + c.Desired.String()
 }
 
 // Draining says how long a node has been draining, and why the drain waits.
@@ -168,7 +168,7 @@ func (n *Node) Ready() bool { return n.Health.Trouble == "" && !n.Cordon.Unsched
 // Done reports whether the node runs its desired config, according to its daemon.
 func (n *Node) Done() bool {
 	c := n.Config
-	return c.Current != "" && c.Current == c.Desired && n.State == v1alpha1.StateDone
+	return !c.Current.IsZero() && c.Current == c.Desired && n.State == v1alpha1.StateDone
 }
 
 // layered: the node has an image besides its config.
@@ -194,7 +194,7 @@ func (n *Node) Failing() bool { return n.Degraded() && n.Config.Current != n.Con
 // Blank reports whether the daemon is healthy and the node was never assigned a config, for example because it did not
 // boot from the Bunsen server. Such a node runs pods and waits for its first config.
 func (n *Node) Blank() bool {
-	return n.Config.Current == "" && n.Config.Desired == "" && n.State == v1alpha1.StateDone
+	return n.Config.Current.IsZero() && n.Config.Desired.IsZero() && n.State == v1alpha1.StateDone
 }
 
 // Unavailable reports whether the node counts as out of service. A failing node that still runs pods is in service, and
@@ -206,20 +206,20 @@ func (n *Node) Unavailable() bool { return !n.Ready() || (!n.Done() && !n.Failin
 func (n *Node) CountsForQuorum() bool { return !n.Health.NotReady || n.LiveMember }
 
 // UpdatedTo reports whether the node runs the target, and has no image besides its config.
-func (n *Node) UpdatedTo(target string) bool {
+func (n *Node) UpdatedTo(target v1alpha1.ConfigVersion) bool {
 	return n.Done() && n.Config.Desired == target && !n.Config.layered()
 }
 
 // assigned reports whether the target is the desired config. A layered node needs an assignment that removes its image.
-func (n *Node) assigned(target string) bool {
+func (n *Node) assigned(target v1alpha1.ConfigVersion) bool {
 	return n.Config.Desired == target && !n.Config.layered()
 }
 
 // FailedOther reports whether the daemon recorded the failure of another config than the target. A node that was
 // assigned a config still reports the failure of the earlier one until its daemon starts the update. A failure without
 // a record counts for the desired config.
-func (n *Node) FailedOther(target string) bool {
-	return n.Failure.Config != "" && n.Failure.Config != target
+func (n *Node) FailedOther(target v1alpha1.ConfigVersion) bool {
+	return n.Failure.Config != "" && n.Failure.Version() != target
 }
 
 // Problem returns the problem that the daemon reports: the problem in its recorded failure, or else the whole reason.
@@ -233,7 +233,8 @@ func (n *Node) LacksFiles() bool {
 // LacksSecrets reports whether the node has not begun to update to its desired config and cannot: the server has
 // published a newer revision of its secrets. It waits for its next assignment.
 func (n *Node) LacksSecrets(published map[string]string) bool {
-	config, revision := v1alpha1.SplitConfigAt(n.Config.Desired)
-	newer := revision != "" && published[config] != "" && published[config] != revision
+	desired := n.Config.Desired
+	revision := published[desired.Config]
+	newer := desired.Secrets != "" && revision != "" && revision != desired.Secrets
 	return newer && n.Config.Current != n.Config.Desired && !n.Step.Draining && !n.Step.Rebooting
 }

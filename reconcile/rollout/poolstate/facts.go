@@ -23,9 +23,8 @@ import (
 // Facts are the input of a decision about a pool, besides the time.
 type Facts struct {
 	Pool string
-	// what the pool should run, with the revision of its secrets as v1alpha1.ConfigAt writes it; empty while nothing is
-	// rendered
-	Target string
+	// what the pool should run; zero while nothing is rendered
+	Target v1alpha1.ConfigVersion
 	// the revisions; zero in a cluster without secrets
 	Secrets Secrets
 	// who requested Target; zero if unknown
@@ -56,8 +55,8 @@ type Care struct {
 	// on the pool; zero for none
 	Record v1alpha1.RolloutRecord
 	// the last config with which the whole pool was healthy, to which a revert returns: Record.LastHealthy or, without
-	// a record, status.configuration.name. It is empty if there is none, or if it does not exist any more.
-	Healthy string
+	// a record, status.configuration.name. It is zero if there is none, or if it does not exist any more.
+	Healthy v1alpha1.ConfigVersion
 	// limits by other pools
 	Around Around
 	// of single nodes, for Target and for the configs that Record names; nil if all nodes run the same config
@@ -209,14 +208,14 @@ func RequestedBy(pool *mcfgv1.MachineConfigPool, what string) string {
 	return Shorten(strings.Join(strings.Fields(who), " "), MaxReason)
 }
 
-// HealthyConfig returns the last config with which the whole pool was healthy, with the revision of its secrets: by its
-// record, or without a valid one status.configuration.name; empty for none.
-func HealthyConfig(pool *mcfgv1.MachineConfigPool) string {
+// HealthyConfig returns the last config with which the whole pool was healthy: by its record, or without a valid one
+// status.configuration.name; zero for none.
+func HealthyConfig(pool *mcfgv1.MachineConfigPool) v1alpha1.ConfigVersion {
 	if record, err := v1alpha1.ParseRolloutRecord(pool.Annotations[v1alpha1.RolloutAnnotation]); err == nil &&
 		record.Config != "" {
 		return record.LastHealthy()
 	}
-	return pool.Status.Configuration.Name
+	return v1alpha1.ConfigVersion{Config: pool.Status.Configuration.Name}
 }
 
 // AddInvalid adds an error to Invalid and InvalidPolicies.

@@ -94,7 +94,7 @@ func (t *Totals) add(m *Member) {
 
 // Members are the nodes of a pool, each classified for one target.
 type Members struct {
-	Target string
+	Target v1alpha1.ConfigVersion
 	// of the pool, and those that take places in the budget; sorted by name
 	All, Occupying []*Member
 	// by kind, in the order of assignment; and those of CandidateNotReady, with those of CandidateChanging that are not
@@ -116,7 +116,7 @@ type Zone struct{ Nodes, Places int }
 // PoolSettings are the settings of a pool for the classification of its nodes.
 type PoolSettings struct {
 	// what the pool should run; in a reverted pool, nodes are assigned another config
-	Target string
+	Target v1alpha1.ConfigVersion
 	// nil for none
 	Canary labels.Selector
 	// those for which nodes of this pool may have been admitted
@@ -126,7 +126,7 @@ type PoolSettings struct {
 }
 
 // Classify classifies the nodes of a pool for a decision that assigns the target. The nodes are sorted by name.
-func Classify(nodes []Node, target string, p PoolSettings) Members {
+func Classify(nodes []Node, target v1alpha1.ConfigVersion, p PoolSettings) Members {
 	s := Members{Target: target, Zones: map[string]Zone{}, All: make([]*Member, len(nodes))}
 	list := make([]Member, len(nodes))
 	for i := range nodes {
@@ -144,7 +144,7 @@ func Classify(nodes []Node, target string, p PoolSettings) Members {
 }
 
 // NewMember classifies one node for the target. pools are the custom pools for which the server may have admitted it.
-func NewMember(n *Node, target string, pools []Custom) Member {
+func NewMember(n *Node, target v1alpha1.ConfigVersion, pools []Custom) Member {
 	m := Member{Node: n, Assigned: n.assigned(target), Updated: n.UpdatedTo(target)}
 	if n.Failing() && n.Config.Desired == target {
 		unstarted := n.Step.Draining || n.FailedOther(target)
@@ -167,7 +167,7 @@ func NewMember(n *Node, target string, pools []Custom) Member {
 }
 
 // candidateFor is for a node without the target.
-func (n *Node) candidateFor(target string, pools []Custom) Candidate {
+func (n *Node) candidateFor(target v1alpha1.ConfigVersion, pools []Custom) Candidate {
 	c := n.Config
 	switch {
 	case n.needsLabels(pools):
@@ -180,7 +180,7 @@ func (n *Node) candidateFor(target string, pools []Custom) Candidate {
 		return CandidateFailed
 	case !n.Failing() && c.changesToOther(target):
 		return CandidateChanging
-	case n.Health.Trouble != "" && c.Current != "":
+	case n.Health.Trouble != "" && !c.Current.IsZero():
 		return CandidateNotReady
 	case n.Ready() && n.Degraded() && !n.Failing():
 		return CandidateDegraded
@@ -191,12 +191,12 @@ func (n *Node) candidateFor(target string, pools []Custom) Candidate {
 }
 
 // changesToOther reports whether the desired config is neither the current one nor the target.
-func (c Configs) changesToOther(target string) bool {
-	return c.Desired != "" && c.Desired != target && c.Desired != c.Current
+func (c Configs) changesToOther(target v1alpha1.ConfigVersion) bool {
+	return !c.Desired.IsZero() && c.Desired != target && c.Desired != c.Current
 }
 
 // add counts a node. configured is what the pool should run.
-func (s *Members) add(m *Member, configured string) {
+func (s *Members) add(m *Member, configured v1alpha1.ConfigVersion) {
 	places := m.Places()
 	if places > 0 {
 		s.Occupying = append(s.Occupying, m)

@@ -40,7 +40,7 @@ type Node struct {
 
 // NodeMarks are annotations and taints of the controller, the daemon and the server.
 type NodeMarks struct {
-	// the structured form of Reason; zero if the daemon recorded none. Its Config includes the revision of the secrets.
+	// the structured form of Reason; zero if the daemon recorded none
 	Failure v1alpha1.Failure
 	// with the UpdateInProgress taint
 	Tainted bool
@@ -136,9 +136,8 @@ func (d Download) Late() time.Time { return d.Next.Since.Add(maxDownload) }
 
 // Configs are a node's rendered configs and, on layered nodes, images.
 type Configs struct {
-	// what the node runs, and what it should run; either may be empty. A config with secrets includes their revision,
-	// as v1alpha1.ConfigAt writes it, so that a new one is another config.
-	Current, Desired string
+	// what the node runs, and what it should run; either may be zero
+	Current, Desired v1alpha1.ConfigVersion
 	// equal on layered nodes, and empty on others; else see StrayImage
 	CurrentImage, DesiredImage string
 }
@@ -301,7 +300,6 @@ func readMarks(n *corev1.Node) NodeMarks {
 	}
 	if f, err := v1alpha1.ParseFailure(n.Annotations[v1alpha1.FailureAnnotation]); err == nil {
 		m.Failure = f
-		m.Failure.Config = v1alpha1.ConfigAt(f.Config, f.Secrets) // like Config.Desired
 	}
 	if _, labelled := n.Annotations[v1alpha1.CustomPoolLabelsAppliedAnnotation]; !labelled {
 		m.Booted = n.Annotations[v1alpha1.FirstPivotConfigAnnotation]
@@ -323,7 +321,7 @@ func readMarks(n *corev1.Node) NodeMarks {
 func readPostponed(text string) Postponed {
 	config, at, _ := strings.Cut(text, " ")
 	if t := ParseTime(at); !t.IsZero() {
-		return Postponed{For: config, At: t}
+		return Postponed{For: v1alpha1.ParseConfigVersion(config), At: t}
 	}
 	return Postponed{}
 }
@@ -335,7 +333,7 @@ func readDrains(text string) Drains {
 	}
 	n, err := strconv.Atoi(fields[2])
 	if first := ParseTime(fields[1]); err == nil && n > 0 && !first.IsZero() {
-		return Drains{For: fields[0], First: first, Postponed: n}
+		return Drains{For: v1alpha1.ParseConfigVersion(fields[0]), First: first, Postponed: n}
 	}
 	return Drains{}
 }
@@ -360,23 +358,21 @@ func ParseTime(text string) time.Time {
 
 // Postponed is a drain that was postponed to update another node first; the zero value for none.
 type Postponed struct {
-	// the rendered config
-	For string
+	For v1alpha1.ConfigVersion
 	At  time.Time
 }
 
 // String returns the value of PostponedAnnotation; empty for the zero value.
 func (p Postponed) String() string {
-	if p.For == "" {
+	if p.For.IsZero() {
 		return ""
 	}
-	return p.For + " " + p.At.UTC().Format(time.RFC3339)
+	return p.For.String() + " " + p.At.UTC().Format(time.RFC3339)
 }
 
 // Drains are the postponed drains of a node for one config; the zero value for none.
 type Drains struct {
-	// the rendered config
-	For string
+	For v1alpha1.ConfigVersion
 	// when the first drain began
 	First time.Time
 	// how many
@@ -385,14 +381,14 @@ type Drains struct {
 
 // String returns the value of DrainsAnnotation; empty for the zero value.
 func (d Drains) String() string {
-	if d.For == "" {
+	if d.For.IsZero() {
 		return ""
 	}
 	return fmt.Sprintf("%s %s %d", d.For, d.First.UTC().Format(time.RFC3339), d.Postponed)
 }
 
 // Add adds a drain for a config that the controller postpones now. The parameter began is when the drain started.
-func (d Drains) Add(config string, began time.Time) Drains {
+func (d Drains) Add(config v1alpha1.ConfigVersion, began time.Time) Drains {
 	if d.For != config {
 		d = Drains{For: config, First: began}
 	}
@@ -404,7 +400,7 @@ func (d Drains) Add(config string, began time.Time) Drains {
 // empty for none.
 func (n *Node) PostponedText() string {
 	switch {
-	case n.Drains.For == "" || n.Drains.For != n.Config.Desired:
+	case n.Drains.For.IsZero() || n.Drains.For != n.Config.Desired:
 		return ""
 	case n.Drains.Postponed == 1:
 		return ", after a postponed drain at " + FormatTime(n.Drains.First)

@@ -22,49 +22,52 @@ type OwnConfigs struct {
 
 // Own returns what a node runs if the pool runs config: its own config, or config itself. The revision of its secrets
 // is that of its own config, so that a changed secret is another config only for nodes that refer to it.
-func (c NodeConfigs) Own(config, node string) string {
-	name, secrets := v1alpha1.SplitConfigAt(config)
-	of, ok := c[name]
+func (c NodeConfigs) Own(config v1alpha1.ConfigVersion, node string) v1alpha1.ConfigVersion {
+	of, ok := c[config.Config]
 	if !ok || of.IsZero() {
 		return config
 	}
-	own := of.Of(node)
+	own := v1alpha1.ConfigVersion{Config: of.Of(node), Secrets: config.Secrets}
 	if of.AnyRevision {
-		return own
+		own.Secrets = ""
+	} else if revisions, known := of.Revisions[config.Secrets]; known {
+		own.Secrets = revisions[own.Config]
 	}
-	if revisions, known := of.Revisions[secrets]; known {
-		return v1alpha1.ConfigAt(own, revisions[own])
-	}
-	return v1alpha1.ConfigAt(own, secrets)
+	return own
+}
+
+// Of returns the name of what a node runs if the pool runs a config.
+func (c NodeConfigs) Of(config, node string) string {
+	return c.Own(v1alpha1.ConfigVersion{Config: config}, node).Config
 }
 
 // Knows reports whether the configs that nodes run for a config of the pool are known with the revisions of their
 // secrets.
-func (c NodeConfigs) Knows(config string) bool {
-	name, secrets := v1alpha1.SplitConfigAt(config)
-	of := c[name]
-	_, known := of.Revisions[secrets]
+func (c NodeConfigs) Knows(config v1alpha1.ConfigVersion) bool {
+	of := c[config.Config]
+	_, known := of.Revisions[config.Secrets]
 	return known || !of.Secrets || of.AnyRevision
 }
 
 // IsPools reports whether a config may be that of a whole pool: a known one, if nodes have configs of their own.
 func (c NodeConfigs) IsPools(config string) bool {
-	_, known := c[v1alpha1.ConfigName(config)]
+	_, known := c[config]
 	return known || len(c) == 0
 }
 
 // InTermsOf returns copies of the nodes with the names of the pool's configs in place of their own. If a node's own
 // config is that of several, the first of prefer counts.
-func (c NodeConfigs) InTermsOf(nodes []Node, prefer ...string) []Node {
+func (c NodeConfigs) InTermsOf(nodes []Node, prefer ...v1alpha1.ConfigVersion) []Node {
 	if len(c) == 0 {
 		return nodes
 	}
 	out := slices.Clone(nodes)
 	for i := range out {
 		n, current := &out[i], out[i].Config.Current
-		for _, name := range []*string{&n.Config.Current, &n.Config.Desired, &n.Failure.Config} {
-			*name = c.ofPool(*name, n.Name, prefer)
-		}
+		failed := c.ofPool(n.Failure.Version(), n.Name, prefer)
+		n.Failure.Config, n.Failure.Secrets = failed.Config, failed.Secrets
+		n.Config.Current = c.ofPool(n.Config.Current, n.Name, prefer)
+		n.Config.Desired = c.ofPool(n.Config.Desired, n.Name, prefer)
 		if n.Config.Current == n.Config.Desired && current != nodes[i].Config.Desired {
 			// Another revision of its secrets, which the Node does not distinguish from that of the pool's config.
 			n.Config.Current = current
@@ -74,15 +77,17 @@ func (c NodeConfigs) InTermsOf(nodes []Node, prefer ...string) []Node {
 }
 
 // ofPool returns the config of the pool for that of a node, or the latter if there is none.
-func (c NodeConfigs) ofPool(config, node string, prefer []string) string {
-	if config == "" {
+func (c NodeConfigs) ofPool(config v1alpha1.ConfigVersion, node string,
+	prefer []v1alpha1.ConfigVersion,
+) v1alpha1.ConfigVersion {
+	if config.IsZero() {
 		return config
 	}
 	own := c.Own(config, node)
 	for _, p := range prefer {
 		is := c.Own(p, node)
-		anyRevision := c[v1alpha1.ConfigName(p)].AnyRevision && v1alpha1.ConfigName(is) == v1alpha1.ConfigName(own)
-		if p != "" && (is == own || anyRevision) {
+		anyRevision := c[p.Config].AnyRevision && is.Config == own.Config
+		if !p.IsZero() && (is == own || anyRevision) {
 			return p
 		}
 	}
@@ -91,14 +96,14 @@ func (c NodeConfigs) ofPool(config, node string, prefer []string) string {
 
 // Preferred returns the configs of a pool as InTermsOf prefers them: what nodes are assigned, then the others that the
 // record names.
-func (f Facts) Preferred(assigned string) []string {
+func (f Facts) Preferred(assigned v1alpha1.ConfigVersion) []v1alpha1.ConfigVersion {
 	r := f.Care.Record
-	return []string{assigned, f.Target, r.Target(), r.LastHealthy(), r.ReturnsTo(), f.Care.Healthy}
+	return []v1alpha1.ConfigVersion{assigned, f.Target, r.Target(), r.LastHealthy(), r.ReturnsTo(), f.Care.Healthy}
 }
 
 // Assigned returns what the nodes of the pool are assigned according to its record: the target or, in a reverted pool,
 // where it returns to.
-func (f Facts) Assigned() string {
+func (f Facts) Assigned() v1alpha1.ConfigVersion {
 	if r := f.Care.Record; r.Verdict == v1alpha1.RolloutReverted && r.Target() == f.Target {
 		return r.ReturnsTo()
 	}
@@ -109,28 +114,27 @@ func (f Facts) Assigned() string {
 // returns the NodeConfigs of a rendered config. If the revisions of their secrets are not known, no decision can be
 // made: a user deleted the published ones, and a server publishes them again.
 func (f *Facts) SetNodeConfigs(read func(config string) v1alpha1.NodeConfigs) {
-	for _, at := range f.Preferred("") {
-		name, secrets := v1alpha1.SplitConfigAt(at)
-		of, had := f.Care.NodeConfigs[name]
+	for _, v := range f.Preferred(v1alpha1.ConfigVersion{}) {
+		of, had := f.Care.NodeConfigs[v.Config]
 		if !had {
-			of = OwnConfigs{NodeConfigs: read(name), Revisions: map[string]map[string]string{}}
+			of = OwnConfigs{NodeConfigs: read(v.Config), Revisions: map[string]map[string]string{}}
 			of.AnyRevision = of.Secrets && f.Secrets.Unread
 		}
-		if name == "" || of.IsZero() {
+		if v.IsZero() || of.IsZero() {
 			continue
 		}
 		if f.Care.NodeConfigs == nil {
 			f.Care.NodeConfigs = NodeConfigs{}
 		}
-		if revisions := f.Secrets.revisionsOf(of.NodeConfigs, name, secrets); of.Secrets && revisions != nil {
-			of.Revisions[secrets] = revisions
+		if revisions := f.Secrets.revisionsOf(of.NodeConfigs, v); of.Secrets && revisions != nil {
+			of.Revisions[v.Secrets] = revisions
 		}
-		f.Care.NodeConfigs[name] = of
+		f.Care.NodeConfigs[v.Config] = of
 	}
-	for _, at := range []string{f.Target, f.Assigned()} {
-		if f.Secrets.Unresolved == "" && !f.Care.NodeConfigs.Knows(at) {
+	for _, v := range []v1alpha1.ConfigVersion{f.Target, f.Assigned()} {
+		if f.Secrets.Unresolved == "" && !f.Care.NodeConfigs.Knows(v) {
 			f.Secrets.Unresolved = fmt.Sprintf("no machine-config-server has published the revisions of the secrets "+
-				"of single nodes for %s in ConfigMap %s/%s", at, v1alpha1.ServerNamespace, v1alpha1.SecretsConfigMap)
+				"of single nodes for %s in ConfigMap %s/%s", v, v1alpha1.ServerNamespace, v1alpha1.SecretsConfigMap)
 		}
 	}
 }

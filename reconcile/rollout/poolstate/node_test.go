@@ -55,8 +55,11 @@ func TestReadNode(t *testing.T) {
 	}
 	want := poolstate.Node{
 		Name: "n0", Labels: n.Labels, Zone: "a", Created: noon.Add(-time.Hour),
-		Config: poolstate.Configs{Current: "v0", Desired: "v1", CurrentImage: "i0", DesiredImage: "i1"},
-		State:  v1alpha1.StateDegraded, Reason: "no space",
+		Config: poolstate.Configs{
+			Current: version("v0"), Desired: version("v1"),
+			CurrentImage: "i0", DesiredImage: "i1",
+		},
+		State: v1alpha1.StateDegraded, Reason: "no space",
 		Health: poolstate.Health{Trouble: "not Ready (KubeletNotReady)", NotReady: true, Since: noon},
 		Cordon: poolstate.Cordon{Unschedulable: true, For: "v1"},
 		Step: poolstate.Step{
@@ -64,7 +67,7 @@ func TestReadNode(t *testing.T) {
 			HeldUpSince: noon.Add(-30 * time.Second), Rebooting: true,
 		},
 		NodeMarks: poolstate.NodeMarks{
-			Tainted: true, Postponed: poolstate.Postponed{For: "v0", At: noon.Add(-time.Hour)},
+			Tainted: true, Postponed: poolstate.Postponed{For: version("v0"), At: noon.Add(-time.Hour)},
 			Booted: "rendered-infra-1a2b", Checked: true, Attested: "infra",
 		},
 	}
@@ -163,3 +166,6 @@ func pool(name string, s *metav1.LabelSelector) *mcfgv1.MachineConfigPool {
 		Spec:       mcfgv1.MachineConfigPoolSpec{NodeSelector: s},
 	}
 }
+
+// version reads a config in the form of v1alpha1.ConfigVersion.String.
+func version(text string) v1alpha1.ConfigVersion { return v1alpha1.ParseConfigVersion(text) }

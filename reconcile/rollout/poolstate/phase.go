@@ -1,5 +1,7 @@
 package poolstate
 
+import "github.com/bunsen-os/bunsen/api/v1alpha1"
+
 // Phase is that of a node in its pool. Each node has one, so their numbers add up to the size of the pool.
 type Phase string
 
@@ -30,9 +32,10 @@ var Phases = []Phase{
 }
 
 // Phase returns the phase of the node. target is what the pool should run, and back where a reverted pool returned to,
-// or empty. silent: the daemon sends no heartbeat.
-func (n *Node) Phase(target, back string, silent bool) Phase {
-	updated := target != "" && n.UpdatedTo(target)
+// or
+// zero. silent: the daemon sends no heartbeat.
+func (n *Node) Phase(target, back v1alpha1.ConfigVersion, silent bool) Phase {
+	updated := !target.IsZero() && n.UpdatedTo(target)
 	switch {
 	case n.Degraded():
 		return PhaseDegraded
@@ -46,18 +49,18 @@ func (n *Node) Phase(target, back string, silent bool) Phase {
 		return PhaseUpdated
 	case updated:
 		return PhaseUnready
-	case back != "" && n.UpdatedTo(back):
+	case !back.IsZero() && n.UpdatedTo(back):
 		return PhaseBack
 	case n.Step.Draining:
 		return PhaseDraining
-	case target == "", n.rests(target, back):
+	case target.IsZero(), n.rests(target, back):
 		return PhaseWaiting
 	}
 	return PhaseApplying
 }
 
 // rests reports whether the node runs its desired config, and that is neither the target nor that of a reverted pool.
-func (n *Node) rests(target, back string) bool {
+func (n *Node) rests(target, back v1alpha1.ConfigVersion) bool {
 	c := n.Config
 	return c.Current == c.Desired && c.Desired != target && c.Desired != back
 }

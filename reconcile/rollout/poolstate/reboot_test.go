@@ -23,8 +23,9 @@ func TestARebootIsNotIntoAConfigThatWasAssignedLater(t *testing.T) {
 		"it does not return for a revert": {"v0", 11 * time.Minute, "has not returned from its reboot: not Ready for 11m: its kubelet stopped reporting"},
 	} {
 		n := poolstate.Node{
-			Name: "n0", State: "Working", Config: poolstate.Configs{Current: "v0", Desired: c.desired},
-			Step: poolstate.Step{Rebooting: true},
+			Name: "n0", State: "Working",
+			Config: poolstate.Configs{Current: version("v0"), Desired: version(c.desired)},
+			Step:   poolstate.Step{Rebooting: true},
 		}
 		if c.silent > 0 {
 			n.Health = poolstate.Health{
@@ -32,7 +33,7 @@ func TestARebootIsNotIntoAConfigThatWasAssignedLater(t *testing.T) {
 				Since: now.Add(-c.silent),
 			}
 		}
-		if got := (poolstate.Wording{Now: now, Target: "v1"}).State(&n); got != c.want {
+		if got := (poolstate.Wording{Now: now, Target: version("v1")}).State(&n); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}

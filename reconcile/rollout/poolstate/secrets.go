@@ -36,15 +36,15 @@ type Secrets struct {
 
 // revisionsOf returns the revisions of the secrets of the configs of single nodes at a revision of the pool's config;
 // nil if unknown.
-func (s Secrets) revisionsOf(of v1alpha1.NodeConfigs, config, revision string) map[string]string {
-	published, ok := s.Own[config]
+func (s Secrets) revisionsOf(of v1alpha1.NodeConfigs, config v1alpha1.ConfigVersion) map[string]string {
+	published, ok := s.Own[config.Config]
 	switch {
-	case !ok || revision == "":
+	case !ok || config.Secrets == "":
 		return nil
-	case published.Revision == revision:
+	case published.Revision == config.Secrets:
 		return published.Own.ByConfig(of)
 	}
-	was, known := published.Own.At(revision)
+	was, known := published.Own.At(config.Secrets)
 	if !known {
 		return nil
 	}
@@ -53,7 +53,9 @@ func (s Secrets) revisionsOf(of v1alpha1.NodeConfigs, config, revision string) m
 
 // target returns a rendered config with the revision of its secrets. Without a published one, that of the record stays,
 // because a server published it earlier.
-func (p Published) target(config string, record v1alpha1.RolloutRecord) (target string, s Secrets) {
+func (p Published) target(config string, record v1alpha1.RolloutRecord) (target v1alpha1.ConfigVersion,
+	s Secrets,
+) {
 	s.Unread = p.Unread
 	for name, r := range p.Revisions {
 		if r.Own != nil {
@@ -74,23 +76,22 @@ func (p Published) target(config string, record v1alpha1.RolloutRecord) (target 
 	s.Problems = entry.Problems
 	switch {
 	case entry.Revision != "":
-		return v1alpha1.ConfigAt(config, entry.Revision), s
+		return v1alpha1.NewConfigVersion(config, entry.Revision), s
 	case record.Config == config && record.Secrets != "":
 		return record.Target(), s
 	case config == "", !published && (p.Refers == nil || !p.Refers(config)):
-		return config, s
+	default:
+		s.Unresolved = unresolvedText(config, entry, published)
 	}
-	s.Unresolved = unresolvedText(config, entry, published)
-	return config, s
+	return v1alpha1.ConfigVersion{Config: config}, s
 }
 
-// AtReturn returns a config to which a pool returns, with the revision of its secrets that nodes can get. If only the
+// AtReturn returns a config to which a pool returns, with a revision of its secrets that nodes can get. If only the
 // secrets of the pool's config changed, that is the earlier one, which the nodes have. Otherwise it is the published
 // one, because the server has no earlier one.
-func (s Secrets) AtReturn(back, target string) string {
-	config := v1alpha1.ConfigName(back)
-	if revision := s.Revisions[config]; revision != "" && (config == back || config != v1alpha1.ConfigName(target)) {
-		return v1alpha1.ConfigAt(config, revision)
+func (s Secrets) AtReturn(back, target v1alpha1.ConfigVersion) v1alpha1.ConfigVersion {
+	if revision := s.Revisions[back.Config]; revision != "" && (back.Secrets == "" || back.Config != target.Config) {
+		back.Secrets = revision
 	}
 	return back
 }
