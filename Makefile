@@ -158,7 +158,7 @@ docs: #: Each package with its purpose, from its own comment
 
 picture: setup build $(ASSETS) #: The picture of README.md, docs/images/console.png: the page of a pool during a rollout
 	$(call say,picture: docs/images/console.png)
-	@cd test/browser && $(ENVTEST) $(GOTEST) -count=1 . -run '^TestConsole$$/^(each_pool|a_push)' -readme '$(CURDIR)/docs/images/console.png'
+	@cd test/browser && $(ENVTEST) $(GOTEST) -count=1 . -run '^TestConsole$$/^(each_pool|a_push|a_halted)' -readme '$(CURDIR)/docs/images'
 
 ##@ Check
 .PHONY: verify lint verify-fmt verify-deadcode verify-prose verify-generate verify-crds verify-tidy verify-licences verify-vulnerabilities test test-tour test-tools test-host test-ostree test-ignition test-install test-cluster test-standalone test-monitoring test-chart test-registries test-sops test-browser test-gitea test-skew test-race test-vm setup check soak fuzz fuzz-short e2e bench deps

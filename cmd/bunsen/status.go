@@ -27,10 +27,11 @@ func statusCommand() *cobra.Command {
 
 bunsen shows the age of outdated facts. A node whose kubelet or daemon does not report is UNKNOWN.
 
-With --watch, bunsen draws a live screen until Ctrl-C. Each pool has a bar: # updated, > updating, ! failed, < rolled back, .
-waiting, ? unready or unknown. Below the bar are the rollout's step, what blocks the rollout, the next command to run, and the
-nodes that update now. bunsen watches the objects. With --watch, bunsen reads the heartbeats of controllers and servers every
-ten seconds, and those of daemons every thirty. If standard output is not a terminal, each change is a line.
+With --watch, bunsen draws a live screen until Ctrl-C, in the order of the console: what needs you, with the first commands to
+type, what moves, and a line for each pool that is well. A rollout has a bar: # updated, > updating, ! failed, < rolled back, .
+waiting, ? unready or unknown. Below are the parts of Bunsen, and the nodes that update now. bunsen watches the objects, reads the
+heartbeats of controllers and servers every ten seconds, and those of daemons every thirty. If standard output is not a terminal,
+each change is a line.
 
 Exit codes, which are those of bunsen why for the worst pool or GitSource:
   0  nothing is wrong, or Bunsen continues without you

@@ -13,28 +13,29 @@ import (
 var (
 	pictures = flag.String("pictures", os.Getenv("BUNSEN_PICTURES"), "`folder` for pictures of the pages (default: "+
 		"none are kept)")
-	readme = flag.String("readme", "", "`file` for the picture of README.md: the page of a pool during a rollout "+
-		"(default: it stays as it is)")
+	readme = flag.String("readme", "", "`folder` for the pictures of README.md and the documentation: the overview in "+
+		"trouble, a pool during a rollout, and a commit (default: they stay as they are)")
 )
 
-// mostReadme limits the picture of README.md.
+// mostReadme limits each picture of the documentation, in bytes.
 const mostReadme = 150_000
 
-// keepReadme writes the page of a pool, without its history, as the picture of README.md.
-func (b *tab) keepReadme() {
+// keepReadme writes a page as a picture of the documentation, narrow enough for a telephone, down to the end of an
+// element.
+func (b *tab) keepReadme(name, last string) {
 	b.t.Helper()
 	if *readme == "" {
 		return
 	}
-	b.until(`document.querySelectorAll("#map a.cell.updated").length > 6 && document.querySelector("#map a.cell.rebooting") !== null`)
-	b.resize(1100, 900) // The width decides how high the page is.
-	b.resize(1100,
-		eval[int64](b,
-			`Math.round(document.querySelector("#pool-timeline figure").getBoundingClientRect().bottom + scrollY) + 24`))
-	b.write(*readme, chromedp.CaptureScreenshot())
+	const width = 1040
+	b.resize(width, 900) // The width decides how high the page is.
+	b.resize(width, eval[int64](b,
+		`Math.round(document.querySelector("`+last+`").getBoundingClientRect().bottom + scrollY) + 24`))
+	path := filepath.Join(*readme, name+".png")
+	b.write(path, chromedp.CaptureScreenshot())
 	b.resize(1280, 900)
-	if info, err := os.Stat(*readme); err != nil || info.Size() > mostReadme {
-		b.t.Errorf("the picture of README.md has more than %d bytes, or is missing: %v", mostReadme, err)
+	if info, err := os.Stat(path); err != nil || info.Size() > mostReadme {
+		b.t.Errorf("the picture %s has more than %d bytes, or is missing: %v", path, mostReadme, err)
 	}
 }
 

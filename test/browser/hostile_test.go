@@ -26,7 +26,7 @@ func (w *world) hostileTextsRunNothing(t *testing.T) {
 	clean := strings.ReplaceAll(hostileMarkup, "//", "") // a path with two slashes is refused
 	b := w.signedIn(t, "/pool/gpu")
 	b.shows("#pool-history", commit)
-	page := eval[string](b, `document.querySelector("#pool-history tbody a").getAttribute("href")`)
+	page := eval[string](b, `document.querySelector("#pool-history .row a").getAttribute("href")`)
 	for _, p := range []shot{
 		{"overview", "/", hostileMarkup},
 		{"pool", "/pool/gpu", hostileMarkup},

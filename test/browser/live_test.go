@@ -24,9 +24,12 @@ func (w *world) aPushMovesCellsWithoutAReload(t *testing.T) {
 			"net.ipv4.ip_forward = 1")}), time.Now()
 	b.until(`document.querySelectorAll("#map a.cell.updated").length < 18`)
 	t.Logf("%s after the push, the first cell has moved", time.Since(begun).Round(10*time.Millisecond))
-	b.shows("#pool-state", commit)
+	b.shows("#pool-progress", commit)
 	b.until(`(n => n >= 9 && n <= 16)(document.querySelectorAll("#map a.cell.updated").length)`)
-	b.keepReadme()
+	if *readme != "" {
+		b.until(`document.querySelectorAll("#map a.cell.updated").length > 6 && document.querySelector("#map a.cell.rebooting") !== null`)
+		b.keepReadme("console", "#pool-timeline")
+	}
 	w.pictures.keep(b, "pool-moving")
 	b.until(`document.querySelectorAll("#map a.cell.updated").length === 18`)
 	t.Logf("%s after the push, all 18 nodes are updated", time.Since(begun).Round(10*time.Millisecond))

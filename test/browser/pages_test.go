@@ -27,7 +27,8 @@ func (w *world) pagesOf(t *testing.T) []shot {
 		return w.kubectl(t, "get", "mcp", pool, "-o", "jsonpath={.spec.configuration.name}")
 	}
 	return []shot{
-		{"overview", "/", "Pools"},
+		{"overview", "/", "Needs you"},
+		{"commits", "/commits", "rolled out"},
 		{"pool", "/pool/worker", "18 of 18 nodes updated"},
 		{"pool-by-state", "/pool/worker?by=state", "updated"},
 		{"pool-filtered", "/pool/worker?filter=node-1", "10 of 10 nodes match"},
@@ -125,6 +126,8 @@ var views = []struct {
 }{
 	{"light", "light", 1280, true},
 	{"dark", "dark", 1280, true},
+	{"middle", "light", 800, true},
+	{"middle-dark", "dark", 800, false},
 	{"narrow", "light", 360, true},
 	{"narrow-dark", "dark", 360, false},
 }

@@ -14,14 +14,21 @@ func (w *world) aHaltedRolloutIsSeen(t *testing.T) {
 	w.write(t, onHost(first("edge"), appConf+"/keep"), "of another program\n")
 	commit := w.push(t, "Configure the app", map[string]string{"pools/edge/50-app.bu": file(appConf, "a = b")})
 	overview.until(`document.querySelector("#pool-edge.Degraded") !== null`)
-	overview.shows("#pool-edge", "Halted")
-	pool.shows("#pool-state.Degraded", "is halted")
+	overview.shows("#pool-edge", "is halted")
+	overview.shows("#headline", "1 thing needs you")
+	pool.shows("#pool-state .Degraded", "is halted")
 	pool.shows("#pool-state", "git revert")
 	pool.shows("#pool-history", commit)
+	overview.keepReadme("console-overview", "#rest")
 	pool.until(`document.querySelectorAll("#map a.cell.degraded").length === 1`)
 	pool.do("opening the failed node", click("#map a.cell.degraded"))
-	pool.shows("h1", "Node "+first("edge"))
+	pool.shows("h1", first("edge"))
 	pool.shows("#node-state.Degraded", appConf)
+	if *readme != "" {
+		pool.visit("/pool/edge/commit/" + commit)
+		pool.shows("#commit-effect", "halted")
+		pool.keepReadme("console-commit", "#commit-undo")
+	}
 }
 
 // aBlockedDrainIsSeen: the page of the node names the pod that stays, and the page of the pool says that the node
@@ -35,7 +42,7 @@ func (w *world) aBlockedDrainIsSeen(t *testing.T) {
 	node.shows("#node-drain", "default/guarded")
 	node.shows("#node-state", "default/guarded")
 	pool.until(`document.querySelectorAll("#map a.cell.draining").length === 1`)
-	pool.shows("#pool-waiting", "draining")
+	pool.shows("main", "draining")
 }
 
 // driftIsSeen: a file that somebody changed on a node is on the page of the node as a diff, and its cell in the map

@@ -55,6 +55,7 @@ func Overview(f *fleet.Fleet, s inspect.Status, now time.Time) []Region {
 		draw("needs", "overview-needs", len(needs), needs...),
 		draw("moves", "overview-moves", len(moves), moves...),
 		draw("rest", "overview-rest", title, rest...),
+		draw("empty", "overview-empty", len(s.Pools) == 0),
 		draw("recent", "overview-recent", recent(past, now)),
 		draw("warnings", "overview-warnings", warningsOf(s, now)),
 		unmanaged(s),

@@ -28,6 +28,7 @@ type keyEntry struct{ Class, Word string }
 // timelineKey names the colours of the bars.
 var timelineKey = []keyEntry{
 	{"fetch", "told"}, {"apply", "applied"}, {"drain", "drained"}, {"reboot", "rebooted, checked"},
+	{"soak", "soak, gate or window"},
 }
 
 // timedRow: bar has the steps on the time axis of the rollout.
@@ -54,6 +55,7 @@ func (p TimelinePage) region(now time.Time, alone bool) Region {
 		From, Middle           time.Time
 		To                     *time.Time
 		Key                    []keyEntry
+		Pauses                 []barPart
 		Rows                   []timedRow
 		Notes                  []string
 		More                   int
@@ -83,6 +85,7 @@ func (p TimelinePage) region(now time.Time, alone bool) Region {
 	for _, n := range shown {
 		data.Rows = append(data.Rows, timed(n, t.Began, end))
 	}
+	data.Pauses = pauses(t.Nodes, t.Began, end)
 	return draw("pool-timeline", "pool-timeline", data)
 }
 
@@ -122,6 +125,32 @@ func (p TimelinePage) summary() string {
 func axis(at, began, ended time.Time) int {
 	span := max(ended.Sub(began), time.Second)
 	return min(barWidth, max(0, int(barWidth*int64(at.Sub(began)/time.Millisecond)/int64(span/time.Millisecond))))
+}
+
+// pauses returns the times between two nodes in which no node was at work: a step soaked, or a gate or window was closed.
+func pauses(nodes []history.TimelineNode, began, ended time.Time) []barPart {
+	byStart := slices.SortedFunc(slices.Values(nodes), func(a, b history.TimelineNode) int {
+		return a.First().Compare(b.First())
+	})
+	var out []barPart
+	var busyUntil time.Time
+	for _, n := range byStart {
+		from := n.First()
+		if !busyUntil.IsZero() && from.After(busyUntil) {
+			x := axis(busyUntil, began, ended)
+			if width := axis(from, began, ended) - x; width > 0 {
+				out = append(out, barPart{"soak", x, width})
+			}
+		}
+		until := ended
+		if at := cmp.Or(n.Done, n.Failed); at != nil {
+			until = *at
+		}
+		if until.After(busyUntil) {
+			busyUntil = until
+		}
+	}
+	return out
 }
 
 // timed returns the row of a node: its times, and a bar with those until the drain, until the reboot, and until the
