@@ -112,12 +112,10 @@ const longestRest = time.Hour
 
 // sleep waits for a duration. If the context ends before, sleep returns the context's error.
 func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	}
 }

@@ -177,12 +177,10 @@ const longestShutdown = 15 * time.Minute
 // awaitDown waits until the reboot ends the process. If the reboot takes too long, awaitDown returns an error. After
 // its restart, the daemon requests the reboot again.
 func awaitDown(ctx context.Context) error {
-	timer := time.NewTimer(longestShutdown)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return nil
-	case <-timer.C:
+	case <-time.After(longestShutdown):
 		return fmt.Errorf("the machine accepted to reboot %s ago and is still up: see systemctl list-jobs and "+
 			"systemd-inhibit", longestShutdown)
 	}

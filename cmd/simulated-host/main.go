@@ -133,12 +133,10 @@ func simulateHost(ctx context.Context, o process.Options, s simulation) error {
 // reboot waits for the time that a simulated reboot takes. If the process ends meanwhile, reboot returns false.
 func reboot(ctx context.Context, log *slog.Logger, setReady func(context.Context, bool), downtime time.Duration) bool {
 	setReady(ctx, false)
-	timer := time.NewTimer(downtime)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return false
-	case <-timer.C:
+	case <-time.After(downtime):
 	}
 	setReady(ctx, true)
 	log.Info("simulated: booted")

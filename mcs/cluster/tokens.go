@@ -106,11 +106,9 @@ func waitForChanges(ctx context.Context, changed <-chan struct{}, delay time.Dur
 		return false
 	case <-changed:
 	}
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-	case <-timer.C:
+	case <-time.After(delay):
 	}
 	return true
 }

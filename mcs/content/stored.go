@@ -212,12 +212,10 @@ func (c *Copies) readInTime(ctx context.Context, w wanted) error {
 	}
 	// A client that disconnects does not end it: others wait for the file.
 	done := c.reads.DoChan(w.key(), func() (any, error) { return nil, c.read(context.WithoutCancel(ctx), w) })
-	timeout := time.NewTimer(answerTimeout)
-	defer timeout.Stop()
 	select {
 	case r := <-done:
 		return r.Err
-	case <-timeout.C:
+	case <-time.After(answerTimeout):
 		return errReading
 	case <-ctx.Done():
 		return ctx.Err()

@@ -112,7 +112,7 @@ func Routes(o Options) (http.Handler, *Metrics) {
 		o.Now = time.Now
 	}
 	metrics := newMetrics()
-	log := newRequestLog(o.Log, o.Audit, metrics)
+	log := &requestLog{log: o.Log, audit: o.Audit, metrics: metrics, errors: errorLines.Limiter()}
 	authorizer := authorizer{tokens: o.Tokens, clients: o.ClientCAs, access: o.Access, limits: NewLimiter(o.Limits)}
 	mux := http.NewServeMux()
 	configs := &configHandler{
@@ -141,32 +141,21 @@ func Routes(o Options) (http.Handler, *Metrics) {
 			synced: o.Source.Synced, log: log, now: o.Now,
 		})
 	}
-	if o.Nodes.Configs != nil {
-		mux.Handle("GET "+v1alpha1.NodeConfigPath, &nodeConfigHandler{
-			nodes: o.Nodes, prefix: v1alpha1.NodeConfigPath,
-			authorizer: authorizer, log: log, now: o.Now,
-		})
-	}
-	if o.Nodes.Trust != nil {
-		mux.Handle("GET "+v1alpha1.NodeTrustPath, &nodeConfigHandler{
-			nodes: o.Nodes, prefix: v1alpha1.NodeTrustPath,
-			authorizer: authorizer, log: log, now: o.Now,
-		})
-	}
-	if o.Nodes.Secrets != nil {
-		mux.Handle("GET "+v1alpha1.NodeSecretsPath, &nodeConfigHandler{
-			nodes: o.Nodes, prefix: v1alpha1.NodeSecretsPath,
-			authorizer: authorizer, log: log, now: o.Now,
-		})
+	for prefix, isServed := range map[string]bool{
+		v1alpha1.NodeConfigPath:  o.Nodes.Configs != nil,
+		v1alpha1.NodeTrustPath:   o.Nodes.Trust != nil,
+		v1alpha1.NodeSecretsPath: o.Nodes.Secrets != nil,
+	} {
+		if isServed {
+			mux.Handle("GET "+prefix, &nodeConfigHandler{
+				nodes: o.Nodes, prefix: prefix, authorizer: authorizer, log: log, now: o.Now,
+			})
+		}
 	}
 	probes := NewLimiter(o.Limits)
 	mux.Handle("GET /healthz", probe{o.Access, probes, func() bool { return true }, o.Now})
 	mux.Handle("GET /readyz", probe{o.Access, probes, o.Source.Ready, o.Now})
 	return mux, metrics
-}
-
-func newRequestLog(log *slog.Logger, audit io.Writer, metrics *Metrics) *requestLog {
-	return &requestLog{log: log, audit: audit, metrics: metrics, errors: errorLines.Limiter()}
 }
 
 // probe responds to health probes with 200 or 503 and no body, and with 403 to addresses that are not allowed. Those of
