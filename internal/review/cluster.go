@@ -47,7 +47,7 @@ func comparePools(base, head []mcfgv1.MachineConfigPool) (out []string, movesNod
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		_, had := was[name]
 		_, has := is[name]
-		if had != has && !IsStandard(name) {
+		if had != has && !isStandard(name) {
 			continue // The comparison reports a new or removed pool elsewhere.
 		}
 		if a, b := cmp.Or(was[name].takes, undeclared), cmp.Or(is[name].takes, undeclared); a != b {

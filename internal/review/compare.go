@@ -28,7 +28,7 @@ func Compare(base, head Side) Comparison {
 			names[name] = true
 		}
 	}
-	t := terms{differ: NewDiffer(), policy: head.Policy, overrides: head.Overrides, decrypt: head.Decrypt}
+	t := terms{differ: newDiffer(), policy: head.Policy, overrides: head.Overrides, decrypt: head.Decrypt}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if from := base.Pools[name].Rendered; from != "" && head.Pools[name].Rendered == "" && head.declares(name) {
 			out.Pools = append(out.Pools, PoolChange{
@@ -192,7 +192,7 @@ func contentOf(c PoolChange) string {
 
 // terms are the same for all pools.
 type terms struct {
-	differ    Differ
+	differ    differ
 	policy    disruption.Policy
 	overrides disruption.Overrides
 	// hide contents
@@ -278,13 +278,13 @@ func comparePool(name string, from, to Pool, t terms) PoolChange {
 	out.Disruption = decision.Disruption.String()
 	out.Actions = actions(decision.Actions)
 	sizes := from.Sizes.Join(to.Sizes)
-	pairs := ReadItems(decision.Items, from.Config, to.Config, KnownContent{
+	pairs := readItems(decision.Items, from.Config, to.Config, knownContent{
 		Marked: t.marks, Sizes: sizes, Decrypt: t.decrypt,
 	})
 	for i, c := range decision.Items {
 		at, attributes := placesOf(c.Change, from, to)
-		diff, parts, hidden := t.differ.Difference(pairs[i])
-		if pairs[i].Unread() {
+		diff, parts, hidden := t.differ.difference(pairs[i])
+		if pairs[i].unread() {
 			out.Unreadable = append(out.Unreadable, c.Name)
 		}
 		out.Items = append(out.Items, Item{
@@ -293,14 +293,14 @@ func comparePool(name string, from, to Pool, t terms) PoolChange {
 			Origin: at, Origins: attributes, Content: Content{Diff: diff, Hidden: hidden},
 		})
 	}
-	for removed, added := range Renames(decision.Items, pairs) {
+	for removed, added := range renamesOf(decision.Items, pairs) {
 		out.Items[removed].RenamedTo, out.Items[added].RenamedFrom = out.Items[added].Path, out.Items[removed].Path
 	}
 	out.Notices = newNotices(from.Notices, to.Notices)
 	if from.Rendered == "" || to.Rendered == "" {
 		return out // A new or removed pool has no running nodes of its own.
 	}
-	out.Fetches = DownloadsBetween(from.Config, to.Config, sizes)
+	out.Fetches = downloadsBetween(from.Config, to.Config, sizes)
 	for _, r := range disruption.Refuse(from.Config, to.Config, t.overrides) {
 		out.Refused = append(out.Refused, r.Field+": "+r.Why)
 	}
@@ -334,7 +334,7 @@ func originOf(c disruption.Change, from, to Pool) string {
 		}
 		return p.Origin(c.Kind, name)
 	}
-	was, is := ListOf(c.Kind, from.Config), ListOf(c.Kind, to.Config)
+	was, is := listOf(c.Kind, from.Config), listOf(c.Kind, to.Config)
 	if len(was)+len(is) == 0 {
 		if c.Verb == disruption.Removed {
 			return at(from, c.Name)
@@ -358,7 +358,7 @@ func originOf(c disruption.Change, from, to Pool) string {
 // attributes.
 func placesOf(c disruption.Change, from, to Pool) (at string, attributes map[string]string) {
 	at = originOf(c, from, to)
-	if c.Verb != disruption.Changed || len(ListOf(c.Kind, from.Config))+len(ListOf(c.Kind, to.Config)) > 0 {
+	if c.Verb != disruption.Changed || len(listOf(c.Kind, from.Config))+len(listOf(c.Kind, to.Config)) > 0 {
 		return at, nil // For a list, at has the position of each changed value.
 	}
 	written := func(p Pool) []lineage.Attribute {

@@ -41,22 +41,22 @@ func TestWhoHasTheKeyReadsTheChange(t *testing.T) {
 	from, to := config(seal("A=1\nB=hunter2\n")), config(seal("A=1\nB=hunter3\n"))
 	change := []disruption.Costed{{Change: disruption.Change{Kind: disruption.KindFile, Name: "/etc/app.env"}}}
 	for name, c := range map[string]struct {
-		known KnownContent
+		known knownContent
 		want  string
 	}{
-		"no key":        {KnownContent{}, ""},
-		"another key":   {KnownContent{Decrypt: decryptWith(other)}, ""},
-		"the key":       {KnownContent{Decrypt: decryptWith(id)}, "# decrypted with your key\n@@ -1,2 +1,2 @@\n A=1\n-B=hunter2\n+B=hunter3\n"},
-		"a marked path": {KnownContent{Decrypt: decryptWith(id), Marked: []string{"/etc/app.env"}}, ""},
+		"no key":        {knownContent{}, ""},
+		"another key":   {knownContent{Decrypt: decryptWith(other)}, ""},
+		"the key":       {knownContent{Decrypt: decryptWith(id)}, "# decrypted with your key\n@@ -1,2 +1,2 @@\n A=1\n-B=hunter2\n+B=hunter3\n"},
+		"a marked path": {knownContent{Decrypt: decryptWith(id), Marked: []string{"/etc/app.env"}}, ""},
 	} {
-		pair := ReadItems(change, from, to, c.known)[0]
-		got, _, _ := NewDiffer().Difference(pair)
-		if !strings.Contains(got, c.want) || strings.Contains(got, "hunter") != (c.want != "") || !pair.Unread() {
+		pair := readItems(change, from, to, c.known)[0]
+		got, _, _ := newDiffer().difference(pair)
+		if !strings.Contains(got, c.want) || strings.Contains(got, "hunter") != (c.want != "") || !pair.unread() {
 			t.Errorf("%s: got\n%s", name, got)
 		}
 	}
-	got, _, _ := NewDiffer().Difference(ReadItems(change, config("data:,A%3D1%0A"), to,
-		KnownContent{Decrypt: decryptWith(id)})[0])
+	got, _, _ := newDiffer().difference(readItems(change, config("data:,A%3D1%0A"), to,
+		knownContent{Decrypt: decryptWith(id)})[0])
 	if !strings.Contains(got, "+B=hunter3\n") || strings.Contains(got, "+A=1") {
 		t.Errorf("a file that was not encrypted before: got\n%s", got)
 	}

@@ -14,18 +14,18 @@ import (
 	"github.com/bunsen-os/bunsen/internal/sops/document"
 )
 
-// Differ writes differences. It caches those of texts, because a shared document has the same one in every pool. It is
+// differ writes differences. It caches those of texts, because a shared document has the same one in every pool. It is
 // for one goroutine.
-type Differ struct{ known map[texts]string }
+type differ struct{ known map[texts]string }
 
-// NewDiffer returns a Differ with an empty cache.
-func NewDiffer() Differ { return Differ{known: map[texts]string{}} }
+// newDiffer returns a differ with an empty cache.
+func newDiffer() differ { return differ{known: map[texts]string{}} }
 
 type texts struct{ from, to string }
 
-// Difference describes one change: changed attributes, then a unified diff of each changed text. parts names what
+// difference describes one change: changed attributes, then a unified diff of each changed text. parts names what
 // changed; hidden: a secret is left out.
-func (d Differ) Difference(p ContentPair) (diff string, parts []string, hidden bool) {
+func (d differ) difference(p contentPair) (diff string, parts []string, hidden bool) {
 	var out strings.Builder
 	for _, line := range attributes(p) {
 		out.WriteString(line + "\n")
@@ -57,7 +57,7 @@ func word(attr string) string {
 const contentsPart = "contents"
 
 // attributes writes each attribute that differs, with a sign; none for a removed item with contents.
-func attributes(p ContentPair) (out []string) {
+func attributes(p contentPair) (out []string) {
 	switch {
 	case p.from.exists && !p.to.exists && len(p.from.parts) > 0:
 		return nil
@@ -98,7 +98,7 @@ func (t both) verb() string {
 }
 
 // align pairs the parts of both sides by name, in the order of the new side. Removed ones come last.
-func align(p ContentPair) (out []both) {
+func align(p contentPair) (out []both) {
 	before := map[string]part{}
 	for _, x := range p.from.parts {
 		before[x.name] = x
@@ -116,7 +116,7 @@ func align(p ContentPair) (out []both) {
 	return out
 }
 
-func (d Differ) text(t both) string {
+func (d differ) text(t both) string {
 	a, b := t.from, t.to
 	switch {
 	case string(a.content) == string(b.content):
@@ -343,9 +343,9 @@ func isText(b []byte) bool {
 	return utf8.Valid(b) && !strings.ContainsRune(string(b), 0)
 }
 
-// Renames finds pairs of a removed and an added item with the same content, mode and owner, by their indices. Of
+// renamesOf finds pairs of a removed and an added item with the same content, mode and owner, by their indices. Of
 // several added items, it prefers one with the same last element of its path, and then the first by path.
-func Renames(changes []disruption.Costed, pairs []ContentPair) map[int]int {
+func renamesOf(changes []disruption.Costed, pairs []contentPair) map[int]int {
 	type key struct {
 		kind           disruption.ChangeKind
 		attrs, content string
@@ -395,9 +395,9 @@ func contents(v view) (string, bool) {
 // maxKeys: the encrypted entries of a file in a difference; those in the clear are never left out
 const maxKeys = 50
 
-// Unread reports whether the new side has ciphertext that the old one does not have: nobody without the key can review
+// unread reports whether the new side has ciphertext that the old one does not have: nobody without the key can review
 // it, and everybody with the public key can have written it.
-func (p ContentPair) Unread() bool {
+func (p contentPair) unread() bool {
 	for _, t := range align(p) {
 		if t.to.encrypted == nil {
 			continue

@@ -53,9 +53,9 @@ func (s DownloadSizes) Of(r machineconfig.Remote) int64 {
 	return s[r.Hash]
 }
 
-// DownloadsBetween returns what nodes with the old config download for the new one, in its order: not contents whose
+// downloadsBetween returns what nodes with the old config download for the new one, in its order: not contents whose
 // hash the old config has, nor those that it has at a path of the new one.
-func DownloadsBetween(from, to machineconfig.Config, sizes DownloadSizes) (out []Download) {
+func downloadsBetween(from, to machineconfig.Config, sizes DownloadSizes) (out []Download) {
 	have, wanted := hashesOf(from), machineconfig.RemoteFiles(to)
 	files := map[string]ign.Resource{}
 	for _, f := range machineconfig.Flattened(from).Ignition.Storage.Files {

@@ -42,7 +42,7 @@ func compareObjects(base, head []transpile.ClusterObject) (out []string) {
 		if line := existence(a, b); line != "" {
 			out = append(out, name+": "+line)
 		}
-		if kind == PoolKind && (a == nil && !IsStandard(b.GetName()) || b == nil) {
+		if kind == PoolKind && (a == nil && !isStandard(b.GetName()) || b == nil) {
 			continue
 		}
 		for _, line := range specChanges(kind, a, b) {
@@ -56,14 +56,14 @@ func compareObjects(base, head []transpile.ClusterObject) (out []string) {
 // instead.
 func existence(was, is *unstructured.Unstructured) string {
 	switch {
-	case was == nil && is.GetKind() == PoolKind && !IsStandard(is.GetName()):
+	case was == nil && is.GetKind() == PoolKind && !isStandard(is.GetName()):
 		return "added; a node that its nodeSelector matches leaves its present pool and gets this pool's config, " +
 			"which may reboot it"
 	case was == nil && is.GetKind() != PolicyKind:
 		return "added"
 	case was == nil || is != nil || was.GetKind() == PolicyKind:
 		return ""
-	case was.GetKind() == PoolKind && IsStandard(was.GetName()):
+	case was.GetKind() == PoolKind && isStandard(was.GetName()):
 		return "not declared here any more; every cluster has this pool, so it stays"
 	case was.GetKind() == PoolKind:
 		return "removed; its nodes move to pool worker, or to another pool that selects them, and get that pool's " +
@@ -291,8 +291,8 @@ func driftText(a v1alpha1.DriftAction) string {
 	return "degrades the node"
 }
 
-// IsStandard reports whether the pool is one of the pools that every cluster has.
-func IsStandard(pool string) bool { return pool == "master" || pool == "worker" }
+// isStandard reports whether the pool is one of the pools that every cluster has.
+func isStandard(pool string) bool { return pool == "master" || pool == "worker" }
 
 func objectsByName(objects []transpile.ClusterObject) map[string]*unstructured.Unstructured {
 	out := map[string]*unstructured.Unstructured{}

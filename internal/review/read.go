@@ -44,18 +44,18 @@ func newPart(name, path string, content []byte, marked secretmask.Paths) part {
 	return part{name: name, content: content, shown: marked.Mask(path, string(content))}
 }
 
-// ContentPair is an item on both sides.
-type ContentPair struct{ from, to view }
+// contentPair is an item on both sides.
+type contentPair struct{ from, to view }
 
 type index struct {
 	config machineconfig.Config
-	KnownContent
+	knownContent
 	files map[string]*ign.File
 	units map[string]*ign.Unit
 }
 
-// KnownContent is what is known about the items of both sides.
-type KnownContent struct {
+// knownContent is what is known about the items of both sides.
+type knownContent struct {
 	// Marked items never show their contents.
 	Marked secretmask.Paths
 	// Sizes of files of the content store.
@@ -64,8 +64,8 @@ type KnownContent struct {
 	Decrypt func(format string, body []byte) ([]byte, error)
 }
 
-func newIndex(c machineconfig.Config, known KnownContent) index {
-	x := index{config: c, KnownContent: known, files: map[string]*ign.File{}, units: map[string]*ign.Unit{}}
+func newIndex(c machineconfig.Config, known knownContent) index {
+	x := index{config: c, knownContent: known, files: map[string]*ign.File{}, units: map[string]*ign.Unit{}}
 	for i := range c.Ignition.Storage.Files {
 		f := &c.Ignition.Storage.Files[i]
 		x.files[f.Path] = f
@@ -77,12 +77,12 @@ func newIndex(c machineconfig.Config, known KnownContent) index {
 	return x
 }
 
-// ReadItems reads each changed item on both sides. Marked items are hidden on both sides.
-func ReadItems(changes []disruption.Costed, from, to machineconfig.Config, known KnownContent) []ContentPair {
+// readItems reads each changed item on both sides. Marked items are hidden on both sides.
+func readItems(changes []disruption.Costed, from, to machineconfig.Config, known knownContent) []contentPair {
 	a, b := newIndex(from, known), newIndex(to, known)
-	out := make([]ContentPair, len(changes))
+	out := make([]contentPair, len(changes))
 	for i, c := range changes {
-		out[i] = withUnsetState(ContentPair{a.read(c.Kind, c.Name), b.read(c.Kind, c.Name)})
+		out[i] = withUnsetState(contentPair{a.read(c.Kind, c.Name), b.read(c.Kind, c.Name)})
 	}
 	return out
 }
@@ -207,7 +207,7 @@ func single(kind disruption.ChangeKind, c machineconfig.Config) view {
 	v := view{exists: true, plain: kind != disruption.KindFirstBootKargs}
 	switch kind {
 	case disruption.KindKargs, disruption.KindExtensions:
-		v.attrs = ListOf(kind, c)
+		v.attrs = listOf(kind, c)
 	case disruption.KindKernelType:
 		v.attrs = []string{c.KernelType}
 		if c.KernelType == "" {
@@ -394,7 +394,7 @@ func (x index) unit(name string) view {
 const unsetState = "state not set"
 
 // withUnsetState says what an update does to the state of a unit that the new config does not set.
-func withUnsetState(p ContentPair) ContentPair {
+func withUnsetState(p contentPair) contentPair {
 	if len(p.to.attrs) == 0 || p.to.attrs[0] != unsetState {
 		return p
 	}
@@ -466,8 +466,8 @@ func absent(shouldExist *bool) []string {
 // keyFile: it unlocks a volume. Its type says that it is secret.
 const keyFile = "keyFile"
 
-// ListOf returns the values of a kind that is a list, such as kernel arguments, or nil for any other kind.
-func ListOf(kind disruption.ChangeKind, c machineconfig.Config) []string {
+// listOf returns the values of a kind that is a list, such as kernel arguments, or nil for any other kind.
+func listOf(kind disruption.ChangeKind, c machineconfig.Config) []string {
 	switch kind {
 	case disruption.KindKargs:
 		return machineconfig.SplitKargs(c.KernelArguments)

@@ -49,12 +49,12 @@ func TestADifferenceSaysWhatHappensToAUnitWithoutAState(t *testing.T) {
 		"a drop-in that is added": {file, file + "," + dropin, "# drop-in 1.conf (added)\n"},
 	} {
 		from, to := unit(c.from), unit(c.to)
-		pairs := ReadItems([]disruption.Costed{{Change: disruption.Change{
+		pairs := readItems([]disruption.Costed{{Change: disruption.Change{
 			Kind: disruption.KindUnit,
 			Name: "a.service",
 		}}}, from, to,
-			KnownContent{})
-		if diff, _, _ := NewDiffer().Difference(pairs[0]); !strings.HasPrefix(diff, c.want) || c.from == c.to {
+			knownContent{})
+		if diff, _, _ := newDiffer().difference(pairs[0]); !strings.HasPrefix(diff, c.want) || c.from == c.to {
 			t.Errorf("%s: %q, want %q", name, diff, c.want)
 		}
 	}

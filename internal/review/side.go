@@ -52,7 +52,7 @@ type Side struct {
 }
 
 // declares reports whether the side has the pool's MachineConfigPool, as every cluster has those of the standard pools.
-func (s Side) declares(pool string) bool { return IsStandard(pool) || s.declared(pool) != nil }
+func (s Side) declares(pool string) bool { return isStandard(pool) || s.declared(pool) != nil }
 
 func (s Side) declared(pool string) *mcfgv1.MachineConfigPool {
 	for i := range s.Declared {
@@ -68,7 +68,7 @@ func (s Side) declared(pool string) *mcfgv1.MachineConfigPool {
 // such contents.
 func (s Side) unreviewed(pool string) string {
 	own := s.declared(pool)
-	if own == nil && !IsStandard(pool) {
+	if own == nil && !isStandard(pool) {
 		own = s.declared(nextPool)
 	}
 	if own == nil {

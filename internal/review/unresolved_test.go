@@ -29,8 +29,8 @@ func difference(from, to string, marked secretmask.Paths) string {
 		return machineconfig.Config{Ignition: ign.Config{Storage: ign.Storage{Files: []ign.File{f}}}}
 	}
 	change := disruption.Costed{Change: disruption.Change{Kind: disruption.KindFile, Name: "/etc/app.yaml"}}
-	out, _, _ := NewDiffer().Difference(ReadItems([]disruption.Costed{change}, config(from), config(to),
-		KnownContent{Marked: marked})[0])
+	out, _, _ := newDiffer().difference(readItems([]disruption.Costed{change}, config(from), config(to),
+		knownContent{Marked: marked})[0])
 	return out
 }
 
