@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	corev1 "k8s.io/api/core/v1"
@@ -51,11 +52,14 @@ type SecretRevisions struct {
 	// replaced and never changed, because decisions may still read it
 	published map[string]v1alpha1.SecretsRevision
 	// by rendered config
-	refers map[string]bool
+	refers *lru.Cache[string, bool]
 }
 
 // NewSecretRevisions returns Revisions without any revision.
-func NewSecretRevisions() *SecretRevisions { return &SecretRevisions{refers: map[string]bool{}} }
+func NewSecretRevisions() *SecretRevisions {
+	refers, _ := lru.New[string, bool](maxKnownConfigs) // It fails only for a size below 1.
+	return &SecretRevisions{refers: refers}
+}
 
 // Published returns what the cluster says about secrets now.
 func (r *SecretRevisions) Published() poolstate.Published {
@@ -65,9 +69,8 @@ func (r *SecretRevisions) Published() poolstate.Published {
 }
 
 func (r *SecretRevisions) refersTo(config string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.refers[config]
+	refers, _ := r.refers.Get(config)
+	return refers
 }
 
 // Handler stores each version of the ConfigMap, and enqueues all pools.
@@ -112,23 +115,14 @@ const maxKnownConfigs = 1000
 // without a published revision may refer to secrets too: a server publishes it after the controller has rendered the
 // config.
 func (r *SecretRevisions) Examine(config string, read func() (*mcfgv1.MachineConfig, error)) error {
-	r.mu.Lock()
-	_, known := r.refers[config]
-	r.mu.Unlock()
-	if known || config == "" {
+	if config == "" || r.refers.Contains(config) {
 		return nil
 	}
 	mc, err := read()
 	if err != nil || mc == nil {
 		return err // the rollout reports a missing config
 	}
-	refers := refersToSecrets(mc)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.refers) >= maxKnownConfigs {
-		clear(r.refers)
-	}
-	r.refers[config] = refers
+	r.refers.Add(config, refersToSecrets(mc))
 	return nil
 }
 
