@@ -156,7 +156,7 @@ func unreadConfig(at string, err error) Outcome {
 
 // resolved names the remote files of a config as the machine names their contents. It passes an error on.
 func (c configs) resolved(at plan.Config, err error) (plan.Config, error) {
-	at.Config = c.fetch.Resolve(at.Config)
+	at.Config = c.fetch.Fetcher().Resolve(at.Config)
 	return at, err
 }
 

@@ -21,8 +21,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
 // Controller assigns configs to nodes, a few at a time.
@@ -58,6 +65,61 @@ type Controller struct {
 
 // retrySoon is for stale objects. By then, the informers usually show the new ones.
 const retrySoon = 10 * time.Millisecond
+
+// feed enqueues the affected pools after a short delay.
+func feed[T client.Object](put, drop func(T) []string) handler.TypedFuncs[T, reconcile.Request] {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	enqueue := func(q queue, pools []string) {
+		for _, p := range pools {
+			q.AddAfter(reconcile.Request{NamespacedName: client.ObjectKey{Name: p}}, coalesce)
+		}
+	}
+	return handler.TypedFuncs[T, reconcile.Request]{
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[T], q queue) { enqueue(q, put(e.Object)) },
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[T], q queue) { enqueue(q, put(e.ObjectNew)) },
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[T], q queue) { enqueue(q, drop(e.Object)) },
+	}
+}
+
+// SetupWithManager reconciles a pool after each change that its rollout depends on. Events of pools and nodes update
+// the fleet. The workers start once it has all of them.
+func (r *Controller) SetupWithManager(mgr ctrl.Manager, rollout reconcile.Reconciler) error {
+	secrets, err := NewSecretRevisionsCache(mgr)
+	if err != nil {
+		return err
+	}
+	every := kube.EveryPool(r.Client)
+	targets := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &mcfgv1.MachineConfigPool{},
+		handler.OnlyControllerOwner())
+	woken := make(chan event.TypedGenericEvent[string], 64)
+	r.Wake = func(pool string) {
+		select {
+		case woken <- event.TypedGenericEvent[string]{Object: pool}:
+		default: // The channel is full, so the pool will be reconciled again without this event.
+		}
+	}
+	wake := handler.TypedFuncs[string, reconcile.Request]{
+		GenericFunc: func(_ context.Context, e event.TypedGenericEvent[string],
+			q workqueue.TypedRateLimitingInterface[reconcile.Request],
+		) {
+			q.Add(reconcile.Request{NamespacedName: client.ObjectKey{Name: e.Object}})
+		},
+	}
+	return ctrl.NewControllerManagedBy(mgr).Named("rollout").
+		WatchesRawSource(source.Kind(mgr.GetCache(), &mcfgv1.MachineConfigPool{},
+			feed(r.Fleet.PutPool, r.Fleet.DropPool))).
+		WatchesRawSource(source.Kind(mgr.GetCache(), &corev1.Node{}, feed(r.Fleet.PutNode, r.Fleet.DropNode))).
+		WatchesRawSource(source.Kind(secrets, &corev1.ConfigMap{}, r.Fleet.secrets.Handler(r.Client))).
+		WatchesRawSource(source.Kind(mgr.GetCache(), &mcfgv1.MachineConfig{},
+			feed(r.Fleet.configs.Put, r.Fleet.configs.Drop))).
+		WatchesRawSource(source.TypedChannel(woken, wake)).
+		Watches(&v1alpha1.RolloutPolicy{}, every).
+		Watches(&v1alpha1.GitSource{}, every).
+		Watches(&mcfgv1.PinnedImageSet{}, every).
+		Watches(&mcfgv1.MachineConfig{}, targets, builder.WithPredicates(kube.CreatedOrDeleted)).
+		Watches(&mcfgv1.MachineConfig{}, every, builder.WithPredicates(kube.OwnedBySource)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).Complete(rollout)
+}
 
 // Reconcile makes one decision about one pool, and carries it out.
 func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
@@ -98,102 +160,6 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		after = sooner(after, resumes)
 	}
 	return reconcile.Result{RequeueAfter: after}, nil
-}
-
-// endStops ends the pause and the hold of a pool whose time is over, and returns the time until the next of the two; 0
-// for never.
-func (r *Controller) endStops(ctx context.Context, pool *mcfgv1.MachineConfigPool) (next time.Duration, err error) {
-	for _, end := range []func(context.Context, client.Client, *mcfgv1.MachineConfigPool, time.Time) (time.Duration,
-		*kube.Event, error){endPause, endHold} {
-		left, ended, err := end(ctx, r.Client, pool, r.Now())
-		if err != nil {
-			return 0, err
-		}
-		if ended != nil {
-			r.Events.Send(*ended)
-		}
-		if left > 0 {
-			next = sooner(next, left)
-		}
-	}
-	return next, nil
-}
-
-// endPause resumes a pool whose pause has ended, and returns the event to send, or the time until a later end,
-// otherwise 0. A time that cannot be parsed counts as no end. If the pool is not paused, it removes the time.
-func endPause(ctx context.Context, c client.Client, pool *mcfgv1.MachineConfigPool,
-	now time.Time,
-) (left time.Duration, ended *kube.Event, err error) {
-	text := pool.Annotations[v1alpha1.PausedUntilAnnotation]
-	// A user has ended the pause: its time must not end the next one.
-	if text != "" && !pool.Spec.Paused {
-		before := pool.DeepCopy()
-		delete(pool.Annotations, v1alpha1.PausedUntilAnnotation)
-		if err := c.Patch(ctx, pool, client.MergeFromWithOptions(before,
-			client.MergeFromWithOptimisticLock{})); err != nil {
-			return 0, nil, fmt.Errorf("removing the end of an earlier pause from pool %q: %w", pool.Name, err)
-		}
-		return 0, nil, nil
-	}
-	until := poolstate.ParseTime(text)
-	if until.IsZero() {
-		return 0, nil, nil
-	}
-	if left := until.Sub(now); left > 0 {
-		return left, nil, nil
-	}
-	before := pool.DeepCopy()
-	who := pool.Annotations[v1alpha1.PausedByAnnotation]
-	pool.Spec.Paused = false
-	delete(pool.Annotations, v1alpha1.PausedByAnnotation)
-	delete(pool.Annotations, v1alpha1.PausedUntilAnnotation)
-	if err := c.Patch(ctx, pool, client.MergeFromWithOptions(before,
-		client.MergeFromWithOptimisticLock{})); err != nil {
-		return 0, nil, fmt.Errorf("resuming pool %q: %w", pool.Name, err)
-	}
-	note := "pool " + pool.Name + " continues, because its pause has ended"
-	if who != "" {
-		note += "; it was paused by " + who
-	}
-	return 0, &kube.Event{Object: pool, Reason: "Resumed", Action: "Rollout", Note: note}, nil
-}
-
-// endHold releases a pool whose hold has ended, and returns the event to send, or the time until a later end, otherwise
-// 0. A time that cannot be parsed counts as no end. The render controller then renders the pool again.
-func endHold(ctx context.Context, c client.Client, pool *mcfgv1.MachineConfigPool,
-	now time.Time,
-) (left time.Duration, ended *kube.Event, err error) {
-	config, who := pool.Annotations[v1alpha1.HoldAnnotation], pool.Annotations[v1alpha1.HeldByAnnotation]
-	text := pool.Annotations[v1alpha1.HeldUntilAnnotation]
-	until := poolstate.ParseTime(text)
-	if text == "" || config != "" && until.IsZero() {
-		return 0, nil, nil
-	}
-	if left := until.Sub(now); config != "" && left > 0 {
-		return left, nil, nil
-	}
-	before := pool.DeepCopy()
-	for _, key := range []string{
-		v1alpha1.HoldAnnotation, v1alpha1.HeldRevisionAnnotation, v1alpha1.HeldByAnnotation,
-		v1alpha1.HeldUntilAnnotation,
-	} {
-		delete(pool.Annotations, key)
-	}
-	if config != "" {
-		pool.Annotations[v1alpha1.SteeredByAnnotation] = config + " the end of the hold"
-	}
-	if err := c.Patch(ctx, pool, client.MergeFromWithOptions(before,
-		client.MergeFromWithOptimisticLock{})); err != nil {
-		return 0, nil, fmt.Errorf("releasing pool %q: %w", pool.Name, err)
-	}
-	if config == "" { // A user has ended the hold, and the recorded time must not end the next hold.
-		return 0, nil, nil
-	}
-	note := "pool " + pool.Name + " is released from " + config + ", because its hold has ended"
-	if who != "" {
-		note += "; it was held by " + who
-	}
-	return 0, &kube.Event{Object: pool, Reason: "Released", Action: "Rollout", Note: note}, nil
 }
 
 // requeueAfter is for a pool without an event. hasGates: health gates can be evaluated.

@@ -17,6 +17,7 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/health"
 	"github.com/bunsen-os/bunsen/reconcile/revision"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+	lru "github.com/hashicorp/golang-lru/v2"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	corev1 "k8s.io/api/core/v1"
@@ -74,7 +75,7 @@ func NewFleet(heartbeats *health.Heartbeats) *Fleet {
 	return &Fleet{
 		pools: map[string]*mcfgv1.MachineConfigPool{}, dependsOn: map[string][]string{}, unavailable: map[string]int{},
 		gatesDue: map[string]gatesDue{}, secrets: NewSecretRevisions(),
-		written: newPendingWrites(), daemons: heartbeats,
+		written: newPendingWrites(), rendered: rendered{files: newRemoteFiles()}, daemons: heartbeats,
 	}
 }
 
@@ -344,28 +345,20 @@ func (s *NodeConfigStore) All(name string) []string {
 // maxConfigs limits the rendered configs in memory. A pool has at most about 3,000.
 const maxConfigs = 10000
 
-// RemoteFiles has the hashes of the remote files, and the OS images, of rendered configs. The zero value is ready for
-// use by several goroutines.
-type RemoteFiles struct {
-	mu sync.Mutex
-	of map[string][]string
+// RemoteFiles has the hashes of the remote files, and the OS images, of rendered configs. It is safe for use by several
+// goroutines.
+type RemoteFiles struct{ of *lru.Cache[string, []string] }
+
+func newRemoteFiles() RemoteFiles {
+	of, _ := lru.New[string, []string](maxConfigs) // It fails only for a size below 1.
+	return RemoteFiles{of}
 }
 
 // Examine stores the remote files of a rendered config, which never change.
-func (f *RemoteFiles) Examine(mc *mcfgv1.MachineConfig) {
-	f.mu.Lock()
-	_, known := f.of[mc.Name]
-	f.mu.Unlock()
-	if known {
-		return
+func (f RemoteFiles) Examine(mc *mcfgv1.MachineConfig) {
+	if _, known := f.of.Get(mc.Name); !known {
+		f.of.Add(mc.Name, hashesOf(mc))
 	}
-	hashes := hashesOf(mc)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.of == nil || len(f.of) >= maxConfigs {
-		f.of = map[string][]string{}
-	}
-	f.of[mc.Name] = hashes
 }
 
 // hashesOf includes the OS image. A config that cannot be parsed has none, and daemons refuse it.
@@ -390,17 +383,17 @@ func hashesOf(mc *mcfgv1.MachineConfig) (hashes []string) {
 // New reports whether a config of a pool has remote files that nodes with another one may lack. Both are given with
 // their configs of single nodes: one of target has a file that not all of before have. A config that was not examined
 // has none.
-func (f *RemoteFiles) New(target, before []string) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (f RemoteFiles) New(target, before []string) bool {
 	had := map[string]int{}
 	for _, config := range before {
-		for hash := range setOf(f.of[config]) {
+		hashes, _ := f.of.Get(config)
+		for hash := range setOf(hashes) {
 			had[hash]++
 		}
 	}
 	for _, config := range target {
-		for _, hash := range f.of[config] {
+		hashes, _ := f.of.Get(config)
+		for _, hash := range hashes {
 			if had[hash] == 0 || had[hash] < len(before) {
 				return true
 			}

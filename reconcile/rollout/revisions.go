@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"sync"
 
-	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/source"
-
+	lru "github.com/hashicorp/golang-lru/v2"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,11 +52,14 @@ type SecretRevisions struct {
 	// replaced and never changed, because decisions may still read it
 	published map[string]v1alpha1.SecretsRevision
 	// by rendered config
-	refers map[string]bool
+	refers *lru.Cache[string, bool]
 }
 
 // NewSecretRevisions returns Revisions without any revision.
-func NewSecretRevisions() *SecretRevisions { return &SecretRevisions{refers: map[string]bool{}} }
+func NewSecretRevisions() *SecretRevisions {
+	refers, _ := lru.New[string, bool](maxKnownConfigs) // It fails only for a size below 1.
+	return &SecretRevisions{refers: refers}
+}
 
 // Published returns what the cluster says about secrets now.
 func (r *SecretRevisions) Published() poolstate.Published {
@@ -69,9 +69,8 @@ func (r *SecretRevisions) Published() poolstate.Published {
 }
 
 func (r *SecretRevisions) refersTo(config string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.refers[config]
+	refers, _ := r.refers.Get(config)
+	return refers
 }
 
 // Handler stores each version of the ConfigMap, and enqueues all pools.
@@ -116,23 +115,14 @@ const maxKnownConfigs = 1000
 // without a published revision may refer to secrets too: a server publishes it after the controller has rendered the
 // config.
 func (r *SecretRevisions) Examine(config string, read func() (*mcfgv1.MachineConfig, error)) error {
-	r.mu.Lock()
-	_, known := r.refers[config]
-	r.mu.Unlock()
-	if known || config == "" {
+	if config == "" || r.refers.Contains(config) {
 		return nil
 	}
 	mc, err := read()
 	if err != nil || mc == nil {
 		return err // the rollout reports a missing config
 	}
-	refers := refersToSecrets(mc)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.refers) >= maxKnownConfigs {
-		clear(r.refers)
-	}
-	r.refers[config] = refers
+	r.refers.Add(config, refersToSecrets(mc))
 	return nil
 }
 
@@ -147,59 +137,4 @@ func refersToSecrets(mc *mcfgv1.MachineConfig) bool {
 	// an invalid one counts as absent
 	of, _ := v1alpha1.ParseNodeConfigs(mc.Annotations[v1alpha1.NodeConfigsAnnotation])
 	return err != nil || len(files) > 0 || of.Secrets
-}
-
-// feed enqueues the affected pools after a short delay.
-func feed[T client.Object](put, drop func(T) []string) handler.TypedFuncs[T, reconcile.Request] {
-	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	enqueue := func(q queue, pools []string) {
-		for _, p := range pools {
-			q.AddAfter(reconcile.Request{NamespacedName: client.ObjectKey{Name: p}}, coalesce)
-		}
-	}
-	return handler.TypedFuncs[T, reconcile.Request]{
-		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[T], q queue) { enqueue(q, put(e.Object)) },
-		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[T], q queue) { enqueue(q, put(e.ObjectNew)) },
-		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[T], q queue) { enqueue(q, drop(e.Object)) },
-	}
-}
-
-// SetupWithManager reconciles a pool after each change that its rollout depends on. Events of pools and nodes update
-// the fleet. The workers start once it has all of them.
-func (r *Controller) SetupWithManager(mgr ctrl.Manager, rollout reconcile.Reconciler) error {
-	secrets, err := NewSecretRevisionsCache(mgr)
-	if err != nil {
-		return err
-	}
-	every := kube.EveryPool(r.Client)
-	targets := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &mcfgv1.MachineConfigPool{},
-		handler.OnlyControllerOwner())
-	woken := make(chan event.TypedGenericEvent[string], 64)
-	r.Wake = func(pool string) {
-		select {
-		case woken <- event.TypedGenericEvent[string]{Object: pool}:
-		default: // The channel is full, so the pool will be reconciled again without this event.
-		}
-	}
-	wake := handler.TypedFuncs[string, reconcile.Request]{
-		GenericFunc: func(_ context.Context, e event.TypedGenericEvent[string],
-			q workqueue.TypedRateLimitingInterface[reconcile.Request],
-		) {
-			q.Add(reconcile.Request{NamespacedName: client.ObjectKey{Name: e.Object}})
-		},
-	}
-	return ctrl.NewControllerManagedBy(mgr).Named("rollout").
-		WatchesRawSource(source.Kind(mgr.GetCache(), &mcfgv1.MachineConfigPool{},
-			feed(r.Fleet.PutPool, r.Fleet.DropPool))).
-		WatchesRawSource(source.Kind(mgr.GetCache(), &corev1.Node{}, feed(r.Fleet.PutNode, r.Fleet.DropNode))).
-		WatchesRawSource(source.Kind(secrets, &corev1.ConfigMap{}, r.Fleet.secrets.Handler(r.Client))).
-		WatchesRawSource(source.Kind(mgr.GetCache(), &mcfgv1.MachineConfig{},
-			feed(r.Fleet.configs.Put, r.Fleet.configs.Drop))).
-		WatchesRawSource(source.TypedChannel(woken, wake)).
-		Watches(&v1alpha1.RolloutPolicy{}, every).
-		Watches(&v1alpha1.GitSource{}, every).
-		Watches(&mcfgv1.PinnedImageSet{}, every).
-		Watches(&mcfgv1.MachineConfig{}, targets, builder.WithPredicates(kube.CreatedOrDeleted)).
-		Watches(&mcfgv1.MachineConfig{}, every, builder.WithPredicates(kube.OwnedBySource)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).Complete(rollout)
 }

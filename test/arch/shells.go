@@ -21,9 +21,9 @@ var shellFiles = map[string][]string{
 		"scanner.go",
 	},
 	"mcd/fetch": {
-		"contents.go",
-		"fetch.go",
-		"sync.go",
+		"download.go",
+		"fetcher.go",
+		"syncer.go",
 	},
 	"mcd/images": {
 		"images.go",
@@ -120,6 +120,7 @@ var shellFiles = map[string][]string{
 		"events.go",
 		"node_writes.go",
 		"revisions.go",
+		"stops.go",
 	},
 	"source/access": {
 		"dial.go",

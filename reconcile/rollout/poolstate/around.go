@@ -12,66 +12,6 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 )
 
-// Counts are the numbers of a pool's status.
-type Counts struct {
-	// the size of the pool
-	Machines int
-	// nodes that run the target, and of those the ones that accept pods
-	Updated, Ready int
-	// out of service or at work
-	Unavailable int
-	// nodes at work, not Ready or cordoned: the unavailable ones except those that only report drift; and those at work
-	// or not Ready, so that a cordon alone does not count
-	Out, Down int
-	// places of the budget that are taken: one by each unavailable node, one more if it failed the target, and one by
-	// an updated node with a closed health gate
-	Places int
-	// nodes that report a failure
-	Degraded int
-}
-
-// With returns the counts with one more node, which takes places in the budget.
-func (c Counts) With(n *Node, target v1alpha1.ConfigVersion, places int) Counts {
-	c.Machines++
-	c.Places += places
-	if n.Unavailable() {
-		c.Unavailable++
-		idle := n.Health.Trouble == "" && n.Degraded() // It failed a config, or reports drift.
-		if !n.Ready() || !idle {
-			c.Out++
-		}
-		if !idle && (n.Health.Trouble != "" || !n.Done()) {
-			c.Down++
-		}
-	}
-	if n.Degraded() {
-		c.Degraded++
-	}
-	if n.UpdatedTo(target) {
-		c.Updated++
-		if n.Ready() {
-			c.Ready++
-		}
-	}
-	return c
-}
-
-// Converged reports whether every node runs the target and accepts pods.
-func (c Counts) Converged() bool {
-	return c.Updated == c.Machines && c.Ready == c.Machines && c.Unavailable == 0
-}
-
-// Count counts the nodes of a pool for its target, whatever the time: a gate that requires a node to be Ready for a
-// duration counts as open.
-func Count(f Facts) Counts {
-	var c Counts
-	for _, n := range f.Care.NodeConfigs.InTermsOf(f.Nodes, f.Target) {
-		m := NewMember(&n, f.Target, nil)
-		c = c.With(m.Node, f.Target, m.Places())
-	}
-	return c
-}
-
 // Others has the pools of a cluster, for a decision about one of these pools.
 type Others struct {
 	// by name, including that of the decision

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
@@ -82,9 +81,6 @@ func progressText(p Progress) string {
 	}
 	return text
 }
-
-// Resolve returns a config in which each remote file that the machine has is named as the machine names contents.
-func (s *Syncer) Resolve(c machineconfig.Config) machineconfig.Config { return s.Fetcher().Resolve(c) }
 
 // Keep stores the contents of the config in force, and removes those that no rollback needs.
 func (f *Fetcher) Keep(at plan.Config) error {
