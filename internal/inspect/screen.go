@@ -28,8 +28,8 @@ func (s Status) controllerLines(now time.Time, width int, spare *int) []terminal
 	return out
 }
 
-// Screen returns the overview for a terminal of that size, in the order of the console: what needs a person with what to
-// type, what moves, what is well, the parts of Bunsen, and the nodes in flight. What does not fit is counted.
+// Screen returns the overview for a terminal of that size, in the order of the console: what needs a person with what
+// to type, what moves, what is well, the parts of Bunsen, and the nodes in flight. What does not fit is counted.
 func (o Overview) Screen(size terminal.Size, now time.Time) []terminal.Line {
 	s := o.Status
 	clock := now.UTC().Format("15:04:05 MST")

@@ -265,7 +265,7 @@ func (w *world) aUserSignsInByKeyboard(t *testing.T) {
 	b.tabTo("#token")
 	b.do("typing the token", chromedp.SetValue("#token", w.token(t, "reader", "bunsen-viewer")))
 	b.press(kb.Enter)
-	b.shows("h1", "Pool worker")
+	b.shows("h1", "worker")
 	b.tabTo("form.sign-out button")
 	b.press(kb.Enter)
 	b.shows("h1", "Sign in")

@@ -12,7 +12,7 @@ import (
 // what changed meanwhile.
 func (w *world) aLostStreamIsSaid(t *testing.T) {
 	b := w.signIn(t, w.shared.origin, "/pool/gpu", w.token(t, "roamer", "bunsen-viewer"))
-	b.shows("h1", "Pool gpu")
+	b.shows("h1", "gpu")
 	eval[bool](b, `window.same = true`)
 	w.shared.wire.cut()
 	b.shows("#connection", "Not connected")
@@ -32,13 +32,13 @@ func (w *world) theBackButtonAndDeepLinksWork(t *testing.T) {
 	b.until(`document.querySelectorAll("#map a.cell:not([hidden])").length === 10`)
 	b.until(`document.querySelector("#map-controls a[aria-current]").innerText === "state"`)
 	b.do("opening a node", click("#map a.cell"))
-	b.shows("h1", "Node node-1")
+	b.shows("h1", "node-1")
 	eval[bool](b, `history.back(); true`)
-	b.shows("h1", "Pool worker")
+	b.shows("h1", "worker")
 	b.until(`location.search === "?by=state&filter=node-1" && document.querySelectorAll("#map a.cell:not([hidden])").length === 10`)
 	w.isLive(b, "node-1")
 	eval[bool](b, `history.forward(); true`)
-	b.shows("h1", "Node node-1")
+	b.shows("h1", "node-1")
 }
 
 // isLive changes a node, and waits until the page of its pool shows it.
@@ -100,7 +100,7 @@ func (w *world) aPageWithoutChangesStaysConnected(t *testing.T) {
 func (w *world) silence(t *testing.T) {
 	t.Helper()
 	w.silent = w.signIn(t, w.shared.other, "/pool/worker", w.token(t, "sleeper", "bunsen-viewer"))
-	w.silent.shows("h1", "Pool worker")
+	w.silent.shows("h1", "worker")
 	w.shared.otherWire.silence()
 }
 

@@ -79,7 +79,8 @@ func (p ChangePage) Regions() []Region {
 			draw("change-notes", "change-notes", p.Notes), p.review(),
 		}
 	}
-	return []Region{p.head(), draw("change-notes", "change-notes", p.Notes), draw("commit-columns", "commit-columns", nil,
+	notes := draw("change-notes", "change-notes", p.Notes)
+	return []Region{p.head(), notes, draw("commit-columns", "commit-columns", nil,
 		draw("commit-main", "commit-main", nil, p.review()),
 		draw("commit-aside", "commit-aside", nil, p.effect(), draw("commit-undo", "commit-undo", commandsOf(p.Undo)),
 			p.nodes(), p.about()))}

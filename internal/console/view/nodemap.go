@@ -158,7 +158,9 @@ func (m *nodeMap) controls() Region {
 	if m.by() == m.options.By {
 		data.By = m.options.By
 	}
-	for _, by := range []struct{ by, name string }{{ByZone, "by zone"}, {ByState, "by state"}, {ByNothing, "all together"}} {
+	for _, by := range []struct{ by, name string }{
+		{ByZone, "by zone"}, {ByState, "by state"}, {ByNothing, "all together"},
+	} {
 		data.Ways = append(data.Ways, way{by.name, m.path(by.by, m.options.Filter, 0), m.by() == by.by})
 	}
 	return draw("map-controls", "map-controls", data)

@@ -118,7 +118,9 @@ const tints = 6
 
 // initials are the first letters of the first and the last word.
 func initials(name string) string {
-	words := strings.FieldsFunc(safetext.Line(name), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	words := strings.FieldsFunc(safetext.Line(name), func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	})
 	if len(words) == 0 {
 		return "?"
 	}

@@ -141,8 +141,8 @@ func (p PoolPage) rules() Region {
 
 func configFact(label, pool string, c fleet.RenderedRow) fact {
 	return fact{
-		Label: label, Text: fleet.ShortRendered(c.Name), Href: commitPath(pool, v1alpha1.ParseConfigVersion(c.Name).Config),
-		Below: configAfter(c),
+		Label: label, Text: fleet.ShortRendered(c.Name), Below: configAfter(c),
+		Href: commitPath(pool, v1alpha1.ParseConfigVersion(c.Name).Config),
 	}
 }
 

@@ -127,7 +127,7 @@ func axis(at, began, ended time.Time) int {
 	return min(barWidth, max(0, int(barWidth*int64(at.Sub(began)/time.Millisecond)/int64(span/time.Millisecond))))
 }
 
-// pauses returns the times between two nodes in which no node was at work: a step soaked, or a gate or window was closed.
+// pauses returns the times in which no node was at work, because a step soaked, or a gate or a window was closed.
 func pauses(nodes []history.TimelineNode, began, ended time.Time) []barPart {
 	byStart := slices.SortedFunc(slices.Values(nodes), func(a, b history.TimelineNode) int {
 		return a.First().Compare(b.First())
