@@ -11,6 +11,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/inspect"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/internal/inspect/history"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // PoolPage has the data of the page of a pool.
@@ -54,10 +55,14 @@ func (p PoolPage) Regions(now time.Time) []Region {
 
 func (p PoolPage) head() Region {
 	row := p.Why.Pool
-	return draw("pool-head", "pool-head", struct {
+	data := struct {
 		Name, Sub string
 		Outcome   inspect.Outcome
-	}{row.Name, stateWord(inspect.PoolRow{State: firstWords(row.State), PoolCounts: row.PoolCounts}), p.Why.Outcome})
+	}{Name: row.Name, Outcome: p.Why.Outcome}
+	if word := firstWords(row.State); p.Why.Outcome.NeedsUser() && word != string(p.Why.Outcome) {
+		data.Sub = word
+	}
+	return draw("pool-head", "pool-head", data)
 }
 
 // firstWords returns a state such as "Halted: node-1 failed" without the reason, which the page says elsewhere.
@@ -111,7 +116,7 @@ func (p PoolPage) progress(now time.Time) Region {
 	}
 	if !w.Outcome.NeedsUser() {
 		n := needOf(w, now)
-		if row.Updated < row.Nodes || w.Outcome != inspect.Fine {
+		if w.Outcome != inspect.Fine && w.Cause != poolstate.CauseUpdating { // The map shows the nodes at work.
 			data.Sentence = sentenceCase(w.Short()) + w.When(now)
 		}
 		data.Also, data.Commands = n.Also, n.Commands

@@ -27,7 +27,10 @@ type keyEntry struct{ Class, Word string }
 
 // timelineKey names the colours of the bars.
 var timelineKey = []keyEntry{
-	{"fetch", "told"}, {"apply", "applied"}, {"drain", "drained"}, {"reboot", "rebooted, checked"},
+	{"fetch", "told"},
+	{"apply", "applied"},
+	{"drain", "drained"},
+	{"reboot", "rebooted, checked"},
 	{"soak", "soak, gate or window"},
 }
 
