@@ -528,6 +528,31 @@ func TestWhatTheAPIServerSays(t *testing.T) {
 	}
 }
 
+// TestAnActionIsDecidedByTheNewestObject: the watches may be late, and another user may have acted meanwhile.
+func TestAnActionIsDecidedByTheNewestObject(t *testing.T) {
+	s := newStage(t, nil)
+	if page := get(t, s.browser, s.base+"/pool/edge"); !strings.Contains(page.body, "Pause…") {
+		t.Fatalf("%d\n%s", page.status, page.body)
+	}
+	var pool mcfgv1.MachineConfigPool
+	if err := s.Get(t.Context(), client.ObjectKey{Name: "edge"}, &pool); err != nil {
+		t.Fatal(err)
+	}
+	p := parts{pool: pool}
+	p.pool.Annotations = map[string]string{}
+	paused(&p)
+	if err := s.Update(t.Context(), &p.pool); err != nil { // No watch tells the console.
+		t.Fatal(err)
+	}
+	page := get(t, s.browser, s.base+"/pool/edge/pause")
+	if !strings.Contains(page.body, "The pool is paused by bob: the switches.") {
+		t.Errorf("the form for a second pause:\n%s", page.body)
+	}
+	if r := s.submit(t, "/pool/edge/resume", nil); r.status != 303 || !strings.HasPrefix(s.state(t), "false map[]") {
+		t.Errorf("resuming: %d %s\n%s", r.status, r.body, s.state(t))
+	}
+}
+
 // TestAConsoleThatOnlyReads has no actions: neither links, nor forms, nor addresses to send one to.
 func TestAConsoleThatOnlyReads(t *testing.T) {
 	s := newStage(t, nil)
