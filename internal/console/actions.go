@@ -67,6 +67,8 @@ const (
 	mostField = 100
 	// of the commits to choose from
 	mostOffers = 30
+	// of the objects that a page names one by one
+	mostLines = 20
 )
 
 // segments are the first parts of the paths of pages, by kind.
@@ -471,13 +473,16 @@ func (a *action) effects(x *request) (facts []string, changes bool) {
 	if err != nil {
 		return []string{err.Error()}, false
 	}
-	const most = 20
-	for i, change := range o.Changes {
-		if i == most {
-			facts = append(facts, fmt.Sprintf("and %d more", len(o.Changes)-most))
-			break
-		}
+	for _, change := range o.Changes {
 		facts = append(facts, change.Did)
 	}
-	return append(facts, o.Notes...), len(o.Changes) > 0
+	return append(atMost(facts), o.Notes...), len(o.Changes) > 0
+}
+
+// atMost returns the first lines, and says how many more there are.
+func atMost(lines []string) []string {
+	if more := len(lines) - mostLines; more > 0 {
+		return append(lines[:mostLines:mostLines], fmt.Sprintf("and %d more", more))
+	}
+	return lines
 }

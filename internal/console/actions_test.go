@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -49,6 +50,8 @@ type stage struct {
 	fails func(client.Object) error
 	// lost: the API server carries out a patch, but its answer is lost
 	lost bool
+	// down: the API server sends no object
+	down bool
 	// changed gets an entry after each patch.
 	changed chan struct{}
 }
@@ -59,6 +62,8 @@ type parts struct {
 	pool   mcfgv1.MachineConfigPool
 	node   corev1.Node
 	source v1alpha1.GitSource
+	// policy of every pool; nil for none
+	policy *v1alpha1.RolloutPolicy
 }
 
 func newStage(t *testing.T, set func(*parts)) *stage {
@@ -92,8 +97,20 @@ func newStage(t *testing.T, set func(*parts)) *stage {
 		may: func(string) bool { return true }, fails: func(client.Object) error { return nil },
 		changed: make(chan struct{}, 100),
 	}
-	s.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(&p.pool, &p.node, &p.source).
+	objects := []client.Object{&p.pool, &p.node, &p.source}
+	if p.policy != nil {
+		objects = append(objects, p.policy)
+	}
+	s.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.GitSource{}).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
+			options ...client.GetOption,
+		) error {
+			if s.down {
+				return &url.Error{Op: "Get", URL: "https://api/", Err: io.ErrUnexpectedEOF}
+			}
+			return c.Get(ctx, key, o, options...)
+		},
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
 			if review, ok := o.(*authorizationv1.SelfSubjectAccessReview); ok {
 				review.Status.Allowed = s.may(review.Spec.ResourceAttributes.Resource)
@@ -233,6 +250,15 @@ func suspended(p *parts) {
 	p.source.Annotations = map[string]string{v1alpha1.SuspendedByAnnotation: "bob: the server moves"}
 }
 
+// shut: every window of the pool is over.
+func shut(p *parts) {
+	over := metav1.Unix(0, 0)
+	p.policy = &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "nights"}}
+	p.policy.Spec.Windows = []v1alpha1.MaintenanceWindow{{
+		Kind: v1alpha1.WindowAllow, Schedule: "@daily", Duration: metav1.Duration{Duration: time.Hour}, Until: &over,
+	}}
+}
+
 func failed(p *parts) {
 	p.node.Annotations[v1alpha1.DesiredConfigAnnotation] = newConfig
 	p.node.Annotations[v1alpha1.StateAnnotation] = "Degraded"
@@ -272,6 +298,13 @@ func TestWhatAFormDoes(t *testing.T) {
 			paused, "/pool/edge/resume", nil, "The pool is paused by bob: the switches.", "false map[] map",
 			"pool/edge continues; it was paused by bob: the switches",
 			"MachineConfigPool/edge Resumed: alice: pool/edge continues",
+		},
+		"a pool opens outside its windows": {
+			shut, "/pool/edge/resume",
+			url.Values{"open-for": {"2h"}},
+			"Its maintenance windows are closed",
+			"bunsen.dev/open-until:", "may update outside its maintenance windows until",
+			"MachineConfigPool/edge Resumed: alice: pool/edge may update outside",
 		},
 		"a pool is held at an earlier commit": {
 			nil, "/pool/edge/hold",
@@ -376,7 +409,14 @@ func TestWhatAFormRefuses(t *testing.T) {
 			url.Values{"because": {"x"}, "until": {"2020-01-02T03:04:05Z"}},
 			`id="until-problem">2020-01-02T03:04:05Z is not in the future`,
 		},
-		"no commit": {nil, "/pool/edge/hold", url.Values{"because": {"x"}}, `id="at-problem">Choose a commit.`},
+		"a short opening": {
+			shut, "/pool/edge/resume", url.Values{"open-for": {"10s"}}, `id="open-for-problem">10s: want a minute or more`,
+		},
+		"an opening that is no duration": {
+			shut, "/pool/edge/resume", url.Values{"open-for": {"a while"}}, `id="open-for-problem">want a number and a unit`,
+		},
+		"no opening": {shut, "/pool/edge/resume", nil, `id="open-for-problem">Say for how long.`},
+		"no commit":  {nil, "/pool/edge/hold", url.Values{"because": {"x"}}, `id="at-problem">Choose a commit.`},
 		"a commit that the form does not offer": {
 			nil, "/pool/edge/hold",
 			url.Values{"because": {"x"}, "at": {"cccccccc"}},
@@ -416,6 +456,10 @@ func TestWhichActionsAPageHas(t *testing.T) {
 	}{
 		"a pool":        {nil, all, "/pool/edge", "/pool/edge/pause Pause… /pool/edge/hold Hold…"},
 		"a paused pool": {paused, all, "/pool/edge", "/pool/edge/resume Resume… /pool/edge/hold Hold…"},
+		"a pool outside its windows": {
+			shut, all, "/pool/edge",
+			"/pool/edge/pause Pause… /pool/edge/resume Open outside the windows… /pool/edge/hold Hold…",
+		},
 		"a held pool": {
 			held, all, "/pool/edge",
 			"/pool/edge/pause Pause… /pool/edge/hold Hold… /pool/edge/release Release…",
@@ -550,6 +594,50 @@ func TestAnActionIsDecidedByTheNewestObject(t *testing.T) {
 	}
 	if r := s.submit(t, "/pool/edge/resume", nil); r.status != 303 || !strings.HasPrefix(s.state(t), "false map[]") {
 		t.Errorf("resuming: %d %s\n%s", r.status, r.body, s.state(t))
+	}
+}
+
+// TestAFormSurvivesAnOutage: while the API server does not answer, the form comes back with what the user wrote, and
+// does not load itself again.
+func TestAFormSurvivesAnOutage(t *testing.T) {
+	s := newStage(t, nil)
+	form := url.Values{fieldToken: {s.token(t, "/pool/edge/pause")}, "because": {"kept"}}
+	s.down = true
+	r := post(t, s.browser, s.base+"/pool/edge/pause", form.Encode(), formType)
+	if r.status != http.StatusBadGateway || !strings.Contains(r.body, `value="kept"`) ||
+		!strings.Contains(r.body, "Nothing is changed: reading pool/edge") || r.header.Get("Refresh") != "" {
+		t.Errorf("%d %v\n%s", r.status, r.header, r.body)
+	}
+	s.down = false
+	if !strings.HasPrefix(s.state(t), "false") {
+		t.Error("the pool is paused")
+	}
+}
+
+// TestAPoolWithManyFailedNodes: the note names the first ones and counts the others, and one event is about all.
+func TestAPoolWithManyFailedNodes(t *testing.T) {
+	s := newStage(t, failed)
+	for i := range 30 {
+		p := parts{}
+		p.node.Name, p.node.Labels, p.node.Annotations = fmt.Sprintf("n2-%d", i), map[string]string{"edge": ""},
+			map[string]string{v1alpha1.CurrentConfigAnnotation: oldConfig}
+		failed(&p)
+		if err := s.Create(t.Context(), &p.node); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.changed <- struct{}{}
+	for page := ""; !strings.Contains(page, "and 11 more"); { // until the watches have them
+		page = get(t, s.browser, s.base+"/pool/edge/retry").body
+	}
+	r := s.submit(t, "/pool/edge/retry", nil)
+	page := get(t, s.browser, s.base+r.header.Get("Location"))
+	if lines := strings.Count(page.body, `<p class="done">`); lines != mostLines+1 ||
+		!strings.Contains(page.body, `<p class="done">and 11 more</p>`) {
+		t.Errorf("%d lines:\n%s", lines, page.body)
+	}
+	if events := s.events(t); len(events) != 1 || !strings.Contains(events[0], "; and 30 more") {
+		t.Errorf("events: %q", events)
 	}
 }
 

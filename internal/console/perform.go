@@ -103,6 +103,11 @@ func (s *Server) serveAction(w http.ResponseWriter, r *http.Request, v *visitor,
 	x, err := v.request(ctx, a, r.PathValue("name"), form, now)
 	if x == nil {
 		status, p := s.errorPage(v, err)
+		if r.Method == http.MethodPost && status == http.StatusServiceUnavailable {
+			// A page that loads itself again would lose the form.
+			status, p = http.StatusBadGateway, s.notePage(v, "Not done", "Nothing is changed. Go back to send the "+
+				"form again. "+err.Error())
+		}
 		s.write(w, status, p)
 		return
 	}
@@ -114,8 +119,7 @@ func (s *Server) serveAction(w http.ResponseWriter, r *http.Request, v *visitor,
 	}
 	switch {
 	case err != nil:
-		status, problem = http.StatusServiceUnavailable, "Nothing is changed, because the cluster does not answer: "+
-			err.Error()
+		status, problem = http.StatusBadGateway, "Nothing is changed: "+err.Error()
 	case r.Method == http.MethodPost:
 		var done []string
 		if done, problem, status = v.perform(ctx, a, x); done != nil {
@@ -194,7 +198,12 @@ func (v *visitor) perform(ctx context.Context, a *action, x *request) (done []st
 	}
 	var did, unknown, refused []string
 	status = http.StatusUnprocessableEntity
-	for _, change := range order.Changes {
+	for i, change := range order.Changes {
+		if i > 0 && ctx.Err() != nil {
+			refused = append(refused, fmt.Sprintf("%s not changed, because the cluster takes long: do it again.",
+				fleet.Count(len(order.Changes)-i, "object")))
+			break
+		}
 		one := kube.HoldOrder{Changes: []kube.PoolChange{change}}
 		err := kube.Applier{Client: v.api, Out: io.Discard}.Apply(ctx, one)
 		switch {
@@ -212,7 +221,7 @@ func (v *visitor) perform(ctx context.Context, a *action, x *request) (done []st
 		}
 	}
 	if len(did)+len(unknown) == 0 && len(refused) > 0 {
-		return nil, strings.Join(refused, " "), status
+		return nil, strings.Join(atMost(refused), " "), status
 	}
 	if len(did) > 0 {
 		if !a.controllerSays(x, order) {
@@ -220,7 +229,7 @@ func (v *visitor) perform(ctx context.Context, a *action, x *request) (done []st
 		}
 		v.see(ctx, order)
 	}
-	return slices.Concat(did, unknown, refused, order.Notes), "", http.StatusOK
+	return slices.Concat(atMost(did), atMost(unknown), atMost(refused), order.Notes), "", http.StatusOK
 }
 
 // isRefusal reports whether the API server answered that it changed nothing.
@@ -467,11 +476,13 @@ func linksOf(ctx context.Context, v Viewer, f *fleet.Fleet, kind, name string) (
 	return links
 }
 
-// actionsOfSources returns what a viewer can do with each GitSource.
+// actionsOfSources returns the GitSources with which a viewer can do something.
 func actionsOfSources(ctx context.Context, v Viewer, f *fleet.Fleet) (all []view.SourceActions) {
 	for i := range f.Sources {
 		name := f.Sources[i].Name
-		all = append(all, view.SourceActions{Name: name, Links: linksOf(ctx, v, f, kube.KindSource, name)})
+		if links := linksOf(ctx, v, f, kube.KindSource, name); len(links) > 0 {
+			all = append(all, view.SourceActions{Name: name, Links: links})
+		}
 	}
 	return all
 }
