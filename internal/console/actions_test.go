@@ -52,6 +52,8 @@ type stage struct {
 	lost bool
 	// down: the API server sends no object
 	down bool
+	// silent: the API server does not answer questions about rights
+	silent bool
 	// changed gets an entry after each patch.
 	changed chan struct{}
 }
@@ -114,7 +116,10 @@ func newStage(t *testing.T, set func(*parts)) *stage {
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
 			if review, ok := o.(*authorizationv1.SelfSubjectAccessReview); ok {
 				review.Status.Allowed = s.may(review.Spec.ResourceAttributes.Resource)
-				return nil
+				if s.silent {
+					<-ctx.Done()
+				}
+				return ctx.Err()
 			}
 			if err := s.fails(o); err != nil {
 				return err
@@ -663,6 +668,33 @@ func TestAConsoleThatOnlyReads(t *testing.T) {
 		if r.status != 405 || r.header.Get("Allow") != "GET, HEAD" {
 			t.Errorf("%s: %d %v", path, r.status, r.header)
 		}
+	}
+}
+
+// TestAnOutageDelaysNoPage: a page waits once for an answer about rights, and not again at once. What the API server
+// said before counts meanwhile.
+func TestAnOutageDelaysNoPage(t *testing.T) {
+	s := newStage(t, nil)
+	s.silent = true
+	began := time.Now()
+	for range 3 {
+		if page := get(t, s.browser, s.base+"/pool/edge"); page.status != 200 || strings.Contains(page.body, "Pause…") {
+			t.Errorf("%d\n%s", page.status, page.body)
+		}
+	}
+	if took := time.Since(began); took > 2*rightTime {
+		t.Errorf("three pages take %s", took)
+	}
+	s.silent = false
+	s.visitor.rights = rights{}
+	get(t, s.browser, s.base+"/pool/edge")
+	s.silent = true
+	for key, known := range s.visitor.rights.known {
+		known.ends = time.Now()
+		s.visitor.rights.known[key] = known
+	}
+	if page := get(t, s.browser, s.base+"/pool/edge"); !strings.Contains(page.body, "Pause…") {
+		t.Errorf("in an outage, the page has no actions any more:\n%s", page.body)
 	}
 }
 

@@ -42,6 +42,10 @@ const (
 	seenTime = time.Second
 	// for which the answer of the API server to a question about rights counts
 	rightAge = 30 * time.Second
+	// for such an answer, because a page waits for it
+	rightTime = 2 * time.Second
+	// after a question without an answer, for which a page does not ask again
+	rightRest = 5 * time.Second
 	// for which a page shows what the user's last action did
 	noteAge = 5 * time.Minute
 	// of notes and of rights that a visitor keeps
@@ -354,8 +358,10 @@ type rights struct {
 }
 
 type right struct {
-	is   bool
-	ends time.Time
+	is bool
+	// unknown says why there is no answer, or is nil.
+	unknown error
+	ends    time.Time
 }
 
 // groups of the resources that actions change
@@ -387,24 +393,30 @@ func (v *visitor) may(ctx context.Context, resource, name string) (bool, error) 
 	known, ok := v.rights.known[key]
 	v.rights.mu.Unlock()
 	if ok && now.Before(known.ends) {
-		return known.is, nil
+		return known.is, known.unknown
 	}
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
 			Verb: "patch", Group: groups[resource], Resource: resource, Name: name,
 		},
 	}}
-	if err := v.api.Create(ctx, review); err != nil {
-		return false, fmt.Errorf("reading your rights: %w", err)
+	ctx, cancel := context.WithTimeout(ctx, rightTime)
+	defer cancel()
+	switch err := v.api.Create(ctx, review); {
+	case err == nil:
+		known = right{is: review.Status.Allowed, ends: now.Add(rightAge)}
+	case ok && known.unknown == nil: // In an outage, the last answer counts.
+		known.ends = time.Now().Add(rightRest)
+	default:
+		known = right{unknown: fmt.Errorf("reading your rights: %w", err), ends: time.Now().Add(rightRest)}
 	}
 	v.rights.mu.Lock()
 	defer v.rights.mu.Unlock()
-	maps.DeleteFunc(v.rights.known, func(_ [2]string, r right) bool { return !now.Before(r.ends) })
 	if v.rights.known == nil || len(v.rights.known) >= mostKept {
 		v.rights.known = map[[2]string]right{}
 	}
-	v.rights.known[key] = right{review.Status.Allowed, now.Add(rightAge)}
-	return review.Status.Allowed, nil
+	v.rights.known[key] = known
+	return known.is, known.unknown
 }
 
 // mayDo reports whether the user may change what an action changes in the present state.
