@@ -432,6 +432,11 @@ func holdFacts(x *request) []string {
 	if p.Spec.Paused {
 		facts = append(facts, "The pool is paused"+fleet.PausedBy(p)+", so no node moves before somebody resumes it.")
 	}
+	isRead := func(r fleet.RenderedRow) bool { return !r.Created.IsZero() }
+	if !slices.ContainsFunc(x.fleet.Rendered, isRead) {
+		facts = append(facts, "You may not read MachineConfigs, so only commits whose config a pool or a node names "+
+			"are known. ClusterRole bunsen-config-viewer grants that right.")
+	}
 	if len(kube.HoldOffers(x.fleet.Cluster, x.name)) == 0 {
 		facts = append(facts, "No commit is known whose config for this pool is on the cluster.")
 	}

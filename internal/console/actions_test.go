@@ -314,7 +314,7 @@ func TestWhatAFormDoes(t *testing.T) {
 		"a pool is held at an earlier commit": {
 			nil, "/pool/edge/hold",
 			url.Values{"because": {"the kernel"}, "at": {oldRevision}},
-			"motd: say <hello>", "bunsen.dev/hold:" + oldConfig, "pool/edge has a hold at", "",
+			"ClusterRole bunsen-config-viewer grants that right", "bunsen.dev/hold:" + oldConfig, "pool/edge has a hold at", "",
 		},
 		"a pool is held at its present commit": {
 			nil, "/pool/edge/hold",
