@@ -38,6 +38,8 @@ const (
 	mostAction = 8 << 10
 	// for an action, which ends even if the browser leaves
 	actTime = 20 * time.Second
+	// for the event about it
+	eventTime = 2 * time.Second
 	// for the watches to receive what an action changed
 	seenTime = time.Second
 	// for which the answer of the API server to a question about rights counts
@@ -48,8 +50,9 @@ const (
 	rightRest = 5 * time.Second
 	// for which a page shows what the user's last action did
 	noteAge = 5 * time.Minute
-	// of notes and of rights that a visitor keeps
-	mostKept = 1000
+	// that a visitor keeps
+	mostRights = 1000
+	mostNotes  = 50
 	// operatorRole grants every action.
 	operatorRole = "bunsen-operator"
 )
@@ -127,7 +130,8 @@ func (s *Server) serveAction(w http.ResponseWriter, r *http.Request, v *visitor,
 	case r.Method == http.MethodPost:
 		var done []string
 		if done, problem, status = v.perform(ctx, a, x); done != nil {
-			id := v.notes.add(a.back(x.name), done, now)
+			id := v.notes.add(a.back(x.name), done, time.Now())
+			limitWrite(w) // The action may have taken the time of the first deadline.
 			redirect(w, a.back(x.name)+"?"+url.Values{"done": {id}}.Encode())
 			return
 		}
@@ -227,10 +231,10 @@ func (v *visitor) perform(ctx context.Context, a *action, x *request) (done []st
 	if len(did)+len(unknown) == 0 && len(refused) > 0 {
 		return nil, strings.Join(atMost(refused), " "), status
 	}
-	if len(did) > 0 {
-		if !a.controllerSays(x, order) {
-			v.record(ctx, a, x, did)
-		}
+	if len(did) > 0 && !a.controllerSays(x, order) {
+		v.record(ctx, a, x, did)
+	}
+	if len(did)+len(unknown) > 0 {
 		v.see(ctx, order)
 	}
 	return slices.Concat(atMost(did), atMost(unknown), atMost(refused), order.Notes), "", http.StatusOK
@@ -294,6 +298,8 @@ func (v *visitor) record(ctx context.Context, a *action, x *request, did []strin
 	if more := len(did) - 1; more > 0 {
 		note += fmt.Sprintf("; and %d more", more)
 	}
+	ctx, cancel := context.WithTimeout(ctx, eventTime)
+	defer cancel()
 	about := a.reference(x)
 	now := metav1.Now()
 	// An error changes nothing for the user.
@@ -400,9 +406,11 @@ func (v *visitor) may(ctx context.Context, resource, name string) (bool, error) 
 			Verb: "patch", Group: groups[resource], Resource: resource, Name: name,
 		},
 	}}
-	ctx, cancel := context.WithTimeout(ctx, rightTime)
+	asking, cancel := context.WithTimeout(ctx, rightTime)
 	defer cancel()
-	switch err := v.api.Create(ctx, review); {
+	switch err := v.api.Create(asking, review); {
+	case ctx.Err() != nil: // The browser has left.
+		return false, ctx.Err()
 	case err == nil:
 		known = right{is: review.Status.Allowed, ends: now.Add(rightAge)}
 	case ok && known.unknown == nil: // In an outage, the last answer counts.
@@ -412,7 +420,7 @@ func (v *visitor) may(ctx context.Context, resource, name string) (bool, error) 
 	}
 	v.rights.mu.Lock()
 	defer v.rights.mu.Unlock()
-	if v.rights.known == nil || len(v.rights.known) >= mostKept {
+	if v.rights.known == nil || len(v.rights.known) >= mostRights {
 		v.rights.known = map[[2]string]right{}
 	}
 	v.rights.known[key] = known
@@ -533,7 +541,7 @@ func (n *notes) add(path string, lines []string, now time.Time) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	maps.DeleteFunc(n.all, func(_ string, one note) bool { return !now.Before(one.ends) })
-	if n.all == nil || len(n.all) >= mostKept {
+	if n.all == nil || len(n.all) >= mostNotes {
 		n.all = map[string]note{}
 	}
 	n.last++
