@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -133,7 +134,7 @@ func poolPage(ctx context.Context, v Viewer, r *http.Request, now time.Time) (vi
 	}
 	return view.Page{
 		Frame:   view.Frame{Title: "Pool " + name, Command: fleet.ShellLine("bunsen", "why", "pool/"+name)},
-		Regions: append([]view.Region{acts.Region()}, p.Regions(now)...),
+		Regions: slices.Insert(p.Regions(now), 1, acts.Region()),
 	}, nil
 }
 
@@ -217,7 +218,7 @@ func nodePage(ctx context.Context, v Viewer, r *http.Request, now time.Time) (vi
 	}
 	return view.Page{
 		Frame:   view.Frame{Title: "Node " + name, Command: fleet.ShellLine("bunsen", "why", "node/"+name)},
-		Regions: append([]view.Region{acts.Region()}, p.Regions(now)...),
+		Regions: slices.Insert(p.Regions(now), 1, acts.Region()),
 	}, nil
 }
 
