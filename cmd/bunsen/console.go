@@ -24,8 +24,9 @@ func consoleCommand() *cobra.Command {
 		Long: `Serve the pages of bunsen ui to several users, over https. The component config/components/console runs bunsen console on the
 cluster.
 
-Each user signs in with a token of the Kubernetes API. The console reads the cluster with the user's token only: the console has
-no rights of its own, and uses no credentials of the kubeconfig. The console stores tokens in memory. A session ends with its
+Each user signs in with a token of the Kubernetes API. The console reads and changes the cluster with the user's token only: the
+console has no rights of its own, and uses no credentials of the kubeconfig. Its pages have the actions that the user's rights
+allow; with --read-only, they have none. The console stores tokens in memory. A session ends with its
 token, and after eight hours. If the API server no longer accepts the user's token, the session also ends.
 
 If the API server accepts the ID tokens of an OpenID provider, users can also sign in at the provider (--oidc-issuer). Register
@@ -57,6 +58,7 @@ one, the console signs a certificate itself and prints its fingerprint.`,
 	cmd.Flags().StringVar(&s.OIDC.CAFile, "oidc-ca", "", "file with the CA of the OpenID provider (PEM); empty: the "+
 		"CAs of the system")
 	cmd.Flags().StringSliceVar(&s.OIDC.Scopes, "oidc-scope", []string{"email", "profile"}, "scopes besides openid")
+	cmd.Flags().BoolVar(&s.ReadOnly, "read-only", false, "pages without actions, for a console that changes nothing")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var err error
 		if s.API, err = anonymous(cmd, &target); err != nil {

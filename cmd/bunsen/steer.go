@@ -131,8 +131,8 @@ again. A node that has started an update finishes it even if the windows apply a
   bunsen resume gitsource/config
   bunsen resume pool/worker --dry-run`,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			if d := time.Duration(openFor); cmd.Flags().Changed("open-for") && d != 0 && d < time.Minute {
-				return cli.Invalid(fmt.Errorf("--open-for %s: want a minute or more, such as 2h, or 0 to end it", d))
+			if err := cli.CheckOpening(time.Duration(openFor)); err != nil && cmd.Flags().Changed("open-for") {
+				return cli.Invalid(err)
 			}
 			return nil
 		},

@@ -19,14 +19,15 @@ import (
 func uiCommand() *cobra.Command {
 	var target kube.Target
 	var port int
-	var noBrowser bool
+	var noBrowser, readOnly bool
 	var repo, addressFile string
 	cmd := &cobra.Command{
 		Use: "ui", Short: "Open a console about the cluster in the browser", GroupID: "cluster",
 		Long: `Open pages about the cluster in the browser. The pages show what bunsen status, why and history print, and update by themselves.
 
-bunsen listens on 127.0.0.1 only, and reads the cluster with the rights of your kubeconfig. bunsen ui changes nothing on the
-cluster. The pages load nothing from another server. The printed address contains a token, which works once: the first browser
+bunsen listens on 127.0.0.1 only, and uses the rights of your kubeconfig. Pages have the actions that these rights allow: pause,
+resume, hold, release, retry and suspend, each with a form to confirm it. With --read-only, they have none, and the console changes
+nothing on the cluster. The pages load nothing from another server. The printed address contains a token, which works once: the first browser
 that opens the address gets a session. If a second browser opens the address, the session ends. The console ends at Ctrl-C.
 
 A program that starts bunsen ui can read the address from a file (--address-file), which only its owner can read. bunsen then does not
@@ -41,6 +42,7 @@ For a console on another machine, forward a port of it with ssh, and use the sam
 		Example: `  bunsen ui
   bunsen ui --context prod
   bunsen ui --repo ~/os-config
+  bunsen ui --read-only
   bunsen ui --port 8710 --no-browser`,
 		Args: cobra.NoArgs,
 	}
@@ -51,12 +53,13 @@ For a console on another machine, forward a port of it with ssh, and use the sam
 		"it, and do not open a browser")
 	cmd.Flags().StringVar(&repo, "repo", "", "a clone of the source's repository, to show the lines that set each "+
 		"item of a node's config")
+	cmd.Flags().BoolVar(&readOnly, "read-only", false, "pages without actions, for a console that changes nothing")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if port < 0 || port > math.MaxUint16 {
 			return cli.Invalid(fmt.Errorf("--port %d: want a port from 1 to %d, or 0 for any free one", port,
 				math.MaxUint16))
 		}
-		cluster := console.Cluster{Name: target.Name(), Repo: repo}
+		cluster := console.Cluster{Name: target.Name(), Repo: repo, ReadOnly: readOnly}
 		var err error
 		if cluster.Config, err = target.Config(); err != nil {
 			return err

@@ -48,6 +48,14 @@ func (s *Span) Set(text string) error {
 // Type returns the name of the type in the help.
 func (s *Span) Type() string { return "duration" }
 
+// CheckOpening rejects a time for which a pool cannot be open outside its maintenance windows; 0 ends an opening.
+func CheckOpening(d time.Duration) error {
+	if d != 0 && d < time.Minute {
+		return fmt.Errorf("--open-for %s: want a minute or more, such as 2h, or 0 to end it", d)
+	}
+	return nil
+}
+
 // ParseUntil reads the end of a pause: a time such as 2026-11-30T08:00:00Z, or a duration from now such as 2h or 3d;
 // empty for none.
 func ParseUntil(text string, now time.Time) (time.Time, error) {

@@ -28,6 +28,10 @@ func everyPath(t *testing.T) []string {
 		"/", "/events?page=%2F", "/nothing", "/static/console.js", "/static/nothing", "/sign-in",
 		"/sign-out",
 	}
+	for _, a := range actions() {
+		path := a.path("worker")
+		paths = append(paths, path, "/events?page="+url.QueryEscape(path))
+	}
 	for _, r := range pages() {
 		path := strings.NewReplacer("{", "", "}", "").Replace(r.pattern)
 		paths = append(paths, path, "/events?page="+url.QueryEscape(path))
@@ -408,5 +412,6 @@ func (w *rawWriter) WriteString(s string) (int, error) { return io.WriteString(w
 func (w *rawWriter) SetWriteDeadline(at time.Time) error                      { return w.conn.SetWriteDeadline(at) }
 func (w *rawWriter) Flush()                                                   {}
 func (a always) admit(http.ResponseWriter, *http.Request, time.Time) *visitor { return a.visitor }
+func (a always) formToken(*http.Request, time.Time) string                    { return "" }
 
 type always struct{ visitor *visitor }

@@ -453,3 +453,117 @@ func TestTheComponentHasNoRights(t *testing.T) {
 		t.Error("the pod has a token")
 	}
 }
+
+// TestAnOperatorPausesAndResumes runs the console of several users with a real API server: an operator pauses a pool,
+// resumes it and suspends a GitSource, and a viewer of the same console can do nothing of that.
+func TestAnOperatorPausesAndResumes(t *testing.T) {
+	rc, admin := startCluster(t)
+	shared, err := Share(t.Context(), Sharing{
+		Address: "127.0.0.1:0", Hosts: []string{"console.example.org"}, API: rc, Name: "kind",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- shared.Serve(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	create(t, admin, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+	create(t, admin, &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "edge"}})
+	createRollout(t, admin)
+	const base, who = "https://console.example.org", "system:serviceaccount:default:operator"
+	operator, viewer := shared.browser(t), shared.browser(t)
+	signInWith(t, operator, base, tokenOf(t, admin, "operator", "bunsen-operator"), "/")
+	signInWith(t, viewer, base, tokenOf(t, admin, "viewer", "bunsen-viewer"), "/")
+	create(t, admin, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "operator-views"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "bunsen-viewer"},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "default", Name: "operator"}},
+	})
+	// until the rights count and the watches have the pool
+	for page := ""; !strings.Contains(page, "Pause…"); {
+		page = get(t, operator, base+"/pool/edge").body
+	}
+	submit := func(path string, form url.Values) response {
+		t.Helper()
+		found := tokenInput.FindStringSubmatch(get(t, operator, base+path).body)
+		if found == nil {
+			t.Fatalf("%s has no form", path)
+		}
+		form.Set(fieldToken, found[1])
+		r := post(t, operator, base+path, form.Encode(), formType, "Origin: "+base)
+		if r.status != http.StatusSeeOther {
+			t.Fatalf("%s: %d\n%s", path, r.status, r.body)
+		}
+		return get(t, operator, base+r.header.Get("Location"))
+	}
+	pool := func() (p mcfgv1.MachineConfigPool) {
+		t.Helper()
+		if err := admin.Get(t.Context(), client.ObjectKey{Name: "edge"}, &p); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	page := submit("/pool/edge/pause", url.Values{"because": {"the switches"}})
+	if p := pool(); !p.Spec.Paused || p.Annotations[v1alpha1.PausedByAnnotation] != who+": the switches" ||
+		!strings.Contains(page.body, "pool/edge is paused") || !strings.Contains(page.body, "Resume…") ||
+		strings.Contains(page.body, "Pause…") {
+		t.Errorf("paused: %v, %v\n%s", p.Spec.Paused, p.Annotations, page.body)
+	}
+	page = get(t, viewer, base+"/pool/edge")
+	for page.status != http.StatusOK || !strings.Contains(page.body, "the switches") {
+		page = get(t, viewer, base+"/pool/edge")
+	}
+	if strings.Contains(page.body, `class="action`) {
+		t.Errorf("a viewer has actions:\n%s", page.body)
+	}
+	operators := tokenInput.FindStringSubmatch(get(t, operator, base+"/pool/edge/resume").body)[1]
+	for _, path := range []string{"/pool/edge/resume", "/pool/edge/pause", "/source/os/suspend"} {
+		if page := get(t, viewer, base+path); page.status != 403 || !strings.Contains(page.body, "bunsen-operator") {
+			t.Errorf("%s: a viewer gets %d\n%s", path, page.status, page.body)
+		}
+		form := url.Values{fieldToken: {operators}, "because": {"x"}}
+		if r := post(t, viewer, base+path, form.Encode(), formType, "Origin: "+base); r.status != 403 {
+			t.Errorf("%s: a viewer sends the operator's token: %d", path, r.status)
+		}
+	}
+	if !pool().Spec.Paused {
+		t.Error("the viewer resumed the pool")
+	}
+	page = submit("/pool/edge/resume", url.Values{})
+	if p := pool(); p.Spec.Paused || p.Annotations[v1alpha1.PausedByAnnotation] != "" ||
+		!strings.Contains(page.body, "pool/edge continues") {
+		t.Errorf("resumed: %v, %v\n%s", p.Spec.Paused, p.Annotations, page.body)
+	}
+	page = submit("/source/os/suspend", url.Values{"because": {"the server moves"}, "until": {"2h"}})
+	var source v1alpha1.GitSource
+	if err := admin.Get(t.Context(), client.ObjectKey{Name: "os"}, &source); err != nil {
+		t.Fatal(err)
+	}
+	if !source.Spec.Suspend || source.Spec.SuspendUntil == nil || !strings.Contains(page.body, "/source/os/resume") {
+		t.Errorf("suspended: %v\n%s", source.Spec, page.body)
+	}
+	var events corev1.EventList
+	if err := admin.List(t.Context(), &events, client.InNamespace("default")); err != nil {
+		t.Fatal(err)
+	}
+	notes := map[string]string{}
+	for i := range events.Items {
+		if e := &events.Items[i]; e.Source.Component == component {
+			notes[e.InvolvedObject.Kind+" "+e.Reason] = e.Message
+		}
+	}
+	for reason, want := range map[string]string{
+		"MachineConfigPool Paused": who + ": the switches: pool/edge is paused", "MachineConfigPool Resumed": who +
+			": pool/edge continues", "GitSource Suspended": who + ": the server moves: gitsource/os is suspended",
+	} {
+		if !strings.HasPrefix(notes[reason], want) {
+			t.Errorf("event %s: %q", reason, notes[reason])
+		}
+	}
+}

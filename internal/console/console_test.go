@@ -14,6 +14,7 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/bunsen-os/bunsen/internal/cli/kube"
@@ -62,12 +63,22 @@ func play(t *testing.T, first update) *played {
 	if err != nil {
 		t.Fatal(err)
 	}
+	states := make(chan update)
+	p := playAs(t, fake.NewClientBuilder().WithScheme(scheme).Build(), follow(first, states), false)
+	p.publish = states
+	return p
+}
+
+// playAs starts a console of the user alice.
+func playAs(t *testing.T, api client.Client, source FeedSource[fleet.Cluster], readOnly bool) *played {
+	t.Helper()
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &played{publish: make(chan update), base: "http://" + listener.Addr().String()}
-	v := newVisitor("alice", fake.NewClientBuilder().WithScheme(scheme).Build(), follow(first, p.publish))
+	p := &played{base: "http://" + listener.Addr().String()}
+	v := newVisitor("alice", api, source)
+	v.readOnly = readOnly
 	if p.Local, err = newLocal(listener, "kind", v); err != nil {
 		t.Fatal(err)
 	}

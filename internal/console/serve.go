@@ -40,6 +40,8 @@ type Cluster struct {
 	Client client.Client
 	// Repo is a clone of the sources' repository on this machine; empty for none.
 	Repo string
+	// ReadOnly: the pages have no actions.
+	ReadOnly bool
 }
 
 // Listen prepares a console on a port of the loopback address; port 0 is any free port.
@@ -51,6 +53,7 @@ func Listen(ctx context.Context, port uint16, c Cluster) (*Local, error) {
 		return nil, fmt.Errorf("listening on port %d: %w; --port chooses another", port, err)
 	}
 	user := newVisitor(kube.WhoAmI(ctx, c.Client), c.Client, watch(c.Config, c.Client))
+	user.readOnly = c.ReadOnly
 	if c.Repo != "" {
 		user.lines = linesIn(c.Repo, c.Client)
 	}
@@ -97,6 +100,9 @@ func newLocal(listener net.Listener, cluster string, v *visitor) (*Local, error)
 	access := &loopback{token: token, store: store, visitor: v}
 	server := newServer(cluster, Origin{Hosts: []string{host}}, access)
 	access.refuse = server.refuse
+	if v.readOnly {
+		server.actions = nil
+	}
 	return &Local{listener, server, v, "http://" + host + "/?token=" + text}, nil
 }
 
@@ -138,6 +144,8 @@ func (l *loopback) admit(w http.ResponseWriter, r *http.Request, now time.Time) 
 	w.WriteHeader(http.StatusSeeOther)
 	return nil
 }
+
+func (l *loopback) formToken(r *http.Request, now time.Time) string { return l.store.FormToken(r, now) }
 
 func (l *loopback) exchange(w http.ResponseWriter, r *http.Request, token string, now time.Time) bool {
 	if r.Method != http.MethodGet {

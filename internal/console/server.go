@@ -11,11 +11,13 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/bunsen-os/bunsen/internal/cli"
+	"github.com/bunsen-os/bunsen/internal/cli/kube"
 	"github.com/bunsen-os/bunsen/internal/console/view"
 	"github.com/bunsen-os/bunsen/internal/inspect"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
@@ -37,6 +39,8 @@ const (
 type access interface {
 	// admit returns the visitor of a request. Without a session, it answers the request itself, and returns nil.
 	admit(w http.ResponseWriter, r *http.Request, now time.Time) *visitor
+	// formToken returns what the forms of a request's session contain.
+	formToken(r *http.Request, now time.Time) string
 }
 
 // returnToSite answers a user who comes from another site without a cookie: browsers send a strict cookie only if the
@@ -58,13 +62,17 @@ type Server struct {
 	origin  Origin
 	access  access
 	routes  []route
+	// actions is nil for a console that only reads.
+	actions []*action
 	files   map[string]file
 	// Users sign in and out by forms. Then everybody may read the files below /static/, which the sign-in page needs.
 	forms bool
 }
 
 func newServer(cluster string, origin Origin, a access) *Server {
-	return &Server{cluster: cluster, origin: origin, access: a, routes: pages(), files: staticFiles()}
+	return &Server{
+		cluster: cluster, origin: origin, access: a, routes: pages(), actions: actions(), files: staticFiles(),
+	}
 }
 
 func staticFiles() map[string]file {
@@ -112,6 +120,7 @@ func poolPage(ctx context.Context, v Viewer, r *http.Request, now time.Time) (vi
 	if err != nil {
 		return view.Page{}, cli.Invalid(err)
 	}
+	acts := actionsOf(ctx, v, r, f, kube.KindPool, name)
 	past, err := history.Of(f, name)
 	if err != nil {
 		return view.Page{}, cli.Invalid(err)
@@ -131,7 +140,7 @@ func poolPage(ctx context.Context, v Viewer, r *http.Request, now time.Time) (vi
 		Frame: view.Frame{
 			Title: "Pool " + name, OwnHead: true, Command: fleet.ShellLine("bunsen", "why", "pool/"+name),
 		},
-		Regions: p.Regions(now),
+		Regions: slices.Insert(p.Regions(now), 1, acts.Region()),
 	}, nil
 }
 
@@ -158,15 +167,16 @@ func mapOptions(r *http.Request) view.MapOptions {
 }
 
 // overview makes the page of the whole cluster.
-func overview(ctx context.Context, v Viewer, _ *http.Request, now time.Time) (view.Page, error) {
+func overview(ctx context.Context, v Viewer, r *http.Request, now time.Time) (view.Page, error) {
 	cluster, err := v.Cluster(ctx)
 	if err != nil {
 		return view.Page{}, err
 	}
 	f := fleet.New(cluster, now)
+	acts := actionsOfSources(ctx, v, f)
 	return view.Page{
 		Frame:   view.Frame{Title: "Overview", Here: "overview", OwnHead: true, Command: "bunsen status -w"},
-		Regions: view.Overview(f, statusOf(ctx, v, f), now),
+		Regions: view.Overview(f, statusOf(ctx, v, f), acts, doneOn(v, r, now), now),
 	}, nil
 }
 
@@ -219,11 +229,15 @@ func nodePage(ctx context.Context, v Viewer, r *http.Request, now time.Time) (vi
 	if err != nil {
 		return view.Page{}, found(err)
 	}
+	acts, err := nodeActions(ctx, v, r, p.Why.Node, now)
+	if err != nil {
+		return view.Page{}, err
+	}
 	return view.Page{
 		Frame: view.Frame{
 			Title: "Node " + name, OwnHead: true, Command: fleet.ShellLine("bunsen", "why", "node/"+name),
 		},
-		Regions: p.Regions(now),
+		Regions: slices.Insert(p.Regions(now), 1, acts.Region()),
 	}, nil
 }
 
@@ -267,7 +281,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Cache-Control", "no-store")
 	if status, err := s.check(r); err != nil {
 		if status == http.StatusMethodNotAllowed {
-			header.Set("Allow", "GET, HEAD")
+			header.Set("Allow", s.allowed(r))
 		}
 		header.Set("Connection", "close")
 		s.refuse(w, status, err.Error())
@@ -288,6 +302,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.serveFile(w, r, name)
 	case r.URL.Path == "/events":
 		s.serveStream(w, r, v)
+	case findAction(s.actions, r) != nil:
+		s.serveAction(w, r, v, findAction(s.actions, r))
 	default:
 		s.servePage(w, r, v)
 	}
@@ -307,14 +323,19 @@ func (s *Server) check(r *http.Request) (int, error) {
 		}
 		return 0, nil
 	}
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		return http.StatusMethodNotAllowed, errors.New("the console changes nothing: it allows GET and HEAD")
+	isAction := r.Method == http.MethodPost && findAction(s.actions, r) != nil
+	if !isAction && r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return http.StatusMethodNotAllowed, errors.New("there is nothing to change at this address: it allows " +
+			s.allowed(r))
 	}
-	if r.ContentLength != 0 {
+	if !isAction && r.ContentLength != 0 {
 		return http.StatusBadRequest, errors.New("a request with a body is not allowed here")
 	}
 	if p := r.URL.Path; !strings.HasPrefix(p, "/") || path.Clean(p) != p || strings.ContainsFunc(p, isControl) {
 		return http.StatusNotFound, errors.New("there is no page with that path")
+	}
+	if isAction {
+		return s.checkAction(r)
 	}
 	if isNavigation(r) {
 		return 0, nil

@@ -39,6 +39,8 @@ type Sharing struct {
 	Name string
 	// OIDC are the settings of an OpenID provider, where users can sign in instead of pasting a token.
 	OIDC OIDC
+	// ReadOnly: the pages have no actions.
+	ReadOnly bool
 }
 
 // Shared is a console for several users. Each user signs in with a token of the API server.
@@ -83,6 +85,9 @@ func Share(ctx context.Context, s Sharing) (*Shared, error) {
 	}
 	out.server = newServer(s.Name, Origin{Hosts: s.Hosts, TLS: true}, access)
 	out.server.forms, access.server = true, out.server
+	if s.ReadOnly {
+		out.server.actions = nil
+	}
 	if s.OIDC.Issuer != "" {
 		if access.sso, err = newSSO(s.OIDC, CookieName(port, true)+"-oidc"); err != nil {
 			_ = listener.Close() // nothing was served

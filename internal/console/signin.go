@@ -88,12 +88,14 @@ func redirect(w http.ResponseWriter, path string) {
 
 // next returns the path of a page, by default of the overview.
 func (a *signIn) next(path string) string {
-	r := &http.Request{Method: http.MethodGet, URL: &url.URL{}}
-	if _, _, err := a.server.pageRequest(r, path); err != nil {
+	page, err := requestFor(&http.Request{Method: http.MethodGet, URL: &url.URL{}}, path)
+	if err != nil || find(a.server.routes, page) == nil && findAction(a.server.actions, page) == nil {
 		return "/"
 	}
 	return path
 }
+
+func (a *signIn) formToken(r *http.Request, now time.Time) string { return a.store.FormToken(r, now) }
 
 func (a *signIn) form(w http.ResponseWriter, status int, problem, next string) {
 	form := view.SignInForm{Problem: problem, Next: next}
@@ -200,6 +202,7 @@ func (a *signIn) visitorOf(ctx context.Context, token string) (*visitor, error) 
 	v = newVisitor(name, c, watchUntil(rc, c, func() {
 		a.store.CloseIf(func(other *visitor) bool { return other == v })
 	}))
+	v.readOnly = a.server.actions == nil
 	return v, nil
 }
 

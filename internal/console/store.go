@@ -71,6 +71,8 @@ type SessionStore[T any] struct {
 type entry[T any] struct {
 	ends  time.Time
 	owned T
+	// formToken is in the forms of the session's pages. Another site can neither read nor guess it.
+	formToken string
 }
 
 // CookieName returns the name of the console's cookie. Cookies belong to all ports of a host, so it contains the port.
@@ -89,6 +91,10 @@ func (s *SessionStore[T]) Open(random io.Reader, owned T, now, ends time.Time) (
 	if err != nil {
 		return nil, err
 	}
+	formToken, err := newSecret(random)
+	if err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closeEnded(now)
@@ -98,7 +104,7 @@ func (s *SessionStore[T]) Open(random io.Reader, owned T, now, ends time.Time) (
 	if s.open == nil {
 		s.open = map[[sha256.Size]byte]entry[T]{}
 	}
-	s.open[sha256.Sum256([]byte(value))] = entry[T]{ends, owned}
+	s.open[sha256.Sum256([]byte(value))] = entry[T]{ends, owned, formToken}
 	return &http.Cookie{
 		Name: s.Cookie, Value: value, Path: "/", HttpOnly: true, Secure: s.TLS,
 		SameSite: http.SameSiteStrictMode,
@@ -107,15 +113,26 @@ func (s *SessionStore[T]) Open(random io.Reader, owned T, now, ends time.Time) (
 
 // Find returns the value of the session of a request.
 func (s *SessionStore[T]) Find(r *http.Request, now time.Time) (owned T, ok bool) {
+	e, ok := s.find(r, now)
+	return e.owned, ok
+}
+
+// FormToken returns what the forms of the session of a request contain; empty without a session.
+func (s *SessionStore[T]) FormToken(r *http.Request, now time.Time) string {
+	e, _ := s.find(r, now)
+	return e.formToken
+}
+
+func (s *SessionStore[T]) find(r *http.Request, now time.Time) (e entry[T], ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closeEnded(now)
 	for _, c := range r.CookiesNamed(s.Cookie) {
 		if e, ok := s.open[sha256.Sum256([]byte(c.Value))]; ok {
-			return e.owned, true
+			return e, true
 		}
 	}
-	return owned, false
+	return e, false
 }
 
 // Close closes the session of a request, and returns a cookie that deletes the browser's.

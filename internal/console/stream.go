@@ -89,22 +89,32 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, v *visitor)
 	st.run(r.Context())
 }
 
+var errNoPage = errors.New("there is no page with that path")
+
 func (s *Server) pageRequest(r *http.Request, path string) (*http.Request, pageFunc, error) {
-	noPage := errors.New("there is no page with that path")
+	page, err := requestFor(r, path)
+	if err != nil {
+		return nil, nil, err
+	}
+	make := find(s.routes, page)
+	if make == nil {
+		return nil, nil, errNoPage
+	}
+	return page, make, nil
+}
+
+// requestFor returns the request for another path of this server.
+func requestFor(r *http.Request, path string) (*http.Request, error) {
 	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") {
-		return nil, nil, noPage
+		return nil, errNoPage
 	}
 	target, err := url.ParseRequestURI(path)
 	if err != nil || target.Host != "" || target.Fragment != "" {
-		return nil, nil, noPage
+		return nil, errNoPage
 	}
 	page := r.Clone(r.Context())
 	page.URL, page.RequestURI, page.Form = target, path, nil
-	make := find(s.routes, page)
-	if make == nil {
-		return nil, nil, noPage
-	}
-	return page, make, nil
+	return page, nil
 }
 
 // run sends the newest state whenever the browser is ready for it, and the event alive in between. Most states change

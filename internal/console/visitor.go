@@ -29,9 +29,14 @@ const (
 
 // visitor is a signed-in user with the watches that her rights allow.
 type visitor struct {
-	name   string
-	reader client.Reader
-	feed   *Feed[fleet.Cluster]
+	name string
+	// api sends each request with the user's own rights; nil in some tests
+	api  client.Client
+	feed *Feed[fleet.Cluster]
+	// readOnly: the pages have no actions
+	readOnly bool
+	rights   rights
+	notes    notes
 
 	timesMu sync.Mutex
 	times   *kube.StepTimes
@@ -59,10 +64,10 @@ type drawn struct {
 	err    error
 }
 
-// newVisitor returns a visitor whose source follows the cluster with the rights of the reader.
-func newVisitor(name string, reader client.Reader, source FeedSource[fleet.Cluster]) *visitor {
+// newVisitor returns a visitor whose source follows the cluster with the rights of the client.
+func newVisitor(name string, api client.Client, source FeedSource[fleet.Cluster]) *visitor {
 	return &visitor{
-		name: name, reader: reader, feed: NewFeed(source, linger), times: kube.NewStepTimes(reader),
+		name: name, api: api, feed: NewFeed(source, linger), times: kube.NewStepTimes(api),
 		drawings: map[string]*drawing{},
 	}
 }
@@ -113,7 +118,7 @@ type pinned struct {
 func (p pinned) Name() string { return p.name }
 
 // Reader returns a client that reads from the API server.
-func (p pinned) Reader() client.Reader { return p.reader }
+func (p pinned) Reader() client.Reader { return p.api }
 
 // Cluster returns the state, or the problem if there is no state.
 func (p pinned) Cluster(context.Context) (fleet.Cluster, error) {
@@ -145,6 +150,18 @@ func (v *visitor) draw(r *http.Request, page pageFunc, s Snapshot[fleet.Cluster]
 	}
 	p.Regions = append([]view.Region{view.Problem(problem)}, p.Regions...)
 	return drawn{page: p, digest: view.RegionDigest(p.Regions)}
+}
+
+// state returns the newest state, for which it waits if there is none yet.
+func (v *visitor) state(ctx context.Context) (fleet.Cluster, error) {
+	defer v.feed.Hold()()
+	ctx, cancel := context.WithTimeout(ctx, firstState)
+	defer cancel()
+	s, err := v.feed.Next(ctx, 0)
+	if err != nil {
+		s.Problem = errNoState
+	}
+	return pinned{v, s}.Cluster(ctx)
 }
 
 // first makes a page from the newest state, for which it waits if there is none yet.

@@ -18,6 +18,7 @@ func TestConsole(t *testing.T) {
 		{"a blocked drain is seen", (*world).aBlockedDrainIsSeen},
 		{"drift is seen", (*world).driftIsSeen},
 		{"a refused commit is seen", (*world).aRefusedCommitIsSeen},
+		{"a user pauses a pool and resumes it", (*world).aUserPausesAPoolAndResumesIt},
 		{"the keyboard reaches everything", (*world).theKeyboardReachesEverything},
 		{"the keyboard operates the console", (*world).theKeyboardOperatesTheConsole},
 		{"a user signs in by keyboard", (*world).aUserSignsInByKeyboard},

@@ -43,6 +43,7 @@ const describeFocused = `(() => {
 // focus.
 func (b *tab) tabTo(selector string) {
 	b.t.Helper()
+	b.until(`document.readyState === "complete"`) // Before, the page may lack its style sheet, and so the outline.
 	var way []string
 	for range 200 {
 		b.press(kb.Tab)

@@ -46,6 +46,8 @@ func (w *world) pagesOf(t *testing.T) []shot {
 		{"search-empty", "/search", "Search"},
 		{"search", "/search?q=motd", "/etc/motd"},
 		{"search-nothing", "/search?q=no-such-thing", "Nothing matches"},
+		{"pause", "/pool/worker/pause", "Pause the pool"},
+		{"hold", "/pool/worker/hold", "Hold the pool"},
 		{"not-found", "/pool/none", "Not found"},
 	}
 }

@@ -44,6 +44,7 @@ var identities = map[string]identity{
 	"viewer":        person("viewer", "bunsen-viewer"),
 	"config-viewer": person("config-viewer", "bunsen-config-viewer"),
 	"provisioner":   person("provisioner", "bunsen-provisioner"),
+	"operator":      person("operator", "bunsen-operator"),
 	"anonymous":     {user: "system:anonymous", groups: []string{"system:unauthenticated"}},
 }
 

@@ -18,6 +18,7 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 	"github.com/spf13/cobra"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -49,19 +50,14 @@ type Applier struct {
 func (a Applier) Apply(ctx context.Context, order HoldOrder) error {
 	var errs []error
 	for _, change := range order.Changes {
-		var o client.Object = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: change.Name}}
-		if change.OfPool() {
-			o = &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: change.Name}}
-		} else if change.OfSource() {
-			o = &v1alpha1.GitSource{ObjectMeta: metav1.ObjectMeta{Name: change.Name}}
-		}
 		options := []client.PatchOption{client.FieldOwner("bunsen")}
 		did, line := change.Did, change.Kubectl()
 		if a.DryRun {
 			options = append(options, client.DryRunAll)
 			did, line = did+" (dry run: nothing is changed)", line+" --dry-run=server"
 		}
-		if err := a.Client.Patch(ctx, o, client.RawPatch(types.MergePatchType, change.Patch), options...); err != nil {
+		if err := a.Client.Patch(ctx, change.Object(), client.RawPatch(types.MergePatchType, change.Patch),
+			options...); err != nil {
 			errs = append(errs, RequestError("changing "+change.Resource+"/"+change.Name, err))
 			continue
 		}
@@ -117,7 +113,7 @@ func Scheme() (*runtime.Scheme, error) {
 	for _, add := range []func(*runtime.Scheme) error{
 		corev1.AddToScheme, certificatesv1.AddToScheme,
 		coordinationv1.AddToScheme, mcfgv1.Install, operatorv1.Install, authenticationv1.AddToScheme,
-		v1alpha1.AddToScheme,
+		authorizationv1.AddToScheme, v1alpha1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("registering kinds: %w", err)

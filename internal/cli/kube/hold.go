@@ -158,6 +158,34 @@ func candidates(c fleet.Cluster, p *mcfgv1.MachineConfigPool) (out []candidate) 
 	return out
 }
 
+// HoldOffer is a commit at which Hold can hold a pool.
+type HoldOffer struct {
+	// Revision is `main@sha1:<hash>`, which Hold accepts.
+	Revision string
+	// Text describes the commit and its config on one line.
+	Text string
+	// IsNow: the pool should run this config now.
+	IsNow bool
+}
+
+// HoldOffers returns the commits at which a pool can be held, newest first.
+func HoldOffers(c fleet.Cluster, pool string) []HoldOffer {
+	i := slices.IndexFunc(c.Pools, func(p mcfgv1.MachineConfigPool) bool { return p.Name == pool })
+	if i < 0 {
+		return nil
+	}
+	var out []HoldOffer
+	for _, one := range candidates(c, &c.Pools[i]) {
+		if _, err := findRevision(c, &c.Pools[i], one.commit.Revision); err != nil {
+			continue // for example, its revision is not known, or has two configs
+		}
+		out = append(out, HoldOffer{
+			one.commit.Revision, one.String(), c.Pools[i].Spec.Configuration.Name == one.config,
+		})
+	}
+	return out
+}
+
 func listed(pool string, all []candidate) string {
 	if len(all) == 0 {
 		return "there is none for pool " + pool + " on the cluster"

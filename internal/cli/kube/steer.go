@@ -9,7 +9,9 @@ import (
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
@@ -44,12 +46,18 @@ func (c PoolChange) Kubectl() string {
 		strings.ReplaceAll(string(c.Patch), "'", `'\''`))
 }
 
-// OfPool reports whether the change is to a pool.
-func (c PoolChange) OfPool() bool { return c.Resource == resourcePool }
-
-// OfSource reports whether the change is to a GitSource. If it is neither to a pool nor to a GitSource, it is to a
-// node.
-func (c PoolChange) OfSource() bool { return c.Resource == resourceSource }
+// Object returns an object with the kind and the name of the one to change.
+func (c PoolChange) Object() client.Object {
+	meta := metav1.ObjectMeta{Name: c.Name}
+	switch c.Resource {
+	case resourcePool:
+		return &mcfgv1.MachineConfigPool{ObjectMeta: meta}
+	case resourceSource:
+		return &v1alpha1.GitSource{ObjectMeta: meta}
+	default:
+		return &corev1.Node{ObjectMeta: meta}
+	}
+}
 
 // patch removes an annotation whose value is nil. It does not change spec.paused if that is nil.
 func patch(annotations map[string]*string, paused *bool) []byte {

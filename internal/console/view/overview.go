@@ -17,8 +17,9 @@ import (
 const mostListed = 100
 
 // Overview draws the state of the whole cluster in the order of what a person does about it: what needs her, what
-// moves, what is well, and what happened since yesterday. Sources, controllers and servers are chips beside the head.
-func Overview(f *fleet.Fleet, s inspect.Status, now time.Time) []Region {
+// moves, what is well, and what happened since yesterday. Sources, controllers and servers are chips beside the head; a
+// source has what the viewer can do with it. The lines of done are a note about the last action.
+func Overview(f *fleet.Fleet, s inspect.Status, acts []SourceActions, done []string, now time.Time) []Region {
 	o := inspect.OverviewOf(f, s)
 	var needs, moves, rest []Region
 	told := map[string]bool{}
@@ -51,7 +52,8 @@ func Overview(f *fleet.Fleet, s inspect.Status, now time.Time) []Region {
 			Needs            int
 			Headline, Counts string
 		}{len(needs), o.Headline(), o.Counts()}),
-		draw("chips", "overview-chips", nil, chips(s, told, now)...),
+		Actions{Done: done}.Region(),
+		draw("chips", "overview-chips", nil, chips(s, told, acts, now)...),
 		draw("needs", "overview-needs", len(needs), needs...),
 		draw("moves", "overview-moves", len(moves), moves...),
 		draw("rest", "overview-rest", title, rest...),
@@ -99,10 +101,16 @@ func lines(text string) []string {
 }
 
 // chips are the parts of Bunsen itself, each with its details to unfold.
-func chips(s inspect.Status, told map[string]bool, now time.Time) []Region {
+func chips(s inspect.Status, told map[string]bool, acts []SourceActions, now time.Time) []Region {
 	var out []Region
 	for _, row := range s.Sources {
-		out = append(out, sourceChip(row, told["gitsource/"+row.Name]))
+		var links []Action
+		for _, a := range acts {
+			if a.Name == row.Name {
+				links = a.Links
+			}
+		}
+		out = append(out, sourceChip(row, told["gitsource/"+row.Name], links))
 	}
 	for _, part := range []struct {
 		id, name string
@@ -149,12 +157,13 @@ func serversOf(s inspect.Status) int {
 	return len(s.Servers.Alive())
 }
 
-func sourceChip(row inspect.SourceRow, isTold bool) Region {
+func sourceChip(row inspect.SourceRow, isTold bool, links []Action) Region {
 	id := idOf("chip", row.Name)
 	data := struct {
 		ID, Name, Short, Tone string
 		Facts                 []fact
-	}{ID: id, Name: row.Name, Short: "nothing applied yet"}
+		Links                 []Action
+	}{ID: id, Name: row.Name, Short: "nothing applied yet", Links: links}
 	branch, hash, found := strings.Cut(fleet.ShortRevision(row.Revision), "@")
 	if found {
 		data.Short = branch + " at " + strings.TrimPrefix(hash, "sha1:")

@@ -137,7 +137,7 @@ func TestPool(t *testing.T) {
 
 func overview(c fleet.Cluster) []view.Region {
 	f := fleet.New(c, noon)
-	return view.Overview(f, inspect.StatusOf(f), noon)
+	return view.Overview(f, inspect.StatusOf(f), nil, nil, noon)
 }
 
 func TestOverview(t *testing.T) {
