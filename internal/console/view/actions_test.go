@@ -29,9 +29,6 @@ func actionRegions(text string) map[string][]view.Region {
 	return map[string][]view.Region{
 		"actions":      {view.Actions{Links: links, Done: []string{"Done " + text}}.Region()},
 		"actions-none": {view.Actions{}.Region()},
-		"actions-sources": {
-			view.SourcesRegion([]string{"Done " + text}, []view.SourceActions{{Name: text, Links: links}}),
-		},
 		"actions-form": form.Regions(),
 		"actions-form-without-fields": view.ActionForm{
 			Path: "/pool/a/release", Back: "/pool/a", Effect: "Effect", Token: "token",

@@ -137,7 +137,8 @@ func TestPool(t *testing.T) {
 
 func overview(c fleet.Cluster) []view.Region {
 	f := fleet.New(c, noon)
-	return view.Overview(f, inspect.StatusOf(f), nil, nil, noon)
+	acts := []view.SourceActions{{Name: "fleet", Links: []view.Action{{Text: "Suspend…", Href: "/source/fleet/suspend"}}}}
+	return view.Overview(f, inspect.StatusOf(f), acts, []string{"Paused."}, noon)
 }
 
 func TestOverview(t *testing.T) {
