@@ -137,7 +137,8 @@ func TestPool(t *testing.T) {
 
 func overview(c fleet.Cluster) []view.Region {
 	f := fleet.New(c, noon)
-	acts := []view.SourceActions{{Name: "fleet", Links: []view.Action{{Text: "Suspend…", Href: "/source/fleet/suspend"}}}}
+	links := []view.Action{{Text: "Suspend…", Href: "/source/fleet/suspend"}}
+	acts := []view.SourceActions{{Name: "fleet", Links: links}}
 	return view.Overview(f, inspect.StatusOf(f), acts, []string{"Paused."}, noon)
 }
 
