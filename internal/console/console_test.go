@@ -213,7 +213,7 @@ func TestAPageFollowsTheCluster(t *testing.T) {
 	c := p.signIn(t)
 	page := get(t, c, p.base+"/")
 	for _, want := range []string{
-		"<h1>Overview</h1>", `href="/pool/worker"`, "alice", "kind", "bunsen status",
+		`<h1 data-needs="0">All is well</h1>`, `href="/pool/worker"`, "alice", "kind", "bunsen status",
 		`id="problem"`,
 	} {
 		if page.status != 200 || !strings.Contains(page.body, want) {
@@ -223,7 +223,7 @@ func TestAPageFollowsTheCluster(t *testing.T) {
 	p.publish <- update{pools: []string{"worker", "infra"}}
 	s := p.listen(t, c, streamOf(t, page.body))
 	first, data := s.next(t)
-	if !strings.Contains(data, `<section id="pools" hx-swap-oob="true">`) || !strings.Contains(data, "infra") ||
+	if !strings.Contains(data, `<section id="rest" hx-swap-oob="true"`) || !strings.Contains(data, "infra") ||
 		strings.Contains(data, "problem") {
 		t.Errorf("since the page, it sends\n%s", data)
 	}

@@ -116,10 +116,10 @@ func (w *world) theKeyboardOperatesTheConsole(t *testing.T) {
 	b.until(at + ` === 17`)
 	b.press(kb.Home)
 	b.until(at + ` === 0`)
-	b.resize(1280, 900)
 	if f := eval[focused](b, describeFocused); !f.Outline || !f.Inside {
 		t.Errorf("the focus in the map is not visible: %+v", f)
 	}
+	b.resize(1280, 900)
 	name := eval[string](b, `document.activeElement.getAttribute("aria-label").split(":")[0]`)
 	b.press(kb.Enter)
 	b.shows("h1", name)

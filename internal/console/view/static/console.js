@@ -150,7 +150,7 @@ const showTimes = (root) => {
 setInterval(() => { if (!document.hidden) showTimes(document); }, 10000);
 
 // Commands are copied with a button, which is of no use without this script.
-const showCopies = (root) => root.querySelectorAll("button[data-copy]").forEach((b) => { b.hidden = false; });
+document.documentElement.classList.add("js");
 addEventListener("click", (event) => {
   const button = event.target.closest ? event.target.closest("button[data-copy]") : null;
   if (!button) return;
@@ -190,7 +190,7 @@ const describe = (cell) => {
 };
 ["pointerover", "focusin"].forEach((name) => addEventListener(name, (event) => describe(event.target.closest ? event.target.closest("#map a.cell") : null)));
 
-const shown = (root) => { showTimes(root); showCopies(root); showTitle(); };
+const shown = (root) => { showTimes(root); showTitle(); };
 addEventListener("htmx:oobAfterSwap", (event) => {
   const swapped = document.getElementById(event.detail.target.id);
   if (!swapped) return;
