@@ -124,6 +124,7 @@ func (w *world) theKeyboardOperatesTheConsole(t *testing.T) {
 	b.press(kb.Enter)
 	b.shows("h1", name)
 
+	b.until(`document.documentElement.matches(".js")`) // the script that listens to the key
 	b.press("/")
 	b.until(`document.activeElement.matches("#find")`)
 	b.press("motd", kb.Enter)
