@@ -30,7 +30,7 @@ func (w *world) aLostStreamIsSaid(t *testing.T) {
 func (w *world) theBackButtonAndDeepLinksWork(t *testing.T) {
 	b := w.signedIn(t, "/pool/worker?by=state&filter=node-1")
 	b.until(`document.querySelectorAll("#map a.cell:not([hidden])").length === 10`)
-	b.until(`document.querySelector("#map-controls a[aria-current]").innerText === "state"`)
+	b.until(`document.querySelector("#map-controls a[aria-current]").innerText === "by state"`)
 	b.do("opening a node", click("#map a.cell"))
 	b.shows("h1", "node-1")
 	eval[bool](b, `history.back(); true`)

@@ -23,9 +23,8 @@ func Overview(f *fleet.Fleet, s inspect.Status, acts []SourceActions, done []str
 	o := inspect.OverviewOf(f, s)
 	var needs, moves, rest []Region
 	told := map[string]bool{}
-	for _, w := range o.Needs() {
-		n := needOf(w, now)
-		told[w.About] = true
+	for _, n := range needsOf(o, now) {
+		told[n.About] = true
 		needs = append(needs, draw(n.ID, "overview-need", n))
 	}
 	for _, w := range o.Moves() {
@@ -62,6 +61,46 @@ func Overview(f *fleet.Fleet, s inspect.Status, acts []SourceActions, done []str
 		draw("warnings", "overview-warnings", warningsOf(s, now)),
 		unmanaged(s),
 	}
+}
+
+// needsOf returns what needs a person. A pool that waits for a source is named at the source, and does not repeat why.
+func needsOf(o inspect.Overview, now time.Time) []need {
+	var out []need
+	source := map[string]int{} // by the reason
+	for _, w := range o.Needs() {
+		if w.Source != nil {
+			source[w.Reason] = -1
+		}
+	}
+	waits := map[string][]fact{}
+	for _, w := range o.Needs() {
+		pool, isPool := strings.CutPrefix(w.About, "pool/")
+		kept := w.Also[:0:0]
+		for _, a := range w.Also {
+			if _, isTold := source[a.Reason]; isTold && isPool {
+				waits[a.Reason] = append(waits[a.Reason], fact{Text: pool, Href: poolPath(pool)})
+				continue
+			}
+			kept = append(kept, a)
+		}
+		w.Also = kept
+		n := needOf(w, now)
+		if w.Source != nil {
+			source[w.Reason] = len(out)
+		} else if len(waits) > 0 && isPool {
+			n.Blocks = nil
+		}
+		out = append(out, n)
+	}
+	for reason, at := range source {
+		for _, pool := range waits[reason] {
+			if !slices.Contains(out[at].Blocks, pool) {
+				out[at].Blocks = append(out[at].Blocks, pool)
+			}
+		}
+		slices.SortFunc(out[at].Blocks, func(a, b fact) int { return cmp.Compare(a.Text, b.Text) })
+	}
+	return out
 }
 
 // warningsOf returns what is worth a look without a hurry. A source that is not ready is one of the needs.
@@ -315,5 +354,18 @@ func recent(past map[string]history.History, now time.Time) []happening {
 	slices.SortFunc(out, func(a, b happening) int {
 		return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Pool, b.Pool))
 	})
-	return out[:min(len(out), mostRecent)]
+	var groups []happening
+	for _, x := range out {
+		last := len(groups) - 1
+		if last >= 0 && groups[last].Subject == x.Subject && groups[last].Outcome == x.Outcome &&
+			groups[last].At.Sub(x.At) < time.Minute {
+			groups[last].Pool += ", " + x.Pool
+			continue
+		}
+		if len(groups) == mostRecent {
+			break
+		}
+		groups = append(groups, x)
+	}
+	return groups
 }

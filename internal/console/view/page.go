@@ -166,7 +166,10 @@ func (p NodePage) head(now time.Time) Region {
 		Outcome                 inspect.Outcome
 	}{Name: strings.TrimPrefix(p.Why.About, "node/"), Outcome: p.Why.Outcome}
 	if n := p.Why.Node; n != nil {
-		data.Pool, data.Href, data.State = n.Pool, poolPath(n.Pool), n.StateText(now)
+		data.Pool, data.Href = n.Pool, poolPath(n.Pool)
+		if text := n.StateText(now); text != string(p.Why.Outcome) {
+			data.State = text
+		}
 	}
 	return draw("node-head", "node-head", data)
 }

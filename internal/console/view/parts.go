@@ -162,7 +162,12 @@ func splitReason(reason string) (title, rest string) {
 	return sentenceCase(fleet.Shorten(title)), fleet.Shorten(rest)
 }
 
+// sentenceCase begins a sentence with a capital letter, unless its first word is a name such as node-1.
 func sentenceCase(text string) string {
+	word, _, _ := strings.Cut(text, " ")
+	if strings.ContainsFunc(word, func(r rune) bool { return !unicode.IsLetter(r) }) {
+		return text
+	}
 	r, n := utf8.DecodeRuneInString(text)
 	return string(unicode.ToUpper(r)) + text[n:]
 }
@@ -172,10 +177,10 @@ const shownCommands = 2
 
 // need is something that needs a person, with the first command that helps.
 type need struct {
-	ID, Outcome, Tone, Name, Href, Title, Rest string
-	Since                                      *time.Time
-	Commit                                     *commit
-	Also                                       []string
+	About, ID, Outcome, Tone, Name, Href, Title, Rest string
+	Since                                             *time.Time
+	Commit                                            *commit
+	Also                                              []string
 	// Blocks are pools that wait for the same.
 	Blocks   []fact
 	Commands []command
@@ -187,7 +192,7 @@ const mostCommands = 12
 
 func needOf(w inspect.Why, now time.Time) need {
 	kind, name, _ := strings.Cut(w.About, "/")
-	n := need{Outcome: string(w.Outcome), Tone: toneOf(w.Outcome), Name: name, Since: w.Since}
+	n := need{About: w.About, Outcome: string(w.Outcome), Tone: toneOf(w.Outcome), Name: name, Since: w.Since}
 	n.Title, n.Rest = splitReason(w.Reason)
 	switch kind {
 	case "gitsource":
