@@ -214,6 +214,10 @@ func (c cluster) show(t *testing.T, command string) string {
 		return c.history(t, what)
 	case verb == "screen":
 		return screen(t, inspect.NewOverview(c.Cluster, noon), what)
+	case verb == "course":
+		return c.course(strings.TrimPrefix(what, "pool/"))
+	case command == "summary":
+		return c.summary()
 	case verb == "changes":
 		return strings.Join(status.Changes(nil), "\n") + "\n"
 	case verb == "json":

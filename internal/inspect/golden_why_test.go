@@ -60,6 +60,43 @@ func screen(t *testing.T, s inspect.Overview, what string) string {
 	return b.String()
 }
 
+// course is the stages of a pool's rollout, when it is expected to end, and the rules in force.
+func (c cluster) course(pool string) string {
+	f := fleet.New(c.Cluster, noon)
+	var b strings.Builder
+	for _, s := range inspect.Stages(f, pool) {
+		fmt.Fprintf(&b, "%-6s %s: %s\n", s.State, s.Name, s.Detail)
+	}
+	if at := inspect.Expected(f, pool); at != nil {
+		fmt.Fprintf(&b, "expected %s\n", at.Format(time.TimeOnly))
+	}
+	for _, r := range inspect.Rules(f, pool) {
+		fmt.Fprintf(&b, "rule   %s: %s\n", r.Name, r.Text)
+	}
+	return b.String()
+}
+
+// summary is what the console shows first: the head, and which subjects need a person since when, move, or do neither.
+func (c cluster) summary() string {
+	o := inspect.NewOverview(c.Cluster, noon)
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s · %s\n", o.Headline(), o.Counts())
+	for _, w := range o.Needs() {
+		since := "unknown"
+		if w.Since != nil {
+			since = w.Since.UTC().Format(time.RFC3339)
+		}
+		fmt.Fprintf(&b, "needs %s since %s\n", w.About, since)
+	}
+	for _, w := range o.Moves() {
+		fmt.Fprintf(&b, "moves %s\n", w.About)
+	}
+	for _, row := range o.Rest() {
+		fmt.Fprintf(&b, "rest  %s\n", row.Name)
+	}
+	return b.String()
+}
+
 // order is what pause, resume and retry would do.
 func (c cluster) order(t *testing.T, verb, what string) string {
 	t.Helper()
