@@ -217,6 +217,12 @@ func otherPools(f *fleet.Fleet, pool string, row history.Row) []Fact {
 		if len(out) == mostPools {
 			return append(out, Fact{Label: "Also in", Text: fmt.Sprintf("%d pools in total", len(byPool))})
 		}
+		if h, err := history.Of(f, name); err == nil {
+			at := findRow(h.Rows, row.Revision)
+			if at >= 0 && h.Rows[at].Result == history.ResultNoEffect {
+				continue
+			}
+		}
 		if v := f.PoolByName[name]; v != nil {
 			for i := range v.Rows {
 				if runs(f, v.Rows[i], config) {

@@ -31,8 +31,9 @@ func Commits(f *fleet.Fleet) []Region {
 		if err != nil { // There is no error, because the pool exists.
 			continue
 		}
+		isEmpty := len(f.PoolByName[h.Pool].Rows) == 0
 		for i := range h.Rows {
-			addToCommits(byCommit, h.Pool, &h, i)
+			addToCommits(byCommit, isEmpty, &h, i)
 		}
 	}
 	var rows []commitRow
@@ -50,8 +51,10 @@ func Commits(f *fleet.Fleet) []Region {
 	}{rows[:len(rows)-more], more})}
 }
 
-// addToCommits adds a row of a pool's history to that of its commit. A commit without effect on a pool counts only.
-func addToCommits(byCommit map[string]*commitRow, pool string, h *history.History, i int) {
+// addToCommits adds a row of a pool's history to that of its commit. A commit without effect on a pool
+// counts only, as does one for a pool without nodes.
+func addToCommits(byCommit map[string]*commitRow, isEmpty bool, h *history.History, i int) {
+	pool := h.Pool
 	r := &h.Rows[i]
 	key := r.Revision
 	if len(r.API) > 0 || r.NewSecrets || key == "" {
@@ -66,7 +69,7 @@ func addToCommits(byCommit map[string]*commitRow, pool string, h *history.Histor
 	if seen.Commit.At.Before(row.At) && !seen.Commit.At.IsZero() {
 		row.At, row.Commit.At = seen.Commit.At, seen.Commit.At
 	}
-	if r.Result == history.ResultNoEffect || r.Result == history.ResultUnknown || r.Result == history.ResultNoNodes {
+	if isEmpty || r.Result == history.ResultNoEffect || r.Result == history.ResultUnknown || r.Result == history.ResultNoNodes {
 		row.Quiet++
 		return
 	}

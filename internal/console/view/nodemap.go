@@ -138,11 +138,18 @@ func (m *nodeMap) isShown(r *fleet.NodeRow) bool {
 	return m.options.Filter == "" || strings.Contains(strings.ToLower(m.label(r)), strings.ToLower(m.options.Filter))
 }
 
-// manyNodes: from this number on, the cells are smaller.
-const manyNodes = 300
+// manyNodes: from this number on, the cells are smaller. fewNodes: up to this number, they have the names.
+const manyNodes, fewNodes = 300, 12
 
 func (m *nodeMap) region() Region {
-	return draw("pool-map", "pool-map", len(m.nodes) >= manyNodes, m.controls(), m.cells(), m.legend())
+	class := ""
+	switch {
+	case len(m.nodes) >= manyNodes:
+		class = "many"
+	case len(m.nodes) <= fewNodes:
+		class = "few"
+	}
+	return draw("pool-map", "pool-map", class, m.controls(), m.cells(), m.legend())
 }
 
 // controls does not change while the page is open, so that a user can type.
@@ -262,6 +269,9 @@ func (m *nodeMap) cell(r *fleet.NodeRow) Region {
 	open := `<a id="` + template.HTMLEscapeString(id) + `" class="cell ` + v.Phase + `" href="` +
 		template.HTMLEscapeString(nodePath(r.Name)) +
 		`" title="` + label + `" aria-label="` + label + `">` + v.Sign
+	if len(m.nodes) <= fewNodes {
+		open += ` <span>` + template.HTMLEscapeString(safetext.Line(r.Name)) + `</span>`
+	}
 	return Region{ID: id, Open: open, Close: "</a>"}
 }
 

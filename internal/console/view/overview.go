@@ -157,7 +157,7 @@ func chips(s inspect.Status, told map[string]bool, acts []SourceActions, now tim
 		text     string
 		unwell   bool
 	}{
-		{"controllers", "controller", controllersOf(s), s.Controllers.Text(now), s.Controllers.Problems(now) != ""},
+		{"controllers", "controller", controllersOf(s), s.Controllers.Text(now), s.Controllers.Problems(now) != "" || isLate(s)},
 		{"servers", "server", serversOf(s), s.Servers.Text(now), serversOf(s) == 0},
 	} {
 		if part.text == "" {
@@ -188,6 +188,8 @@ func controllersOf(s inspect.Status) int {
 	}
 	return n
 }
+
+func isLate(s inspect.Status) bool { return s.Controllers != nil && s.Controllers.Late }
 
 func serversOf(s inspect.Status) int {
 	if s.Servers == nil {

@@ -189,14 +189,14 @@ func (p NodePage) state(now time.Time) Region {
 		Facts   []fact
 	}{Need: needOf(w, now), Outcome: string(w.Outcome), Needs: w.Outcome.NeedsUser()}
 	if n := w.Node; n != nil {
-		if n.Step != "" {
+		if n.Step != "" && !data.Needs { // What needs a person says it.
 			step := n.Step
 			if n.Since != nil {
 				step += fleet.Since(*n.Since, now)
 			}
 			data.Facts = append(data.Facts, fact{Label: "Step", Text: step})
 		}
-		if n.Reason != "" && n.Cause != w.Cause { // If the causes are equal, the sentence above already has the reason.
+		if n.Reason != "" && n.Cause != w.Cause && !data.Needs { // If the causes are equal, the sentence above already has the reason.
 			data.Facts = append(data.Facts, fact{Label: "Reason", Text: n.Reason})
 		}
 	}
@@ -300,7 +300,7 @@ func (p NodePage) drift(now time.Time) Region {
 		More  int
 	}{}
 	if len(p.Drift.Rows) == 0 {
-		data.None = strings.TrimSpace(p.Drift.Text(now))
+		data.None = "No drift: the node is as its config says."
 	}
 	data.More = max(0, len(p.Drift.Rows)-mostDrift)
 	for _, more := range p.Drift.Unlisted {

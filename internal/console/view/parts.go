@@ -209,6 +209,9 @@ func needOf(w inspect.Why, now time.Time) need {
 		n.Commit = commitOf(name, *w.Target)
 	}
 	for _, a := range w.Also {
+		if _, tail, found := strings.Cut(a.Reason, ": "); found && strings.Contains(w.Reason, tail) {
+			continue // The same is said with the number of nodes.
+		}
 		n.Also = append(n.Also, sentenceCase(a.Short())+a.When(now))
 	}
 	for _, about := range w.SameFor {

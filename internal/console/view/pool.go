@@ -59,7 +59,7 @@ func (p PoolPage) head() Region {
 		Name, Sub string
 		Outcome   inspect.Outcome
 	}{Name: row.Name, Outcome: p.Why.Outcome}
-	if word := firstWords(row.State); p.Why.Outcome.NeedsUser() && word != string(p.Why.Outcome) {
+	if word := firstWords(row.State); p.Why.Outcome.NeedsUser() && !strings.HasPrefix(word, string(p.Why.Outcome)) {
 		data.Sub = word
 	}
 	return draw("pool-head", "pool-head", data)

@@ -31,7 +31,8 @@ var timelineKey = []keyEntry{
 	{"apply", "applied"},
 	{"drain", "drained"},
 	{"reboot", "rebooted, checked"},
-	{"soak", "soak, gate or window"},
+	{"soak", "pause"},
+	{"fail", "failed"},
 }
 
 // timedRow: bar has the steps on the time axis of the rollout.
@@ -62,7 +63,7 @@ func (p TimelinePage) region(now time.Time, alone bool) Region {
 		Rows                   []timedRow
 		Notes                  []string
 		More                   int
-	}{Notes: p.Notes, To: t.Ended, Key: timelineKey}
+	}{Notes: p.Notes, To: t.Ended}
 	if p.Elsewhere {
 		data.Elsewhere = timelinePath(p.Pool)
 		return draw("pool-timeline", "pool-timeline", data)
@@ -89,6 +90,13 @@ func (p TimelinePage) region(now time.Time, alone bool) Region {
 		data.Rows = append(data.Rows, timed(n, t.Began, end))
 	}
 	data.Pauses = pauses(t.Nodes, t.Began, end)
+	drawn := map[string]bool{"soak": len(data.Pauses) > 0}
+	for _, row := range data.Rows {
+		for _, part := range row.Bar {
+			drawn[part.Class] = true
+		}
+	}
+	data.Key = slices.DeleteFunc(slices.Clone(timelineKey), func(k keyEntry) bool { return !drawn[k.Class] })
 	return draw("pool-timeline", "pool-timeline", data)
 }
 
@@ -187,7 +195,8 @@ func timed(n history.TimelineNode, began, ended time.Time) timedRow {
 		from, class = next.at, next.class
 	}
 	if n.Failed != nil {
-		r.Bar = append(r.Bar, barPart{"fail", axis(*n.Failed, began, ended), barWidth / 100})
+		at := min(axis(*n.Failed, began, ended), barWidth-barWidth/50)
+		r.Bar = append(r.Bar, barPart{"fail", at, barWidth / 50})
 	}
 	if len(r.Bar) == 0 { // A step that took no time is still a step.
 		r.Bar = append(r.Bar, barPart{"done", min(axis(*n.Began, began, ended), barWidth-barWidth/100), barWidth / 100})
