@@ -156,8 +156,8 @@ figures: #: What the sources measure, for people: lines, packages, files, functi
 docs: #: Each package with its purpose, from its own comment
 	@go list -f '{{if ne .Name "main"}}{{slice .ImportPath (len .Module.Path)}}	{{.Doc}}{{end}}' ./... | sed 's|^/||' | expand -t 28
 
-picture: setup build $(ASSETS) #: The picture of README.md, docs/images/console.png: the page of a pool during a rollout
-	$(call say,picture: docs/images/console.png)
+picture: setup build $(ASSETS) #: The pictures of the documentation, docs/images/console*.png: the overview, a pool, a commit
+	$(call say,pictures: docs/images/console*.png)
 	@cd test/browser && $(ENVTEST) $(GOTEST) -count=1 . -run '^TestConsole$$/^(each_pool|a_push|a_halted)' -readme '$(CURDIR)/docs/images'
 
 ##@ Check

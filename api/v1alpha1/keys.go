@@ -245,6 +245,10 @@ const (
 // condition.
 const ImageWithoutDigestCondition = "ImageWithoutDigest"
 
+// RolloutBlockedCondition is the type of a MachineConfigPool's condition that is True while the pool as a whole should
+// make progress but does not. Its reason is a poolstate.Cause.
+const RolloutBlockedCondition = "RolloutBlocked"
+
 // ReasonNoDigest is the reason of ImageWithoutDigestCondition.
 const ReasonNoDigest = "NoDigest"
 

@@ -121,6 +121,7 @@ func poolPage(ctx context.Context, v Viewer, r *http.Request, now time.Time) (vi
 		return view.Page{}, cli.Invalid(err)
 	}
 	acts := actionsOf(ctx, v, r, f, kube.KindPool, name)
+	why.FindSince(f)
 	past, err := history.Of(f, name)
 	if err != nil {
 		return view.Page{}, cli.Invalid(err)
@@ -220,7 +221,7 @@ func searchPage(ctx context.Context, v Viewer, r *http.Request, now time.Time) (
 	if err != nil {
 		return view.Page{}, found(err)
 	}
-	return view.Page{Frame: view.Frame{Title: "Search", Here: "search"}, Regions: p.Regions()}, nil
+	return view.Page{Frame: view.Frame{Title: "Search"}, Regions: p.Regions()}, nil
 }
 
 func nodePage(ctx context.Context, v Viewer, r *http.Request, now time.Time) (view.Page, error) {

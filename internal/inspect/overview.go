@@ -50,7 +50,7 @@ func OverviewOf(f *fleet.Fleet, s Status) Overview {
 		}
 	}
 	for i := range o.Whys {
-		o.Whys[i].setSince(f)
+		o.Whys[i].FindSince(f)
 	}
 	return o
 }

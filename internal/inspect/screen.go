@@ -230,6 +230,9 @@ func (o Overview) restLines(column int, now time.Time) []terminal.Line {
 		for _, b := range row.Blocked {
 			line = append(line, terminal.Active.Of("   "+fleet.FirstLine(b)))
 		}
+		if len(row.Blocked) == 0 && row.State != updated && row.Nodes > 0 { // such as Paused
+			line = append(line, terminal.Active.Of("   "+fleet.Brief(row.State)))
+		}
 		out = append(out, line)
 	}
 	return out
@@ -247,6 +250,9 @@ func (o Overview) partLines(width int, now time.Time) []terminal.Line {
 	controllers := s.controllerLines(now, width, &few)
 	if told && len(controllers) > 0 {
 		controllers = controllers[:1]
+	}
+	if n := s.Notifier; n != nil {
+		controllers = append(controllers, terminal.Labelled("warning", terminal.Bad.Of(n.Problem), width, &few)...)
 	}
 	return append(append(out, controllers...), s.Servers.Lines(width, &few)...)
 }

@@ -319,6 +319,9 @@ func blockedState(a Answer) string {
 
 const waiting = "Waiting: "
 
+// updated is the state of a pool whose nodes all run its config.
+const updated = "Updated"
+
 const renderFailed = "Render failed: "
 
 // poolState is short. running: it names no problem.
@@ -330,7 +333,7 @@ func poolState(v *fleet.Pool, row PoolRow) (text string, running bool) {
 	const prefix = "Updating"
 	switch {
 	case row.Updated == row.Nodes:
-		return "Updated", true
+		return updated, true
 	case len(v.Unhealthy) > 0 && len(v.Waits) == 0:
 		return fmt.Sprintf("%d of %d nodes updated: %s", row.Updated, row.Nodes, v.UnhealthyGroups()[0].Text), false
 	case row.Updated+row.Unready == row.Nodes && len(blocks) == 0 && !slices.ContainsFunc(v.Facts.Nodes,

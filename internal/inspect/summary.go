@@ -86,8 +86,11 @@ func countOf(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// setSince records since when a person is needed: the time at which the object's status said so first; nil if unknown.
-func (w *Why) setSince(f *fleet.Fleet) {
+// FindSince sets since when a person is needed: the time at which the object's status said so first; nil if unknown.
+func (w *Why) FindSince(f *fleet.Fleet) {
+	if !w.Outcome.NeedsUser() {
+		return
+	}
 	kind, name, _ := strings.Cut(w.About, "/")
 	switch kind {
 	case "gitsource":
@@ -107,7 +110,7 @@ func (w *Why) setSince(f *fleet.Fleet) {
 			return
 		}
 		for _, kind := range []mcfgv1.MachineConfigPoolConditionType{
-			fleet.RolloutBlocked, mcfgv1.MachineConfigPoolDegraded,
+			v1alpha1.RolloutBlockedCondition, mcfgv1.MachineConfigPoolDegraded,
 		} {
 			if c := v.Condition(kind); c.Status == corev1.ConditionTrue && w.Since == nil {
 				w.Since = fleet.TimeOrNil(c.LastTransitionTime.Time)

@@ -351,7 +351,7 @@ func inParentheses(commit string) string {
 // blockedBy reports whether a cause is the first in a pool's status.
 func blockedBy(p *mcfgv1.MachineConfigPool, cause poolstate.Cause) bool {
 	for _, c := range p.Status.Conditions {
-		if c.Type == status.RolloutBlocked && c.Status == corev1.ConditionTrue {
+		if c.Type == v1alpha1.RolloutBlockedCondition && c.Status == corev1.ConditionTrue {
 			return c.Reason == string(cause)
 		}
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/controllertest"
 	"github.com/bunsen-os/bunsen/reconcile/gate"
-	"github.com/bunsen-os/bunsen/reconcile/status"
 )
 
 func rolloutPolicy(name string, change func(*v1alpha1.RolloutPolicySpec)) *v1alpha1.RolloutPolicy {
@@ -31,7 +30,7 @@ func rolloutPolicy(name string, change func(*v1alpha1.RolloutPolicySpec)) *v1alp
 // blocked is the pool's RolloutBlocked condition as `Status|Reason|Message`.
 func (w *rolloutWorld) blocked(pool string) string {
 	for _, c := range w.Pool(pool).Status.Conditions {
-		if c.Type == status.RolloutBlocked {
+		if c.Type == v1alpha1.RolloutBlockedCondition {
 			return fmt.Sprintf("%s|%s|%s", c.Status, c.Reason, c.Message)
 		}
 	}

@@ -18,11 +18,6 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// RolloutBlocked is a condition that Bunsen adds to a MachineConfigPool; the other one is
-// v1alpha1.ImageWithoutDigestCondition. It is True while the pool as a whole should make progress but does not. Its
-// reason is a poolstate.Cause.
-const RolloutBlocked mcfgv1.MachineConfigPoolConditionType = "RolloutBlocked"
-
 // PoolFacts are the input for a MachineConfigPool's status, besides the old status.
 type PoolFacts struct {
 	// of the pool that was read
@@ -287,10 +282,10 @@ func blocked(f PoolFacts, converged bool) mcfgv1.MachineConfigPoolCondition {
 		len(texts) == 0 { // A failed render blocks an updated pool, too.
 		// Newer commits do not reach a held pool, even if every node runs its config.
 		if f.Rollout.Held != "" {
-			return poolCondition(RolloutBlocked, true, string(poolstate.CauseHeld),
+			return poolCondition(v1alpha1.RolloutBlockedCondition, true, string(poolstate.CauseHeld),
 				message("pool "+f.Rollout.Pool+" is "+f.Rollout.Held))
 		}
-		return poolCondition(RolloutBlocked, false, "", "")
+		return poolCondition(v1alpha1.RolloutBlockedCondition, false, "", "")
 	}
 	if f.Rollout.Held != "" {
 		texts = append(texts, "pool "+f.Rollout.Pool+" is "+f.Rollout.Held)
@@ -299,7 +294,8 @@ func blocked(f PoolFacts, converged bool) mcfgv1.MachineConfigPoolCondition {
 	if verdict {
 		advice = "; for what to do: bunsen why pool/" + f.Rollout.Pool
 	}
-	return poolCondition(RolloutBlocked, true, string(reason), list(texts, "; ", mostMessage-len(advice))+advice)
+	return poolCondition(v1alpha1.RolloutBlockedCondition,
+		true, string(reason), list(texts, "; ", mostMessage-len(advice))+advice)
 }
 
 // causes: they make a pool Degraded, and their messages are shown in this order.
@@ -308,7 +304,7 @@ var causes = []mcfgv1.MachineConfigPoolConditionType{
 	mcfgv1.MachineConfigPoolRenderDegraded,
 	mcfgv1.MachineConfigPoolImageBuildDegraded,
 	mcfgv1.MachineConfigPoolPinnedImageSetsDegraded,
-	RolloutBlocked,
+	v1alpha1.RolloutBlockedCondition,
 }
 
 // degraded summarizes causes, and repeats their messages.
@@ -317,7 +313,8 @@ func degraded(conditions []mcfgv1.MachineConfigPoolCondition) mcfgv1.MachineConf
 	var texts []string
 	for _, cause := range causes {
 		for _, c := range conditions {
-			if c.Type != cause || c.Status != corev1.ConditionTrue || c.Type == RolloutBlocked && !isVerdict(c.Reason) {
+			if c.Type != cause || c.Status != corev1.ConditionTrue ||
+				c.Type == v1alpha1.RolloutBlockedCondition && !isVerdict(c.Reason) {
 				continue
 			}
 			is = true

@@ -193,7 +193,7 @@ func TestPoolStatusAgreesWithTheOriginal(t *testing.T) {
 			}
 			texts, statuses := map[string]string{}, map[string]string{}
 			for _, x := range s.Conditions {
-				if x.Type == status.RolloutBlocked {
+				if x.Type == v1alpha1.RolloutBlockedCondition {
 					continue // the original has no such condition
 				}
 				texts[string(x.Type)] = string(x.Status) + "|" + x.Reason + "|" + x.Message

@@ -17,7 +17,6 @@ const mostCommits = 200
 type commitRow struct {
 	Commit commit
 	Pools  []commitPool
-	Quiet  int
 	At     time.Time
 }
 
@@ -51,8 +50,8 @@ func Commits(f *fleet.Fleet) []Region {
 	}{rows[:len(rows)-more], more})}
 }
 
-// addToCommits adds a row of a pool's history to that of its commit. A commit without effect on a pool
-// counts only, as does one for a pool without nodes.
+// addToCommits adds a row of a pool's history to that of its commit. A pool on which it had no effect, or
+// that has no nodes, is left out.
 func addToCommits(byCommit map[string]*commitRow, isEmpty bool, h *history.History, i int) {
 	pool := h.Pool
 	r := &h.Rows[i]
@@ -69,8 +68,8 @@ func addToCommits(byCommit map[string]*commitRow, isEmpty bool, h *history.Histo
 	if seen.Commit.At.Before(row.At) && !seen.Commit.At.IsZero() {
 		row.At, row.Commit.At = seen.Commit.At, seen.Commit.At
 	}
-	if isEmpty || r.Result == history.ResultNoEffect || r.Result == history.ResultUnknown || r.Result == history.ResultNoNodes {
-		row.Quiet++
+	if isEmpty || r.Result == history.ResultNoEffect || r.Result == history.ResultUnknown ||
+		r.Result == history.ResultNoNodes {
 		return
 	}
 	if len(row.Pools) == 0 { // The page of a pool on which it had an effect has more to say.

@@ -75,8 +75,8 @@ func needsOf(o inspect.Overview, now time.Time) []need {
 	waits := map[string][]fact{}
 	for _, w := range o.Needs() {
 		pool, isPool := strings.CutPrefix(w.About, "pool/")
-		kept := w.Also[:0:0]
-		for _, a := range w.Also {
+		also, kept := w.Also, w.Also[:0:0]
+		for _, a := range also {
 			if _, isTold := source[a.Reason]; isTold && isPool {
 				waits[a.Reason] = append(waits[a.Reason], fact{Text: pool, Href: poolPath(pool)})
 				continue
@@ -87,10 +87,15 @@ func needsOf(o inspect.Overview, now time.Time) []need {
 		n := needOf(w, now)
 		if w.Source != nil {
 			source[w.Reason] = len(out)
-		} else if len(waits) > 0 && isPool {
-			n.Blocks = nil
+		} else if len(kept) < len(also) {
+			n.Blocks = nil // They wait for the source too.
 		}
 		out = append(out, n)
+	}
+	if n := o.Status.Notifier; n != nil {
+		x := need{ID: "notifier", Outcome: string(inspect.Blocked), Tone: "warn", Name: "Notifier", Since: n.Seen}
+		x.Title, x.Commands = sentenceCase(n.Problem), commandsOf(n.Do)
+		out = append(out, x)
 	}
 	for reason, at := range source {
 		for _, pool := range waits[reason] {
@@ -110,9 +115,6 @@ func warningsOf(s inspect.Status, now time.Time) []string {
 		if r.Overdue && r.LastLook != nil {
 			warnings = append(warnings, fleet.OverdueText(r.Name, terminal.Age(*r.LastLook, now)+" ago"))
 		}
-	}
-	if text := s.Notifier.Text(); text != "" {
-		warnings = append(warnings, strings.TrimSpace(text))
 	}
 	return append(warnings, s.Warnings...)
 }
@@ -354,7 +356,7 @@ func recent(past map[string]history.History, now time.Time) []happening {
 		}
 	}
 	slices.SortFunc(out, func(a, b happening) int {
-		return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Pool, b.Pool))
+		return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Href, b.Href))
 	})
 	var groups []happening
 	for _, x := range out {

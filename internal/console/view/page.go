@@ -88,6 +88,7 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"when":     timeOf,
 	"clock":    clockOf,
 	"sides":    hasSides,
+	"copied":   safetext.Line, // whole, unlike what is shown
 	"firstOf":  func(all []command) []command { return all[:min(len(all), shownCommands)] },
 }).ParseFS(files, "templates/*.html"))
 
@@ -196,7 +197,8 @@ func (p NodePage) state(now time.Time) Region {
 			}
 			data.Facts = append(data.Facts, fact{Label: "Step", Text: step})
 		}
-		if n.Reason != "" && n.Cause != w.Cause && !data.Needs { // If the causes are equal, the sentence above already has the reason.
+		// If the causes are equal, or a person is needed, the sentence above already has the reason.
+		if n.Reason != "" && n.Cause != w.Cause && !data.Needs {
 			data.Facts = append(data.Facts, fact{Label: "Reason", Text: n.Reason})
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/inspect"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // iconOf draws one of the icons of page.html. A word beside it says the same.
@@ -209,8 +210,8 @@ func needOf(w inspect.Why, now time.Time) need {
 		n.Commit = commitOf(name, *w.Target)
 	}
 	for _, a := range w.Also {
-		if _, tail, found := strings.Cut(a.Reason, ": "); found && strings.Contains(w.Reason, tail) {
-			continue // The same is said with the number of nodes.
+		if a.Cause == poolstate.CauseFailed && w.Cause == a.Cause {
+			continue // The main reason names all failed nodes.
 		}
 		n.Also = append(n.Also, sentenceCase(a.Short())+a.When(now))
 	}

@@ -48,7 +48,7 @@ func (p PoolPage) Regions(now time.Time) []Region {
 	return []Region{
 		p.head(), p.state(now), p.progress(now), draw("pool-columns", "pool-columns", nil,
 			draw("pool-main", "pool-main", nil, main...),
-			draw("pool-aside", "pool-aside", nil, draw("pool-node", "pool-node", p.Why.Pool.Name), p.rules())),
+			draw("pool-aside", "pool-aside", nil, draw("pool-node", "pool-node", nil), p.rules())),
 		m.table(), p.history(),
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -150,6 +151,23 @@ func TestOverview(t *testing.T) {
 	golden(t, "overview", got)
 }
 
+// TestOverviewOfTrouble: a source that is being applied moves, and a notifier that does not run needs a person.
+func TestOverviewOfTrouble(t *testing.T) {
+	c := cluster(2)
+	c.Sources[0].Status.Progress = &v1alpha1.ApplyProgress{
+		Revision: "main@sha1:" + strings.Repeat("c", 40), Phase: v1alpha1.ApplyWriting, Objects: 2000, Done: 900,
+		Began: metav1.NewTime(noon.Add(-time.Minute)), Reported: metav1.NewTime(noon),
+	}
+	got := html(overview(c))
+	checkHTML(t, got)
+	golden(t, "overview-moving-source", got)
+	c.Notifications = []v1alpha1.Notification{{ObjectMeta: metav1.ObjectMeta{Name: "chat"}}}
+	c.Leases = []coordinationv1.Lease{}
+	got = html(overview(c))
+	checkHTML(t, got)
+	golden(t, "overview-trouble", got)
+}
+
 func TestEmptyPool(t *testing.T) {
 	c := cluster(0)
 	c.Sources = nil
@@ -180,7 +198,7 @@ var (
 		"h1 h2 h3 h4 i input label li nav ol option p path pre rect section small span strong " +
 		"summary svg table tbody td th thead time tr ul use")
 	attributes = strings.Fields("action aria-current aria-hidden aria-label aria-labelledby autocomplete class d " +
-		"data-copy data-needs data-pool datetime focusable for height hidden href id list maxlength method name open " +
+		"data-copy data-needs datetime focusable for height hidden href id list maxlength method name open " +
 		"placeholder preserveaspectratio role scope spellcheck tabindex title type value viewbox width x y")
 )
 

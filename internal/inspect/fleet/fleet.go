@@ -218,9 +218,6 @@ func (f *Fleet) sortNodes(pools membership.Pools) map[string][]poolstate.Node {
 	return out
 }
 
-// RolloutBlocked is the condition with the controller's reason why a pool's rollout does not continue.
-const RolloutBlocked mcfgv1.MachineConfigPoolConditionType = "RolloutBlocked"
-
 // Condition returns the pool's condition of a type, or the zero value.
 func (v *Pool) Condition(kind mcfgv1.MachineConfigPoolConditionType) mcfgv1.MachineConfigPoolCondition {
 	for _, c := range v.Object.Status.Conditions {

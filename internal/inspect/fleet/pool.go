@@ -20,7 +20,7 @@ import (
 // config, so that the controller neither renders nor rolls it out; false if it has. Only the controller compares all
 // objects: its condition counts.
 func (v *Pool) applyingBlock() (poolstate.Block, bool) {
-	c := v.Condition(RolloutBlocked)
+	c := v.Condition(v1alpha1.RolloutBlockedCondition)
 	if c.Status != corev1.ConditionTrue || c.Reason != string(poolstate.CauseApplying) {
 		return poolstate.Block{}, false
 	}

@@ -35,7 +35,7 @@ type ConfigSecrets struct {
 
 // waitsForSecrets reports whether the controller says that a pool waits for the secrets of its config.
 func (v *Pool) waitsForSecrets() bool {
-	blocked := v.Condition(RolloutBlocked)
+	blocked := v.Condition(v1alpha1.RolloutBlockedCondition)
 	return blocked.Status == corev1.ConditionTrue && blocked.Reason == string(poolstate.CauseSecrets)
 }
 
