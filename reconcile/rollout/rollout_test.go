@@ -15,7 +15,6 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/controllertest"
-	"github.com/bunsen-os/bunsen/reconcile/status"
 )
 
 // TestRollingOut is what the rollout controller promises, a sentence each.
