@@ -270,7 +270,8 @@ func newRow(f *fleet.Fleet, pool string, asked v1alpha1.Requester, config string
 		Rendered: config,
 		Changes:  Changes{API: asked.API, AlsoCommit: asked.AlsoCommit, After: asked.After},
 	}
-	for _, r := range f.Rendered {
+	for i := range f.Rendered { // by index, because the overview does this for each rollout of each pool
+		r := &f.Rendered[i]
 		if r.Name != config {
 			continue
 		}
