@@ -13,8 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 )
 
-const shortestHash = 7
-
 // RollbackRequest is a user's request for a rollback.
 type RollbackRequest struct {
 	Pool string
@@ -37,8 +35,8 @@ type CommitStep struct {
 
 // hash is as a user types it; "" if the status of the source is damaged.
 func (s CommitStep) hash() string {
-	if isHash(s.Revision) {
-		return s.Revision
+	if hash, ok := source.HashIn(s.Revision); ok && hash == s.Revision {
+		return hash
 	}
 	return fleet.HashOf(s.Revision)
 }
@@ -347,23 +345,11 @@ func RollbackOffers(c fleet.Cluster, pool string) []string {
 
 // CheckRollback rejects a text that cannot be a commit's hash, before a command reads the cluster.
 func CheckRollback(to string) error {
-	if _, ok := digits(to); to != "" && !ok {
+	if _, ok := source.HashIn(to); to != "" && !ok {
 		return fmt.Errorf("--to %q: want the hash of a commit, in lower case and with at least %d digits, such as "+
-			"one of `bunsen history`", to, shortestHash)
+			"one of `bunsen history`", to, source.ShortestHash)
 	}
 	return nil
-}
-
-// digits returns the hash in a user's text, also in the form `main@sha1:<hash>`.
-func digits(to string) (string, bool) {
-	if i := strings.LastIndex(to, "@sha1:"); i >= 0 {
-		to = to[i+len("@sha1:"):]
-	}
-	return to, isHash(to)
-}
-
-func isHash(text string) bool {
-	return strings.Trim(text, "0123456789abcdef") == "" && len(text) >= shortestHash && len(text) <= 40
 }
 
 // named returns the commit that a user names: if the history does not have it, her text, and the repository must have
@@ -372,7 +358,7 @@ func (h poolHistory) named(to string, at int) (CommitStep, error) {
 	if err := CheckRollback(to); err != nil {
 		return CommitStep{}, err
 	}
-	hash, _ := digits(to)
+	hash, _ := source.HashIn(to)
 	var found []int
 	for i, e := range h.entries {
 		if r, err := source.ParseRevision(e.Revision); err == nil && strings.HasPrefix(r.Hash, hash) {

@@ -14,9 +14,6 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// shortestHash is how many digits of a commit's hash a user writes at least.
-const shortestHash = 7
-
 // candidate is a revision that a source applied, and whose rendered config is on the cluster.
 type candidate struct {
 	source, config string
@@ -97,14 +94,11 @@ func Release(c fleet.Cluster, pool, who string) (HoldOrder, error) {
 }
 
 func findRevision(c fleet.Cluster, p *mcfgv1.MachineConfigPool, at string) (candidate, error) {
-	hash := at
-	if i := strings.LastIndex(at, "@sha1:"); i >= 0 {
-		hash = at[i+len("@sha1:"):]
-	}
 	all := candidates(c, p)
-	if strings.Trim(hash, "0123456789abcdef") != "" || len(hash) < shortestHash || len(hash) > 40 {
+	hash, ok := source.HashIn(at)
+	if !ok {
 		return candidate{}, fmt.Errorf("--at %q: want the hash of a commit, in lower case and with at least %d "+
-			"digits; %s", at, shortestHash, listed(p.Name, all))
+			"digits; %s", at, source.ShortestHash, listed(p.Name, all))
 	}
 	var found []candidate
 	for _, one := range all {
