@@ -62,7 +62,8 @@ type Rollback struct {
 	// From is the newest commit to revert, To the one to which the pool returns.
 	From CommitStep `json:"from"`
 	To   CommitStep `json:"to"`
-	// Commits are those of the range that the source has applied, newest first. The range may have more.
+	// Commits are those of the range that the source has applied, newest first. The range may have more. It is empty if
+	// the source's history does not have To: then it does not say either where the range ends.
 	Commits []CommitStep `json:"commits"`
 	// Notes say what else prevents the nodes from returning to the config of To.
 	Notes []string `json:"notes,omitempty"`
@@ -107,11 +108,14 @@ func NewRollback(c fleet.Cluster, ask RollbackRequest) (Rollback, error) {
 		return Rollback{}, fmt.Errorf("the status of GitSource %s is damaged: it has a commit without a hash. Name "+
 			"the commit to return to with --to", src.Name)
 	}
-	for i := at; i < len(h.entries) && h.step(i).Revision != out.To.Revision; i++ {
-		out.Commits = append(out.Commits, h.step(i))
-	}
+	var known bool
+	out.Commits, known = h.between(at, out.To)
 	r.describe(v, src)
 	out.Notes, out.Todo = notes(f, v, src, out), r.commands(v)
+	if !known {
+		out.Notes = append([]string{fmt.Sprintf("GitSource %s does not remember %s: only git log knows which commits "+
+			"are reverted", src.Name, r.good)}, out.Notes...)
+	}
 	// git reverts merges and other commits with -m 1, if only those of the branch itself are listed.
 	out.Todo[1] = strings.Replace(out.Todo[1], r.good+".."+r.bad,
 		fmt.Sprintf("-m 1 $(git rev-list --first-parent %s..%s)", r.good, r.bad), 1)
@@ -272,6 +276,20 @@ func (h poolHistory) config(i int) string { return h.entries[i].Pools[h.v.Object
 func (h poolHistory) step(i int) CommitStep {
 	e := h.entries[i]
 	return CommitStep{Revision: e.Revision, Subject: e.Subject, Author: e.Author, Config: h.config(i)}
+}
+
+// between returns the entries from an index to the one before a commit, newest first; none and false if the history does
+// not have that commit.
+func (h poolHistory) between(at int, end CommitStep) ([]CommitStep, bool) {
+	steps := []CommitStep{}
+	for i := at; i < len(h.entries); i++ {
+		step := h.step(i)
+		if step.Revision == end.Revision {
+			return steps, true
+		}
+		steps = append(steps, step)
+	}
+	return []CommitStep{}, false
 }
 
 // newest returns the index of the commit with the pool's newest config, or of the newest commit if the pool cannot be
