@@ -432,7 +432,7 @@ func (v *visitor) mayDo(ctx context.Context, a *action, x *request) (bool, error
 	targets := map[string]string{}
 	if a.fields == nil {
 		// After an error, the action changes nothing.
-		o, _ := a.order(newRequest(x.fleet, x.name, x.who, nil))
+		o, _ := a.order(x)
 		for _, change := range o.Changes {
 			targets[resourceOf(change)] = change.Name
 		}
@@ -484,12 +484,11 @@ func linksOf(ctx context.Context, v Viewer, f *fleet.Fleet, kind, name string) (
 		if a.kind != kind || a.exists(x) != nil {
 			continue
 		}
-		text := a.link(x)
-		if text == "" {
+		// After an error, the page has no link; it asks again when it is drawn again.
+		if may, _ := actor.mayDo(ctx, a, x); !may {
 			continue
 		}
-		// After an error, the page has no link; it asks again when it is drawn again.
-		if may, _ := actor.mayDo(ctx, a, x); may {
+		if text := a.link(x); text != "" {
 			links = append(links, view.Action{Text: text, Href: a.path(name), Danger: a.danger})
 		}
 	}
