@@ -101,12 +101,9 @@ func findAction(all []*action, r *http.Request) *action {
 }
 
 // command returns the command line that does the same. What a user fills in is a placeholder.
-func (a *action) command(x *request) string {
+func (a *action) command(x *request, fields []view.ActionField) string {
 	line := fleet.ShellLine("bunsen", a.verb, kube.Subject{Kind: a.kind, Name: x.name}.String())
-	if a.fields == nil {
-		return line
-	}
-	for _, f := range a.fields(x) {
+	for _, f := range fields {
 		if f.Required {
 			line += " --" + f.Name + " " + map[string]string{
 				fieldBecause: "TEXT", fieldAt: "REVISION", fieldOpenFor: "2h",
@@ -120,11 +117,12 @@ func (a *action) command(x *request) string {
 func (a *action) form(x *request, token, problem string) view.ActionForm {
 	f := view.ActionForm{
 		Path: a.path(x.name), Back: a.back(x.name), Effect: a.effect, Problem: problem, Button: a.button,
-		Danger: a.danger, Token: token, Command: a.command(x),
+		Danger: a.danger, Token: token,
 	}
 	if a.fields != nil {
 		f.Fields = a.fields(x)
 	}
+	f.Command = a.command(x, f.Fields)
 	var effects []string
 	if len(f.Fields) == 0 {
 		var any bool

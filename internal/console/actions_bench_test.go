@@ -109,3 +109,22 @@ func BenchmarkLinks(b *testing.B) {
 		})
 	}
 }
+
+// TestAFormReadsItsFieldsOnce, because the commits of a hold take time in a large cluster.
+func TestAFormReadsItsFieldsOnce(t *testing.T) {
+	x := newRequest(fleet.New(largeCluster(), time.Unix(2, 0)), "p07", "alice", nil)
+	for _, a := range actions() {
+		if a.fields == nil || a.kind != kube.KindPool {
+			continue
+		}
+		fields, calls := a.fields, 0
+		a.fields = func(x *request) []view.ActionField {
+			calls++
+			return fields(x)
+		}
+		if f := a.form(x, "token", ""); calls != 1 || a.verb == "hold" &&
+			f.Command != "bunsen hold pool/p07 --at REVISION --because TEXT" {
+			t.Errorf("%s reads its fields %d times: %s", a.verb, calls, f.Command)
+		}
+	}
+}
