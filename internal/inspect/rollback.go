@@ -278,8 +278,8 @@ func (h poolHistory) step(i int) CommitStep {
 	return CommitStep{Revision: e.Revision, Subject: e.Subject, Author: e.Author, Config: h.config(i)}
 }
 
-// between returns the entries from an index to the one before a commit, newest first; none and false if the history does
-// not have that commit.
+// between returns the entries from an index to the one before a commit, newest first; none and false if the history
+// does not have that commit.
 func (h poolHistory) between(at int, end CommitStep) ([]CommitStep, bool) {
 	steps := []CommitStep{}
 	for i := at; i < len(h.entries); i++ {
