@@ -56,6 +56,7 @@ func newRequest(f *fleet.Fleet, name, who string, form url.Values) *request {
 // Names of fields.
 const (
 	fieldToken   = "form-token"
+	fieldState   = "form-state"
 	fieldBecause = "because"
 	fieldUntil   = "until"
 	fieldAt      = "at"
@@ -117,7 +118,7 @@ func (a *action) command(x *request, fields []view.ActionField) string {
 func (a *action) form(x *request, token, problem string) view.ActionForm {
 	f := view.ActionForm{
 		Path: a.path(x.name), Back: a.back(x.name), Effect: a.effect, Problem: problem, Button: a.button,
-		Danger: a.danger, Token: token,
+		Danger: a.danger, Token: token, State: digest(a.settings(x)),
 	}
 	if a.fields != nil {
 		f.Fields = a.fields(x)

@@ -198,11 +198,18 @@ func renewed[T any, P interface {
 // the user has to do something: then a problem, or the problems of the fields, say what.
 func (v *visitor) perform(ctx context.Context, a *action, x *request) (done []string, problem string, status int) {
 	order, err := a.order(x)
+	changed := a.changedSince(x)
+	if changed != "" {
+		changed = "Nothing is changed: " + changed
+	}
 	if len(x.problems) > 0 {
-		return nil, "Nothing is changed.", http.StatusUnprocessableEntity
+		return nil, cmp.Or(changed, "Nothing is changed."), http.StatusUnprocessableEntity
 	}
 	if err != nil {
 		return nil, "Nothing is changed: " + err.Error(), http.StatusUnprocessableEntity
+	}
+	if changed != "" && len(order.Changes) > 0 {
+		return nil, changed, http.StatusConflict
 	}
 	var did, unknown, refused []string
 	status = http.StatusUnprocessableEntity
