@@ -79,6 +79,19 @@ func ParseRevision(s string) (Revision, error) {
 	return Revision{Ref: ref, Hash: hash}, nil
 }
 
+// ShortestHash is how many digits of a commit's hash a user writes at least.
+const ShortestHash = 7
+
+// HashIn returns the hash, or its first digits, that a user wrote to name a commit: alone, or as a revision such as
+// `main@sha1:<hash>`. It is false for a text without such a hash: one with fewer than ShortestHash digits, or with the
+// name of a ref only.
+func HashIn(text string) (hash string, ok bool) {
+	if i := strings.LastIndex(text, "@sha1:"); i >= 0 {
+		text = text[i+len("@sha1:"):]
+	}
+	return text, strings.Trim(text, "0123456789abcdef") == "" && len(text) >= ShortestHash && len(text) <= 40
+}
+
 // Quote returns the subject of a commit in double quotes, or in single quotes if it contains double quotes, as the
 // subject of a revert does.
 func Quote(subject string) string {

@@ -152,7 +152,7 @@ again. A node that has started an update finishes it even if the windows apply a
 		if cmd.Flags().Changed("open-for") {
 			open = (*time.Duration)(&openFor)
 		}
-		return kube.Resume(cluster, pool.Name, open, time.Now())
+		return kube.Resume(fleet.New(cluster, time.Now()), pool.Name, open)
 	})
 }
 
@@ -170,8 +170,8 @@ again.`,
 		cluster fleet.Cluster, about kube.Subject,
 	) (kube.HoldOrder, error) {
 		if about.Kind == kube.KindPool {
-			return kube.RetryPool(cluster, about.Name, kube.WhoAmI(ctx, c), time.Now())
+			return kube.RetryPool(fleet.New(cluster, time.Now()), about.Name, kube.WhoAmI(ctx, c))
 		}
-		return kube.RetryNode(cluster, about.Name, time.Now())
+		return kube.RetryNode(fleet.New(cluster, time.Now()), about.Name)
 	})
 }

@@ -45,6 +45,8 @@ type request struct {
 	form      url.Values
 	// problems of fields, by name
 	problems map[string]string
+	// retry of the pool; nil before retryPool
+	retry *kube.HoldOrder
 }
 
 func newRequest(f *fleet.Fleet, name, who string, form url.Values) *request {
@@ -54,6 +56,7 @@ func newRequest(f *fleet.Fleet, name, who string, form url.Values) *request {
 // Names of fields.
 const (
 	fieldToken   = "form-token"
+	fieldState   = "form-state"
 	fieldBecause = "because"
 	fieldUntil   = "until"
 	fieldAt      = "at"
@@ -99,12 +102,9 @@ func findAction(all []*action, r *http.Request) *action {
 }
 
 // command returns the command line that does the same. What a user fills in is a placeholder.
-func (a *action) command(x *request) string {
+func (a *action) command(x *request, fields []view.ActionField) string {
 	line := fleet.ShellLine("bunsen", a.verb, kube.Subject{Kind: a.kind, Name: x.name}.String())
-	if a.fields == nil {
-		return line
-	}
-	for _, f := range a.fields(x) {
+	for _, f := range fields {
 		if f.Required {
 			line += " --" + f.Name + " " + map[string]string{
 				fieldBecause: "TEXT", fieldAt: "REVISION", fieldOpenFor: "2h",
@@ -118,11 +118,12 @@ func (a *action) command(x *request) string {
 func (a *action) form(x *request, token, problem string) view.ActionForm {
 	f := view.ActionForm{
 		Path: a.path(x.name), Back: a.back(x.name), Effect: a.effect, Problem: problem, Button: a.button,
-		Danger: a.danger, Token: token, Command: a.command(x),
+		Danger: a.danger, Token: token, State: digest(a.settings(x)),
 	}
 	if a.fields != nil {
 		f.Fields = a.fields(x)
 	}
+	f.Command = a.command(x, f.Fields)
 	var effects []string
 	if len(f.Fields) == 0 {
 		var any bool
@@ -171,7 +172,7 @@ func actions() []*action {
 				"releases it. Its nodes keep this config, or return to it as the rollout allows. New machines get it " +
 				"too. The repository does not change.",
 			link: func(x *request) string {
-				return textIf(len(kube.HoldOffers(x.fleet.Cluster, x.name)) > 0, "Hold…")
+				return textIf(kube.CanHold(x.fleet.Cluster, x.name), "Hold…")
 			},
 			fields: holdFields, facts: holdFacts, order: holdOrder,
 		},
@@ -188,10 +189,8 @@ func actions() []*action {
 			kind: kube.KindPool, verb: "retry", title: "Retry pool", button: "Retry", event: "RetryRequested",
 			effect: "A halted or reverted rollout continues with the same config, and its failed nodes try it again. " +
 				"If a node fails again, the rollout halts again. Remove the cause first.",
-			link: retryLink,
-			order: func(x *request) (kube.HoldOrder, error) {
-				return kube.RetryPool(x.fleet.Cluster, x.name, x.who, x.fleet.Now)
-			},
+			link:  retryLink,
+			order: (*request).retryPool,
 		},
 		{
 			kind: kube.KindNode, verb: "retry", title: "Retry node", button: "Retry", event: "RetryRequested",
@@ -201,7 +200,7 @@ func actions() []*action {
 				return textIf(row.Step == fleet.StepFailed, "Retry…")
 			},
 			order: func(x *request) (kube.HoldOrder, error) {
-				return kube.RetryNode(x.fleet.Cluster, x.name, x.fleet.Now)
+				return kube.RetryNode(x.fleet, x.name)
 			},
 		},
 		{
@@ -399,7 +398,7 @@ func resumeOrder(x *request) (kube.HoldOrder, error) {
 	} else if fields := resumeFields(x); len(fields) > 0 && fields[0].Required {
 		x.problems[fieldOpenFor] = "Say for how long."
 	}
-	return kube.Resume(x.fleet.Cluster, x.name, open, x.fleet.Now)
+	return kube.Resume(x.fleet, x.name, open)
 }
 
 func holdFields(x *request) []view.ActionField {
@@ -437,7 +436,7 @@ func holdFacts(x *request) []string {
 		facts = append(facts, "You may not read MachineConfigs, so only commits whose config a pool or a node names "+
 			"are known. ClusterRole bunsen-config-viewer grants that right.")
 	}
-	if len(kube.HoldOffers(x.fleet.Cluster, x.name)) == 0 {
+	if !kube.CanHold(x.fleet.Cluster, x.name) {
 		facts = append(facts, "No commit is known whose config for this pool is on the cluster.")
 	}
 	return facts
@@ -455,8 +454,20 @@ func holdOrder(x *request) (kube.HoldOrder, error) {
 }
 
 func retryLink(x *request) string {
-	o, err := kube.RetryPool(x.fleet.Cluster, x.name, x.who, x.fleet.Now)
+	o, err := x.retryPool()
 	return textIf(err == nil && len(o.Changes) > 0, "Retry…")
+}
+
+// retryPool is the same each time: the link and the question about rights of one page need it both.
+func (x *request) retryPool() (kube.HoldOrder, error) {
+	if x.retry == nil {
+		o, err := kube.RetryPool(x.fleet, x.name, x.who)
+		if err != nil {
+			return o, err
+		}
+		x.retry = &o
+	}
+	return *x.retry, nil
 }
 
 func suspendFacts(x *request) []string {

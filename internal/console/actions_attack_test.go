@@ -260,7 +260,8 @@ func TestOddNamesStayNames(t *testing.T) {
 			t.Errorf("%q: %d\n%s", name, page.status, page.body)
 			continue
 		}
-		form := url.Values{fieldToken: {found[1]}, "because": {"x"}}
+		form := hidden(t, path, page.body)
+		form.Set("because", "x")
 		r := post(t, s.browser, s.base+path, form.Encode(), formType)
 		want := "/pool/" + url.PathEscape(name) + "?done=1"
 		if location := r.header.Get("Location"); r.status != 303 || location != want {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -159,7 +160,10 @@ func newStage(t *testing.T, set func(*parts)) *stage {
 	return s
 }
 
-var tokenInput = regexp.MustCompile(`name="form-token" value="([^"]+)"`)
+var (
+	tokenInput = regexp.MustCompile(`name="form-token" value="([^"]+)"`)
+	stateInput = regexp.MustCompile(`name="form-state" value="([^"]+)"`)
+)
 
 // token reads a form as a browser does, and returns its token.
 func (s *stage) token(t *testing.T, path string) string {
@@ -172,13 +176,33 @@ func (s *stage) token(t *testing.T, path string) string {
 	return found[1]
 }
 
+// open returns what the form of an action sends without an entry of the user.
+func (s *stage) open(t *testing.T, path string) url.Values {
+	t.Helper()
+	return hidden(t, path, get(t, s.browser, s.base+path).body)
+}
+
+// hidden returns the fields of a form that no user sees.
+func hidden(t *testing.T, path, page string) url.Values {
+	t.Helper()
+	token, state := tokenInput.FindStringSubmatch(page), stateInput.FindStringSubmatch(page)
+	if token == nil || state == nil {
+		t.Fatalf("%s has no form:\n%s", path, page)
+	}
+	return url.Values{fieldToken: {token[1]}, fieldState: {state[1]}}
+}
+
 // submit opens a form, fills it in and sends it.
 func (s *stage) submit(t *testing.T, path string, form url.Values) response {
 	t.Helper()
-	sent := url.Values{fieldToken: {s.token(t, path)}}
-	for name, values := range form {
-		sent[name] = values
-	}
+	return s.send(t, path, s.open(t, path), form)
+}
+
+// send sends a form that was opened before.
+func (s *stage) send(t *testing.T, path string, opened, form url.Values) response {
+	t.Helper()
+	sent := maps.Clone(opened)
+	maps.Copy(sent, form)
 	return post(t, s.browser, s.base+path, sent.Encode(), "Origin: "+s.base, "Sec-Fetch-Site: same-origin",
 		"Content-Type: application/x-www-form-urlencoded")
 }
@@ -374,8 +398,7 @@ func TestWhatAFormDoes(t *testing.T) {
 				t.Errorf("events: %q", events)
 			}
 			before := s.state(t)
-			if r := post(t, s.browser, s.base+c.path, url.Values{fieldToken: {s.token(t, c.path)}}.Encode(), "Origin: "+
-				s.base, "Content-Type: application/x-www-form-urlencoded"); r.status >= 500 {
+			if r := s.submit(t, c.path, nil); r.status >= 500 {
 				t.Errorf("the same again: %d", r.status)
 			}
 			if after := s.state(t); after != before && !strings.Contains(c.path, "retry") {
@@ -606,9 +629,9 @@ func TestAnActionIsDecidedByTheNewestObject(t *testing.T) {
 // does not load itself again.
 func TestAFormSurvivesAnOutage(t *testing.T) {
 	s := newStage(t, nil)
-	form := url.Values{fieldToken: {s.token(t, "/pool/edge/pause")}, "because": {"kept"}}
+	opened := s.open(t, "/pool/edge/pause")
 	s.down = true
-	r := post(t, s.browser, s.base+"/pool/edge/pause", form.Encode(), formType)
+	r := s.send(t, "/pool/edge/pause", opened, url.Values{"because": {"kept"}})
 	if r.status != http.StatusBadGateway || !strings.Contains(r.body, `value="kept"`) ||
 		!strings.Contains(r.body, "Nothing is changed: reading pool/edge") || r.header.Get("Refresh") != "" {
 		t.Errorf("%d %v\n%s", r.status, r.header, r.body)
@@ -712,5 +735,162 @@ func TestRightsAreAskedForOnce(t *testing.T) {
 	}
 	if slices.Sort(asked); !slices.Equal(asked, []string{"gitsources", "machineconfigpools"}) {
 		t.Errorf("the console asks for %q", asked)
+	}
+}
+
+// TestAFormIsForTheStateThatItShowed: A opens a form, B acts meanwhile, and A's form changes nothing of B's: it comes
+// back with the new state, and counts when it is sent again.
+func TestAFormIsForTheStateThatItShowed(t *testing.T) {
+	by := func(set func(*parts), reason string) func(*parts) {
+		return func(p *parts) {
+			set(p)
+			for _, at := range []map[string]string{p.pool.Annotations, p.source.Annotations} {
+				for _, key := range []string{
+					v1alpha1.PausedByAnnotation, v1alpha1.HeldByAnnotation, v1alpha1.SuspendedByAnnotation,
+				} {
+					if at[key] != "" {
+						at[key] = reason
+					}
+				}
+			}
+		}
+	}
+	because := url.Values{"because": {"kept"}, "at": {newRevision}}
+	for sentence, c := range map[string]struct {
+		before, meanwhile func(*parts)
+		path              string
+		form              url.Values
+		says              string
+	}{
+		"another hold": {
+			held, func(p *parts) {
+				by(held, "carol: the fan")(p)
+				p.pool.Annotations[v1alpha1.HeldRevisionAnnotation] = newRevision
+			},
+			"/pool/edge/release", nil, "Now it is held at main@sha1:bbbbbbbb by carol: the fan.",
+		},
+		"another end of the hold": {
+			held, func(p *parts) { p.pool.Annotations[v1alpha1.HeldUntilAnnotation] = "2099-01-02T03:04:05Z" },
+			"/pool/edge/release", nil, "Now it is held at main@sha1:aaaaaaaa until",
+		},
+		"another pause": {
+			paused, by(paused, "carol: the fan"), "/pool/edge/resume", nil, "Now it is paused by carol: the fan.",
+		},
+		"a pause of another": {nil, paused, "/pool/edge/pause", because, "Now it is paused by bob: the switches."},
+		"a pause and a hold": {
+			nil, func(p *parts) {
+				paused(p)
+				held(p)
+			}, "/pool/edge/pause", because,
+			"Now it is paused by bob: the switches, and it is held at main@sha1:aaaaaaaa by bob: the kernel.",
+		},
+		"a hold of another": {nil, held, "/pool/edge/hold", because, "Now it is held at main@sha1:aaaaaaaa by bob"},
+		"no hold any more, before another one": {
+			held, func(p *parts) { clear(p.pool.Annotations) }, "/pool/edge/hold", because, "Now it is not held.",
+		},
+		"an opening": {
+			shut, func(p *parts) { p.pool.Annotations[v1alpha1.OpenUntilAnnotation] = "2099-01-02T03:04:05Z" },
+			"/pool/edge/resume",
+			url.Values{"open-for": {"2h"}},
+			"Now it is open outside of its maintenance windows until",
+		},
+		"a retry of the pool": {
+			failed, func(p *parts) { p.pool.Annotations[v1alpha1.RetryAnnotation] = "2020-01-02T03:04:05Z" },
+			"/pool/edge/retry", nil, "Now somebody requested a retry.",
+		},
+		"a retry of the node": {
+			failed, func(p *parts) { p.node.Annotations[v1alpha1.RetryAnnotation] = "2020-01-02T03:04:05Z" },
+			"/node/n1/retry", nil, "Now somebody requested a retry.",
+		},
+		"a suspension of another": {
+			nil, suspended, "/source/os/suspend", because, "Now it is suspended by bob: the server moves.",
+		},
+		"another suspension": {
+			suspended, by(suspended, "carol: the fan"), "/source/os/resume", nil,
+			"Now it is suspended by carol: the fan.",
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			s := newStage(t, c.before)
+			opened := s.open(t, c.path)
+			s.change(t, c.meanwhile)
+			before := s.state(t)
+			r := s.send(t, c.path, opened, c.form)
+			page := html.UnescapeString(r.body)
+			if r.status != http.StatusConflict || !strings.Contains(page, c.says) || !strings.Contains(page,
+				"changed after you had opened this form, so read it again before you send it.") {
+				t.Errorf("%d, and not %q:\n%s", r.status, c.says, page)
+			}
+			if len(c.form["because"]) > 0 && !strings.Contains(page, `value="kept"`) {
+				t.Errorf("what the user wrote is lost:\n%s", page)
+			}
+			if after := s.state(t); after != before || len(s.events(t)) > 0 {
+				t.Fatalf("it changes\n%s to\n%s", before, after)
+			}
+			if r = s.send(t, c.path, hidden(t, c.path, r.body), c.form); r.status != http.StatusSeeOther ||
+				s.state(t) == before {
+				t.Errorf("sent again: %d\n%s", r.status, r.body)
+			}
+		})
+	}
+}
+
+// change changes the objects as another user does; no watch tells the console.
+func (s *stage) change(t *testing.T, set func(*parts)) {
+	t.Helper()
+	var p parts
+	objects := map[string]client.Object{"edge": &p.pool, "n1": &p.node, "os": &p.source}
+	for name, o := range objects {
+		if err := s.Get(t.Context(), client.ObjectKey{Name: name}, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p.pool.Annotations == nil {
+		p.pool.Annotations = map[string]string{}
+	}
+	set(&p)
+	for _, o := range objects {
+		if err := s.Update(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestAFormOutlivesAStatus: what controllers and daemons write is no reason to refuse a form, and a form whose wish is
+// met meanwhile says so.
+func TestAFormOutlivesAStatus(t *testing.T) {
+	s := newStage(t, paused)
+	opened := s.open(t, "/pool/edge/resume")
+	s.change(t, func(p *parts) {
+		p.pool.Annotations[v1alpha1.RolloutHistoryAnnotation] = "[]"
+		p.pool.Labels = map[string]string{"a": "b"}
+		p.pool.Status.MachineCount = 7
+		p.pool.Spec.Configuration.Name = oldConfig
+	})
+	if r := s.send(t, "/pool/edge/resume", opened, nil); r.status != http.StatusSeeOther ||
+		!strings.HasPrefix(s.state(t), "false") {
+		t.Errorf("after a status: %d\n%s", r.status, r.body)
+	}
+	r := s.send(t, "/pool/edge/resume", opened, nil)
+	if r.status != http.StatusSeeOther || !strings.Contains(get(t, s.browser, s.base+r.header.Get("Location")).body,
+		"is not paused; nothing is changed") {
+		t.Errorf("the same again: %d\n%s", r.status, r.body)
+	}
+	// A mistake in a field does not hide that the state has changed.
+	s.change(t, paused)
+	r = s.send(t, "/pool/edge/pause", opened, url.Values{"because": {""}})
+	if r.status != http.StatusUnprocessableEntity || strings.Contains(r.body, "changed after you had opened") {
+		t.Errorf("the state of the form: %d\n%s", r.status, r.body)
+	}
+	opened = s.open(t, "/pool/edge/pause")
+	s.change(t, held)
+	r = s.send(t, "/pool/edge/pause", opened, url.Values{"because": {""}})
+	if r.status != http.StatusUnprocessableEntity || !strings.Contains(r.body, "Now it is held at main@sha1:aaaaaaaa") {
+		t.Errorf("a mistake: %d\n%s", r.status, r.body)
+	}
+	opened.Del(fieldState)
+	r = s.send(t, "/pool/edge/release", opened, nil)
+	if r.status != http.StatusConflict || !strings.Contains(r.body, "does not say which state it showed") {
+		t.Errorf("a form without its state: %d\n%s", r.status, r.body)
 	}
 }

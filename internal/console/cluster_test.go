@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
@@ -491,11 +492,7 @@ func TestAnOperatorPausesAndResumes(t *testing.T) {
 	}
 	submit := func(path string, form url.Values) response {
 		t.Helper()
-		found := tokenInput.FindStringSubmatch(get(t, operator, base+path).body)
-		if found == nil {
-			t.Fatalf("%s has no form", path)
-		}
-		form.Set(fieldToken, found[1])
+		maps.Copy(form, hidden(t, path, get(t, operator, base+path).body))
 		r := post(t, operator, base+path, form.Encode(), formType, "Origin: "+base)
 		if r.status != http.StatusSeeOther {
 			t.Fatalf("%s: %d\n%s", path, r.status, r.body)

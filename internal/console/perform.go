@@ -198,11 +198,18 @@ func renewed[T any, P interface {
 // the user has to do something: then a problem, or the problems of the fields, say what.
 func (v *visitor) perform(ctx context.Context, a *action, x *request) (done []string, problem string, status int) {
 	order, err := a.order(x)
+	changed := a.changedSince(x)
+	if changed != "" {
+		changed = "Nothing is changed: " + changed
+	}
 	if len(x.problems) > 0 {
-		return nil, "Nothing is changed.", http.StatusUnprocessableEntity
+		return nil, cmp.Or(changed, "Nothing is changed."), http.StatusUnprocessableEntity
 	}
 	if err != nil {
 		return nil, "Nothing is changed: " + err.Error(), http.StatusUnprocessableEntity
+	}
+	if changed != "" && len(order.Changes) > 0 {
+		return nil, changed, http.StatusConflict
 	}
 	var did, unknown, refused []string
 	status = http.StatusUnprocessableEntity
@@ -432,7 +439,7 @@ func (v *visitor) mayDo(ctx context.Context, a *action, x *request) (bool, error
 	targets := map[string]string{}
 	if a.fields == nil {
 		// After an error, the action changes nothing.
-		o, _ := a.order(newRequest(x.fleet, x.name, x.who, nil))
+		o, _ := a.order(x)
 		for _, change := range o.Changes {
 			targets[resourceOf(change)] = change.Name
 		}
@@ -484,12 +491,11 @@ func linksOf(ctx context.Context, v Viewer, f *fleet.Fleet, kind, name string) (
 		if a.kind != kind || a.exists(x) != nil {
 			continue
 		}
-		text := a.link(x)
-		if text == "" {
+		// After an error, the page has no link; it asks again when it is drawn again.
+		if may, _ := actor.mayDo(ctx, a, x); !may {
 			continue
 		}
-		// After an error, the page has no link; it asks again when it is drawn again.
-		if may, _ := actor.mayDo(ctx, a, x); may {
+		if text := a.link(x); text != "" {
 			links = append(links, view.Action{Text: text, Href: a.path(name), Danger: a.danger})
 		}
 	}

@@ -150,8 +150,8 @@ func (st *stream) run(ctx context.Context) {
 	}
 }
 
-// pauseAfter waits after a page that took long, so that the pages of a large cluster use a quarter of a core. Changes
-// during the pause become one.
+// pauseAfter waits after a page that took long, so that a page that takes up to a third of mostRest uses a quarter of
+// a core. Changes during the pause become one.
 func pauseAfter(ctx context.Context, took time.Duration) {
 	select {
 	case <-ctx.Done():

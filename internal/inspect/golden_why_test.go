@@ -121,11 +121,11 @@ func (c cluster) order(t *testing.T, verb, what string) string {
 		if d, err := time.ParseDuration(openFor); opens && err == nil {
 			long = &d
 		}
-		o, err = kube.Resume(c.Cluster, name, long, noon)
+		o, err = kube.Resume(fleet.New(c.Cluster, noon), name, long)
 	case kind == "pool":
-		o, err = kube.RetryPool(c.Cluster, name, "ada", noon)
+		o, err = kube.RetryPool(fleet.New(c.Cluster, noon), name, "ada")
 	default:
-		o, err = kube.RetryNode(c.Cluster, name, noon)
+		o, err = kube.RetryNode(fleet.New(c.Cluster, noon), name)
 	}
 	if err != nil {
 		return "error: " + err.Error() + "\n"

@@ -13,8 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 )
 
-const shortestHash = 7
-
 // RollbackRequest is a user's request for a rollback.
 type RollbackRequest struct {
 	Pool string
@@ -37,8 +35,8 @@ type CommitStep struct {
 
 // hash is as a user types it; "" if the status of the source is damaged.
 func (s CommitStep) hash() string {
-	if isHash(s.Revision) {
-		return s.Revision
+	if hash, ok := source.HashIn(s.Revision); ok && hash == s.Revision {
+		return hash
 	}
 	return fleet.HashOf(s.Revision)
 }
@@ -64,7 +62,8 @@ type Rollback struct {
 	// From is the newest commit to revert, To the one to which the pool returns.
 	From CommitStep `json:"from"`
 	To   CommitStep `json:"to"`
-	// Commits are those of the range that the source has applied, newest first. The range may have more.
+	// Commits are those of the range that the source has applied, newest first. The range may have more. It is empty if
+	// the source's history does not have To: then it does not say either where the range ends.
 	Commits []CommitStep `json:"commits"`
 	// Notes say what else prevents the nodes from returning to the config of To.
 	Notes []string `json:"notes,omitempty"`
@@ -109,11 +108,14 @@ func NewRollback(c fleet.Cluster, ask RollbackRequest) (Rollback, error) {
 		return Rollback{}, fmt.Errorf("the status of GitSource %s is damaged: it has a commit without a hash. Name "+
 			"the commit to return to with --to", src.Name)
 	}
-	for i := at; i < len(h.entries) && h.step(i).Revision != out.To.Revision; i++ {
-		out.Commits = append(out.Commits, h.step(i))
-	}
+	var known bool
+	out.Commits, known = h.between(at, out.To)
 	r.describe(v, src)
 	out.Notes, out.Todo = notes(f, v, src, out), r.commands(v)
+	if !known {
+		out.Notes = append([]string{fmt.Sprintf("GitSource %s does not remember %s: only git log knows which commits "+
+			"are reverted", src.Name, r.good)}, out.Notes...)
+	}
 	// git reverts merges and other commits with -m 1, if only those of the branch itself are listed.
 	out.Todo[1] = strings.Replace(out.Todo[1], r.good+".."+r.bad,
 		fmt.Sprintf("-m 1 $(git rev-list --first-parent %s..%s)", r.good, r.bad), 1)
@@ -276,6 +278,20 @@ func (h poolHistory) step(i int) CommitStep {
 	return CommitStep{Revision: e.Revision, Subject: e.Subject, Author: e.Author, Config: h.config(i)}
 }
 
+// between returns the entries from an index to the one before a commit, newest first; none and false if the history
+// does not have that commit.
+func (h poolHistory) between(at int, end CommitStep) ([]CommitStep, bool) {
+	steps := []CommitStep{}
+	for i := at; i < len(h.entries); i++ {
+		step := h.step(i)
+		if step.Revision == end.Revision {
+			return steps, true
+		}
+		steps = append(steps, step)
+	}
+	return []CommitStep{}, false
+}
+
 // newest returns the index of the commit with the pool's newest config, or of the newest commit if the pool cannot be
 // rendered with it.
 func (h poolHistory) newest() (int, error) {
@@ -347,23 +363,11 @@ func RollbackOffers(c fleet.Cluster, pool string) []string {
 
 // CheckRollback rejects a text that cannot be a commit's hash, before a command reads the cluster.
 func CheckRollback(to string) error {
-	if _, ok := digits(to); to != "" && !ok {
+	if _, ok := source.HashIn(to); to != "" && !ok {
 		return fmt.Errorf("--to %q: want the hash of a commit, in lower case and with at least %d digits, such as "+
-			"one of `bunsen history`", to, shortestHash)
+			"one of `bunsen history`", to, source.ShortestHash)
 	}
 	return nil
-}
-
-// digits returns the hash in a user's text, also in the form `main@sha1:<hash>`.
-func digits(to string) (string, bool) {
-	if i := strings.LastIndex(to, "@sha1:"); i >= 0 {
-		to = to[i+len("@sha1:"):]
-	}
-	return to, isHash(to)
-}
-
-func isHash(text string) bool {
-	return strings.Trim(text, "0123456789abcdef") == "" && len(text) >= shortestHash && len(text) <= 40
 }
 
 // named returns the commit that a user names: if the history does not have it, her text, and the repository must have
@@ -372,7 +376,7 @@ func (h poolHistory) named(to string, at int) (CommitStep, error) {
 	if err := CheckRollback(to); err != nil {
 		return CommitStep{}, err
 	}
-	hash, _ := digits(to)
+	hash, _ := source.HashIn(to)
 	var found []int
 	for i, e := range h.entries {
 		if r, err := source.ParseRevision(e.Revision); err == nil && strings.HasPrefix(r.Hash, hash) {

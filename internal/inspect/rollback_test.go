@@ -225,3 +225,36 @@ func TestWhatElseKeepsNodesFromReturning(t *testing.T) {
 		t.Errorf("notes without a reason: %q, %v", got.Notes, err)
 	}
 }
+
+// TestARangeOfUnknownEnd: for a commit that the history does not have, no commit of the history is said to be reverted,
+// because that commit may be anywhere between them.
+func TestARangeOfUnknownEnd(t *testing.T) {
+	for to, want := range map[string]struct {
+		commits string
+		note    string
+	}{
+		"aaaaaaa": {"Change c, Change b", ""},
+		"bbbbbbb": {"Change c", ""},
+		"0123456": {"", "GitSource config does not remember 0123456: only git log knows which commits are reverted"},
+	} {
+		got, err := inspect.NewRollback(rollbackCluster("r", "r", "c:r", "b:q", "a:p"),
+			inspect.RollbackRequest{Pool: "worker", To: to, Now: noon})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var subjects []string
+		for _, c := range got.Commits {
+			subjects = append(subjects, c.Subject)
+		}
+		if text := strings.Join(subjects, ", "); text != want.commits || strings.Join(got.Notes, "; ") != want.note {
+			t.Errorf("--to %s: %q with the notes %q, want %+v", to, text, got.Notes, want)
+		}
+		if text := got.Text(); strings.Contains(text, "Reverts") != (want.commits != "") {
+			t.Errorf("--to %s:\n%s", to, text)
+		}
+		raw, err := json.Marshal(got)
+		if err != nil || strings.Contains(string(raw), `"commits":null`) {
+			t.Errorf("--to %s: %s, %v", to, raw, err)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -13,9 +14,6 @@ import (
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/source"
 )
-
-// shortestHash is how many digits of a commit's hash a user writes at least.
-const shortestHash = 7
 
 // candidate is a revision that a source applied, and whose rendered config is on the cluster.
 type candidate struct {
@@ -97,14 +95,11 @@ func Release(c fleet.Cluster, pool, who string) (HoldOrder, error) {
 }
 
 func findRevision(c fleet.Cluster, p *mcfgv1.MachineConfigPool, at string) (candidate, error) {
-	hash := at
-	if i := strings.LastIndex(at, "@sha1:"); i >= 0 {
-		hash = at[i+len("@sha1:"):]
-	}
 	all := candidates(c, p)
-	if strings.Trim(hash, "0123456789abcdef") != "" || len(hash) < shortestHash || len(hash) > 40 {
+	hash, ok := source.HashIn(at)
+	if !ok {
 		return candidate{}, fmt.Errorf("--at %q: want the hash of a commit, in lower case and with at least %d "+
-			"digits; %s", at, shortestHash, listed(p.Name, all))
+			"digits; %s", at, source.ShortestHash, listed(p.Name, all))
 	}
 	var found []candidate
 	for _, one := range all {
@@ -127,17 +122,20 @@ func findRevision(c fleet.Cluster, p *mcfgv1.MachineConfigPool, at string) (cand
 }
 
 // candidates returns the revisions in the histories of the GitSources, newest first in each, and then those of the
-// pool's recorded rollouts, which a GitSource that was created again does not know.
+// pool's recorded rollouts, which a GitSource that was created again does not know. None is there twice.
 func candidates(c fleet.Cluster, p *mcfgv1.MachineConfigPool) (out []candidate) {
+	sources := map[string]string{} // of the pool's configs on the cluster
+	for i := range c.Rendered {
+		if r := &c.Rendered[i]; r.Pool == p.Name {
+			sources[r.Name] = r.Source
+		}
+	}
+	known := map[[2]string]bool{}
 	add := func(from, config string, commit v1alpha1.CommitInfo) {
-		i := slices.IndexFunc(c.Rendered, func(r fleet.RenderedRow) bool {
-			return r.Name == config && r.Pool == p.Name
-		})
-		known := slices.ContainsFunc(out, func(o candidate) bool {
-			return o.config == config && o.commit.Revision == commit.Revision
-		})
-		if i >= 0 && !known {
-			out = append(out, candidate{cmp.Or(from, c.Rendered[i].Source), config, commit})
+		of, is := sources[config]
+		if key := [2]string{config, commit.Revision}; is && !known[key] {
+			known[key] = true
+			out = append(out, candidate{cmp.Or(from, of), config, commit})
 		}
 	}
 	for i := range c.Sources {
@@ -169,21 +167,41 @@ type HoldOffer struct {
 }
 
 // HoldOffers returns the commits at which a pool can be held, newest first.
-func HoldOffers(c fleet.Cluster, pool string) []HoldOffer {
-	i := slices.IndexFunc(c.Pools, func(p mcfgv1.MachineConfigPool) bool { return p.Name == pool })
-	if i < 0 {
-		return nil
-	}
-	var out []HoldOffer
-	for _, one := range candidates(c, &c.Pools[i]) {
-		if _, err := findRevision(c, &c.Pools[i], one.commit.Revision); err != nil {
-			continue // for example, its revision is not known, or has two configs
-		}
-		out = append(out, HoldOffer{
-			one.commit.Revision, one.String(), c.Pools[i].Spec.Configuration.Name == one.config,
-		})
+func HoldOffers(c fleet.Cluster, pool string) (out []HoldOffer) {
+	for p, one := range offers(c, pool) {
+		out = append(out, HoldOffer{one.commit.Revision, one.String(), p.Spec.Configuration.Name == one.config})
 	}
 	return out
+}
+
+// CanHold reports whether there is a commit at which a pool can be held. Pages ask it each time they are drawn.
+func CanHold(c fleet.Cluster, pool string) bool {
+	for range offers(c, pool) {
+		return true
+	}
+	return false
+}
+
+// offers are the pool, and each candidate that its revision names: not one whose revision is damaged or has two
+// configs.
+func offers(c fleet.Cluster, pool string) iter.Seq2[*mcfgv1.MachineConfigPool, candidate] {
+	return func(yield func(*mcfgv1.MachineConfigPool, candidate) bool) {
+		i := slices.IndexFunc(c.Pools, func(p mcfgv1.MachineConfigPool) bool { return p.Name == pool })
+		if i < 0 {
+			return
+		}
+		all, configs := candidates(c, &c.Pools[i]), map[string]int{}
+		for _, one := range all {
+			configs[one.commit.Revision]++
+		}
+		for _, one := range all {
+			_, err := source.ParseRevision(one.commit.Revision)
+			_, ok := source.HashIn(one.commit.Revision)
+			if err == nil && ok && configs[one.commit.Revision] == 1 && !yield(&c.Pools[i], one) {
+				return
+			}
+		}
+	}
 }
 
 func listed(pool string, all []candidate) string {

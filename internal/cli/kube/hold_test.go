@@ -1,6 +1,7 @@
 package kube_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +71,45 @@ func TestHoldFindsTheRevision(t *testing.T) {
 		} else if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("--at %q: %v, want %q", at, err, want)
 		}
+	}
+}
+
+// TestHoldOffers: each commit that is offered is one at which the pool can be held, and the page's link says so without
+// the others.
+func TestHoldOffers(t *testing.T) {
+	c := held()
+	again := c.Sources[0].DeepCopy() // It has the commits of the first source, and one of them with another config.
+	again.Name = "again"
+	again.Status.History[1].Pools["worker"] = "rendered-worker-b"
+	damaged := v1alpha1.HistoryEntry{Pools: map[string]string{"worker": "rendered-worker-a"}}
+	damaged.Revision = "main@sha1:aaaaaaa1"
+	again.Status.History = append(again.Status.History, damaged)
+	for want, sources := range map[string][]v1alpha1.GitSource{
+		"":                                     nil,
+		"b: true":                              {c.Sources[0], *again},
+		"b: true, a: false":                    {c.Sources[0]},
+		"b: true, a: false after another pool": {c.Sources[0]},
+	} {
+		one := c
+		one.Sources = sources
+		if name, _, other := strings.Cut(want, " after another pool"); other {
+			want = name
+			one.Rendered = append([]fleet.RenderedRow{{Name: "rendered-worker-c", Pool: "edge"}}, c.Rendered...)
+		}
+		var got []string
+		for _, o := range kube.HoldOffers(one, "worker") {
+			name := map[string]string{"main@sha1:" + hashA: "a", "main@sha1:" + hashB: "b"}[o.Revision]
+			got = append(got, fmt.Sprintf("%s: %v", name, o.IsNow))
+			if _, err := kube.Hold(one, "worker", o.Revision, kube.HoldReason{Who: "ada", Because: "x"}); err != nil {
+				t.Errorf("%s is offered: %v", o.Revision, err)
+			}
+		}
+		if text := strings.Join(got, ", "); text != want || kube.CanHold(one, "worker") != (want != "") {
+			t.Errorf("%q, want %q; the pool can be held: %v", text, want, kube.CanHold(one, "worker"))
+		}
+	}
+	if kube.CanHold(c, "edge") || len(kube.HoldOffers(c, "edge")) > 0 {
+		t.Error("a pool that does not exist can be held")
 	}
 }
 

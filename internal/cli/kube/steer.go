@@ -149,8 +149,7 @@ func Pause(c fleet.Cluster, pool string, why HoldReason) (HoldOrder, error) {
 
 // Resume continues the rollout of a pool. If openFor is set, the pool also opens for that time outside of its
 // maintenance windows; 0 ends such an opening.
-func Resume(c fleet.Cluster, pool string, openFor *time.Duration, now time.Time) (HoldOrder, error) {
-	f := fleet.New(c, now)
+func Resume(f *fleet.Fleet, pool string, openFor *time.Duration) (HoldOrder, error) {
 	v, err := f.FindPool(pool)
 	if err != nil {
 		return HoldOrder{}, err
@@ -171,7 +170,7 @@ func Resume(c fleet.Cluster, pool string, openFor *time.Duration, now time.Time)
 		}
 		o.Notes = owners(p)
 	}
-	opened := opening(p, openFor, annotations, now)
+	opened := opening(p, openFor, annotations, f.Now)
 	if opened != "" && paused != nil {
 		did += ", and"
 	}
@@ -234,13 +233,12 @@ func windowNotes(f *fleet.Fleet, v *fleet.Pool, openFor *time.Duration) []string
 
 // RetryPool tries the pool's config again: it removes the rollout's verdict, and the nodes that failed try once more.
 // The parameter who is the name of the user, for the history.
-func RetryPool(c fleet.Cluster, pool, who string, now time.Time) (HoldOrder, error) {
-	f := fleet.New(c, now)
+func RetryPool(f *fleet.Fleet, pool, who string) (HoldOrder, error) {
 	v, err := f.FindPool(pool)
 	if err != nil {
 		return HoldOrder{}, err
 	}
-	at := now.Truncate(time.Second) // The annotation has a time in whole seconds.
+	at := f.Now.Truncate(time.Second) // The annotation has a time in whole seconds.
 	var o HoldOrder
 	if r := v.Facts.Care.Record; r.Verdict != "" && r.Target() == v.Facts.Target {
 		if r.At != nil && !at.After(r.At.Time) { // The clock of this machine is behind the controller's clock.
@@ -266,8 +264,7 @@ func RetryPool(c fleet.Cluster, pool, who string, now time.Time) (HoldOrder, err
 }
 
 // RetryNode makes a node try its failed config once more.
-func RetryNode(c fleet.Cluster, name string, now time.Time) (HoldOrder, error) {
-	f := fleet.New(c, now)
+func RetryNode(f *fleet.Fleet, name string) (HoldOrder, error) {
 	node, err := f.FindNode(name)
 	if err != nil {
 		return HoldOrder{}, err
@@ -277,7 +274,7 @@ func RetryNode(c fleet.Cluster, name string, now time.Time) (HoldOrder, error) {
 		return HoldOrder{Notes: []string{"node/" + name + " has failed nothing: it runs " + n.Config.Current.String() +
 			", its assigned config; nothing is changed"}}, nil
 	}
-	o := HoldOrder{Changes: []PoolChange{retryNode(&n, now)}}
+	o := HoldOrder{Changes: []PoolChange{retryNode(&n, f.Now)}}
 	if _, v := f.Find(name); v != nil && v.Facts.Care.Record.Verdict != "" &&
 		v.Facts.Care.Record.Target() == v.Facts.Target {
 		o.Notes = append(o.Notes, fmt.Sprintf("the rollout of pool/%s stays %s; for the other nodes: bunsen retry "+

@@ -92,12 +92,12 @@ func TestAnotherOpeningReplaces(t *testing.T) {
 	now := time.Date(2026, 12, 1, 8, 0, 0, 0, time.UTC)
 	c, hour, none := held(), time.Hour, time.Duration(0)
 	c.Pools[0].Annotations = map[string]string{v1alpha1.OpenUntilAnnotation: "2026-12-01T12:00:00Z"}
-	o, err := kube.Resume(c, "worker", &hour, now)
+	o, err := kube.Resume(fleet.New(c, now), "worker", &hour)
 	if err != nil || len(o.Changes) != 1 || !strings.Contains(string(o.Changes[0].Patch), "2026-12-01T09:00:00Z") ||
 		!strings.HasSuffix(o.Changes[0].Did, "; before, it was open until Tue 2026-12-01 12:00 UTC, in 4h") {
 		t.Errorf("another opening: %v, %v", o, err)
 	}
-	if o, err = kube.Resume(held(), "worker", &none, now); err != nil || len(o.Changes) > 0 ||
+	if o, err = kube.Resume(fleet.New(held(), now), "worker", &none); err != nil || len(o.Changes) > 0 ||
 		!strings.Contains(o.Notes[0], "is not paused, and not open outside of its maintenance windows") {
 		t.Errorf("no opening to end: %v, %v", o, err)
 	}

@@ -41,6 +41,8 @@ type ActionForm struct {
 	Danger bool
 	// Token shows that the console wrote the form, for this session.
 	Token string
+	// State is what the form shows of the object, as a digest, which it sends back.
+	State string
 	// Command does the same on the command line.
 	Command string
 }
