@@ -288,6 +288,6 @@ func TestASilentDaemonIsSeen(t *testing.T) {
 	look()
 	controllertest.Contains(t, "Updated", controllertest.PoolCondition(w.Pool("worker"),
 		mcfgv1.MachineConfigPoolUpdated), "False|")
-	controllertest.Contains(t, "RolloutBlocked", controllertest.PoolCondition(w.Pool("worker"), v1alpha1.RolloutBlockedCondition),
-		"True|", "no heartbeat of the machine-config-daemon of n1")
+	controllertest.Contains(t, "RolloutBlocked", controllertest.PoolCondition(w.Pool("worker"),
+		v1alpha1.RolloutBlockedCondition), "True|", "no heartbeat of the machine-config-daemon of n1")
 }

@@ -27,8 +27,8 @@ func BenchmarkOverviewOf50Pools(b *testing.B) {
 			c.Rendered = append(c.Rendered, fleet.RenderedRow{Name: config, Pool: name, Created: noon})
 			began := noon.Add(-time.Duration(rollouts-k) * time.Hour)
 			past = append(past, v1alpha1.RolloutOutcome{
-				Config: config, Result: v1alpha1.RolloutCompleted, Updated: 100, Nodes: 100, Began: metav1.NewTime(began),
-				Ended: metav1.NewTime(began.Add(10 * time.Minute)),
+				Config: config, Result: v1alpha1.RolloutCompleted, Updated: 100, Nodes: 100,
+				Began: metav1.NewTime(began), Ended: metav1.NewTime(began.Add(10 * time.Minute)),
 			})
 			p.Spec.Configuration.Name = config
 		}
