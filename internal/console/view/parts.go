@@ -191,6 +191,18 @@ type need struct {
 // mostCommands: each failed node has a command.
 const mostCommands = 12
 
+// titleOf names the commit of a rollout that ended badly, rather than its config.
+func titleOf(w inspect.Why, n need) string {
+	switch {
+	case w.Target.Subject == "" || n.Rest == "":
+	case w.Cause == poolstate.CauseHalted:
+		return fmt.Sprintf("The rollout of %q is halted", w.Target.Subject)
+	case w.Cause == poolstate.CauseReverted:
+		return fmt.Sprintf("The pool went back from %q", w.Target.Subject)
+	}
+	return n.Title
+}
+
 func needOf(w inspect.Why, now time.Time) need {
 	kind, name, _ := strings.Cut(w.About, "/")
 	n := need{About: w.About, Outcome: string(w.Outcome), Tone: toneOf(w.Outcome), Name: name, Since: w.Since}
@@ -208,6 +220,7 @@ func needOf(w inspect.Why, now time.Time) need {
 	}
 	if w.Target != nil && kind == "pool" {
 		n.Commit = commitOf(name, *w.Target)
+		n.Title = titleOf(w, n)
 	}
 	for _, a := range w.Also {
 		if a.Cause == poolstate.CauseFailed && w.Cause == a.Cause {
