@@ -72,7 +72,9 @@ func TestColours(t *testing.T) {
 
 // TestSides: lines that replace each other stand side by side, and others alone.
 func TestSides(t *testing.T) {
-	rows, more := diffRows([]string{"@@ -1 +1 @@", " same", "-a", "-b", "+c", "@@ -9 +9 @@", "+d", "-e", "# note", "+"}, 9, nil)
+	rows, more := diffRows([]string{
+		"@@ -1 +1 @@", " same", "-a", "-b", "+c", "@@ -9 +9 @@", "+d", "-e", "# note", "+",
+	}, 9, nil)
 	var got []string
 	for _, r := range rows {
 		got = append(got, string(r.Before)+"|"+string(r.After)+"|"+string(r.Same)+"|"+string(r.Remark))
