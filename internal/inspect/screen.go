@@ -150,7 +150,11 @@ func (o Overview) needBlock(w Why, column, width int, now time.Time) block {
 	commands := w.Commands()
 	for _, do := range commands[:min(len(commands), mostShown)] {
 		_, command, _ := fleet.CommandParts(do)
-		b.details = append(b.details, indented("$ "+command, terminal.Plain, column, width, 2)...)
+		prompt := "→ "
+		if fleet.IsTyped(command) {
+			prompt = "$ "
+		}
+		b.details = append(b.details, indented(prompt+command, terminal.Plain, column, width, 2)...)
 	}
 	if w.Pool != nil && w.Target != nil {
 		b.details = append(b.details, indented(commitLine(*w.Target), terminal.Dim, column, width, 1)...)

@@ -4,8 +4,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 )
 
 // commandForms are the commands that `bunsen why` may print, as the tools take them. Those of the last group are for a
@@ -92,6 +95,11 @@ func TestEveryCommandHasAKnownForm(t *testing.T) {
 			}
 			if !known.MatchString(command) {
 				t.Errorf("%s: %q has no known form", file, command)
+			}
+			_, text, _ := fleet.CommandParts(command)
+			if advice := strings.Fields("push free change remove start restart"); fleet.IsTyped(text) ==
+				slices.Contains(advice, strings.Fields(text)[0]) {
+				t.Errorf("%s: whether %q can be typed is not known", file, text)
 			}
 		}
 	}

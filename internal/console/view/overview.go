@@ -349,7 +349,7 @@ func recent(past map[string]history.History, now time.Time) []happening {
 			outcome, _, _ := strings.Cut(r.Outcome, ": ")
 			x := happening{
 				Pool: pool, Outcome: fleet.Brief(outcome), Href: rowPath(pool, r), At: *at,
-				Sign:    resultSign(r.Result),
+				Sign:    resultOf(r.Result).sign,
 				Subject: cmp.Or(r.Subject, fleet.CommitLabel(r.API, r.Revision), fleet.ShortRendered(r.Rendered)),
 			}
 			out = append(out, x)

@@ -51,34 +51,35 @@ func signOf(o inspect.Outcome) string {
 // timeOf draws a time. Scripts replace the text by the time that has passed, so that a region whose data are the same
 // is the same at any time.
 func timeOf(at any) template.HTML {
-	t, _ := at.(time.Time)
-	if p, is := at.(*time.Time); is && p != nil {
-		t = *p
-	}
+	t := utcOf(at)
 	if t.IsZero() {
 		return ""
 	}
-	t = t.UTC()
 	return template.HTML(`<time class="ago" datetime="` + t.Format(time.RFC3339) + `" title="` +
 		t.Format("Mon 2006-01-02 15:04:05 MST") + `">` + t.Format("2006-01-02 15:04 MST") + `</time>`)
 }
 
 // clockOf draws the time of a day, with seconds if fine. Scripts replace it by that of the viewer's time zone.
 func clockOf(at any, fine ...bool) template.HTML {
-	t, _ := at.(time.Time)
-	if p, is := at.(*time.Time); is && p != nil {
-		t = *p
-	}
+	t := utcOf(at)
 	if t.IsZero() {
 		return ""
 	}
-	t = t.UTC()
 	class, layout := "clock", "15:04 MST"
 	if len(fine) > 0 && fine[0] {
 		class, layout = "clock fine", "15:04:05 MST"
 	}
 	return template.HTML(`<time class="` + class + `" datetime="` + t.Format(time.RFC3339) + `" title="` +
 		t.Format("Mon 2006-01-02 15:04:05 MST") + `">` + t.Format(layout) + `</time>`)
+}
+
+// utcOf returns a time.Time, or what a *time.Time points to, in UTC; zero for nil.
+func utcOf(at any) time.Time {
+	t, _ := at.(time.Time)
+	if p, is := at.(*time.Time); is && p != nil {
+		t = *p
+	}
+	return t.UTC()
 }
 
 // commit is a commit as a line: who, what, when.
@@ -140,13 +141,19 @@ func shortHash(revision string) string {
 	return hash[:min(len(hash), shortHashLen)]
 }
 
-// command is a command to copy, with when it helps and what it does.
-type command struct{ When, Text, Note string }
+// command is a command to copy, with when it helps and what it does, or advice that is not typed.
+type command struct {
+	When, Text, Note string
+	Typed            bool
+}
 
 func commandsOf(lines []string) []command {
 	out := make([]command, len(lines))
 	for i, line := range lines {
 		out[i].When, out[i].Text, out[i].Note = fleet.CommandParts(line)
+		if out[i].Typed = fleet.IsTyped(out[i].Text); !out[i].Typed {
+			out[i].Text = sentenceCase(out[i].Text)
+		}
 	}
 	return out
 }

@@ -276,9 +276,10 @@ func (p PoolPage) history() Region {
 
 func historyRowOf(pool string, h *history.History, i int) historyRow {
 	r, line := &h.Rows[i], h.Line(i)
+	look := resultOf(r.Result)
 	out := historyRow{
-		Result: string(r.Result), Outcome: line.Outcome, Word: resultWord(r.Result), Tone: resultTone(r.Result),
-		Sign: resultSign(r.Result), Commit: commitBy(r.Author),
+		Result: string(r.Result), Outcome: line.Outcome, Word: look.word, Tone: look.tone, Sign: look.sign,
+		Commit: commitBy(r.Author),
 	}
 	out.Commit.Subject = cmp.Or(line.Subject, line.Commit, fleet.ShortRendered(r.Rendered))
 	out.Commit.Hash, out.Commit.Href, out.Commit.At = shortHash(r.Revision), rowPath(pool, r), line.When
@@ -319,10 +320,6 @@ func resultOf(r history.Result) resultView {
 	}
 	return resultView{"unknown", "", "dot"}
 }
-
-func resultWord(r history.Result) string { return resultOf(r).word }
-func resultTone(r history.Result) string { return resultOf(r).tone }
-func resultSign(r history.Result) string { return resultOf(r).sign }
 
 // took is 0 if the time is unknown or the rollout continues.
 func took(r history.Row) time.Duration {

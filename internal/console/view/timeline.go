@@ -27,7 +27,7 @@ type keyEntry struct{ Class, Word string }
 
 // timelineKey names the colours of the bars.
 var timelineKey = []keyEntry{
-	{"fetch", "told"},
+	{"fetch", "assigned"},
 	{"apply", "applied"},
 	{"drain", "drained"},
 	{"reboot", "rebooted, checked"},

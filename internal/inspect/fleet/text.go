@@ -3,6 +3,7 @@ package fleet
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -172,4 +173,15 @@ func CommandParts(line string) (when, command, note string) {
 	}
 	command, note, _ = strings.Cut(line, "   # ")
 	return when, strings.TrimSpace(command), note
+}
+
+// programs begin the commands that a user types. Other advice, such as "push a fix", is for a person to read.
+var programs = []string{
+	"bunsen", "curl", "echo", "git", "journalctl", "kill", "kubectl", "machine-config-controller", "systemctl", "touch",
+}
+
+// IsTyped reports whether a user can type the command of CommandParts as it is.
+func IsTyped(command string) bool {
+	program, _, _ := strings.Cut(command, " ")
+	return slices.Contains(programs, program)
 }

@@ -155,7 +155,9 @@ addEventListener("click", (event) => {
   const button = event.target.closest ? event.target.closest("button[data-copy]") : null;
   if (!button) return;
   const label = button.querySelector("span"), was = label ? label.textContent : "";
-  navigator.clipboard.writeText(button.dataset.copy).then(() => {
+  // Without https, and not on this machine, a browser has no clipboard.
+  const write = navigator.clipboard ? navigator.clipboard.writeText(button.dataset.copy) : Promise.reject();
+  write.then(() => {
     button.dataset.done = "";
     if (label) label.textContent = "Copied";
     setTimeout(() => { delete button.dataset.done; if (label) label.textContent = was; }, 1500);
