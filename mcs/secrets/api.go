@@ -36,9 +36,8 @@ type api struct {
 // in the records of their rollouts.
 func (a api) referencedConfigs(ctx context.Context) (names []string, recorded map[string]bool, err error) {
 	pools := &mcfgv1.MachineConfigPoolList{}
-	// The API server answers from its memory.
-	if err := a.configs.Get().Resource("machineconfigpools").Param("resourceVersion", "0").Do(ctx).
-		Into(pools); err != nil {
+	// Never of version "0": an API server whose memory is late would have the revision of a newer config removed.
+	if err := a.configs.Get().Resource("machineconfigpools").Do(ctx).Into(pools); err != nil {
 		return nil, nil, fmt.Errorf("reading the configs of pools: %w", err)
 	}
 	recorded = map[string]bool{}
