@@ -41,8 +41,8 @@ const (
 	// FailureRefused means that a running node cannot change a part of the config. The daemon applied nothing of it.
 	FailureRefused FailureCause = "Refused"
 	// FailureHost means that something on the machine refuses the config, which another machine may take: a mask of a
-	// unit that the config starts, or a directory in which several users can write. The daemon applied nothing of it,
-	// and looks again every minute.
+	// unit that the config starts, an immutable file, or a directory in which several users can write. The daemon
+	// applied nothing of it, and looks again every minute.
 	FailureHost FailureCause = "Host"
 	// FailureDiskFull means that a file system of the node has no space left. The daemon tries again.
 	FailureDiskFull FailureCause = "DiskFull"
@@ -55,8 +55,8 @@ const (
 	FailureNoAccess FailureCause = "NoAccess"
 	// FailureRejected means that the node applied the config, was not healthy with it, and rolled back.
 	FailureRejected FailureCause = "Rejected"
-	// FailureBlocked means that the update cannot begin, mostly because something on the node would stop it half-way,
-	// such as an immutable file. The daemon changed nothing, and tries again.
+	// FailureBlocked means that the update cannot begin, for example because a unit of the config has a wrong [Install]
+	// section. The daemon changed nothing, and tries again.
 	FailureBlocked FailureCause = "Blocked"
 	// FailureDrain means that pods of the node have not ended for an hour. The update continues when they have.
 	FailureDrain FailureCause = "Drain"

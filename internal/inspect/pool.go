@@ -39,6 +39,11 @@ func PoolReason(f *fleet.Fleet, v *fleet.Pool, asked []string) []Answer {
 	}
 	out = append(out, delayAnswers(f, v)...)
 	if a, failed := failedNodesAnswer(f, v); failed && !verdictNamesAll(v) {
+		if onlyFailedWait(v) { // The rollout's answer has the same sentences, and delays nobody else.
+			out = slices.DeleteFunc(out, func(o Answer) bool {
+				return o.Cause == poolstate.CauseBudget || o.Cause == poolstate.CauseFailed
+			})
+		}
 		out = append(out, a)
 	}
 	if v.Object.Status.ObservedGeneration < v.Object.Generation {
@@ -334,6 +339,14 @@ func failedNodesAnswer(f *fleet.Fleet, v *fleet.Pool) (Answer, bool) {
 	a, found := summarize(Answer{Outcome: Degraded, Cause: poolstate.CauseFailed}, failed)
 	a.Reason = fmt.Sprintf("%d of %d nodes failed: %s", len(failed), len(v.Rows), poolstate.Grouped(names, texts))
 	return a, found
+}
+
+// onlyFailedWait reports whether each node that waits has itself failed.
+func onlyFailedWait(v *fleet.Pool) bool {
+	return !slices.ContainsFunc(v.Rows, func(row fleet.NodeRow) bool {
+		_, waits := v.Waits[row.Name]
+		return waits && row.Step != fleet.StepFailed
+	})
 }
 
 // verdictNamesAll reports whether the pool's verdict is about every node that reports a failure, so that these need no

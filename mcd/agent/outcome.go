@@ -193,8 +193,11 @@ func blockedBy(about string, blockers []host.Blocker) Outcome {
 	}
 	o := failedUpdate(blocked, about, errors.New(strings.Join(parts, "; ")))
 	first := blockers[0]
-	o.failure.Cause, o.failure.Path = v1alpha1.FailureBlocked, first.Path
-	if first.Kind == host.Full || first.Kind == host.NoInodes {
+	o.failure.Cause, o.failure.Path = v1alpha1.FailureHost, first.Path
+	switch {
+	case slices.ContainsFunc(blockers, host.Blocker.IsOfConfig):
+		o.failure.Cause = v1alpha1.FailureBlocked
+	case first.Kind == host.Full, first.Kind == host.NoInodes:
 		o.failure.Cause = v1alpha1.FailureDiskFull
 	}
 	return o

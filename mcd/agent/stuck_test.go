@@ -152,7 +152,7 @@ var trouble = []struct {
 		}
 		r.c.says(r.t, "Degraded", "rendered-a", "nothing has changed yet", "chattr -i /etc/motd")
 		if f, err := v1alpha1.ParseFailure(r.c.annotations[v1alpha1.FailureAnnotation]); err != nil ||
-			f.Cause != v1alpha1.FailureBlocked || f.Path != "/etc/motd" || r.a.Phase() != report.Blocked {
+			f.Cause != v1alpha1.FailureHost || f.Path != "/etc/motd" || r.a.Phase() != report.Blocked {
 			r.t.Errorf("the cause is %v, %v", f, err)
 		}
 		if slices.Contains(r.c.told, "desiredDrain=drain-rendered-r") {
@@ -172,7 +172,7 @@ var trouble = []struct {
 		}
 		r.c.says(r.t, "Degraded", "rendered-a", "nothing has changed yet", "/etc/motd")
 		if f, err := v1alpha1.ParseFailure(r.c.annotations[v1alpha1.FailureAnnotation]); err != nil ||
-			f.Cause != v1alpha1.FailureBlocked || f.Path != "/etc/motd" ||
+			f.Cause != v1alpha1.FailureHost || f.Path != "/etc/motd" ||
 			slices.Contains(r.c.told, "desiredDrain=drain-rendered-r") {
 			r.t.Errorf("the cause is %v, %v; it said %q", f, err, r.c.told)
 		}
@@ -189,7 +189,7 @@ var trouble = []struct {
 		if err := r.settle(); err == nil || !strings.Contains(err.Error(), "a file at "+at+": move that away (mv "+at) {
 			r.t.Fatal(err)
 		}
-		if f := r.c.failure(r.t); f.Cause != v1alpha1.FailureBlocked || f.Path != at ||
+		if f := r.c.failure(r.t); f.Cause != v1alpha1.FailureHost || f.Path != at ||
 			slices.Contains(r.c.told, "desiredDrain=drain-rendered-r") {
 			r.t.Errorf("the cause is %+v; it said %q", f, r.c.told)
 		}
@@ -205,7 +205,7 @@ var trouble = []struct {
 			"which is masked by hand with "+at+": systemctl unmask crio.service on the node, or take this action out") {
 			r.t.Fatal(err)
 		}
-		if f := r.c.failure(r.t); f.Cause != v1alpha1.FailureBlocked || f.Path != at || len(r.m.Log) > 0 {
+		if f := r.c.failure(r.t); f.Cause != v1alpha1.FailureHost || f.Path != at || len(r.m.Log) > 0 {
 			r.t.Errorf("the cause is %+v; it did %q", f, r.m.Log)
 		}
 		r.must(r.m.Host().Files.Remove(at))

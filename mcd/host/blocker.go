@@ -100,6 +100,11 @@ func (o Blocker) String() string {
 	return fmt.Sprintf("this node's kernel refuses a new file in %s (%s)", o.At, o.Text)
 }
 
+// IsOfConfig reports whether the config itself has what stops the step, so that a change of the machine does not help.
+func (o Blocker) IsOfConfig() bool {
+	return o.Kind == WrongInstall || o.Kind == MaskedUnit && o.At == ""
+}
+
 // maskText describes a unit that is masked and would be reloaded or restarted. A unit without a mask on the node is
 // masked by the config itself.
 func (o Blocker) maskText() string {

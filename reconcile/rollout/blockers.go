@@ -121,7 +121,7 @@ func unavailableCause(p plan) poolstate.Cause {
 		return slices.ContainsFunc(p.nodes.Occupying, func(m *poolstate.Member) bool { return !m.Updated && is(m) })
 	}
 	switch {
-	case p.nodes.Total.Failed > 0:
+	case p.nodes.Total.Failed > 0, waits(func(m *poolstate.Member) bool { return m.Degraded() }):
 		return poolstate.CauseFailed
 	case waits(func(m *poolstate.Member) bool { return m.Health.Silence != "" }):
 		return poolstate.CauseNotReady
