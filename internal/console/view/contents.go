@@ -46,6 +46,8 @@ type Item struct {
 	Kind string
 	// Name is a path or a name; without one, the value.
 	Name string
+	// of the config, with the name as the config has it, which may contain a secret
+	key history.ItemKey
 	// Origin says which documents set the item, the last one first.
 	Origin string
 	// Nodes have the item from these documents, sorted. It is empty for an item of the config itself, which all nodes
@@ -97,7 +99,9 @@ func ContentsOf(mc *mcfgv1.MachineConfig, t history.Trace, inputs []*mcfgv1.Mach
 		if at := lines.At[string(n.Kind)+" "+n.Shown]; at != "" {
 			origin = at + "   " + origin
 		}
-		out.Items = append(out.Items, Item{Kind: n.Noun(), Name: n.Shown, Origin: origin})
+		out.Items = append(out.Items, Item{
+			Kind: n.Noun(), Name: n.Shown, Origin: origin, key: history.ItemKey{Kind: n.Kind, Name: n.Name},
+		})
 	}
 	if nodes.IsZero() {
 		return out, nil
@@ -243,6 +247,7 @@ type ContentMatch struct {
 type Holder struct {
 	Config, Origin string
 	Nodes          []string
+	key            history.ItemKey
 }
 
 // SearchContents returns the first items whose kind and name contain a text, in any case, and how many more there are.
@@ -262,7 +267,7 @@ func SearchContents(all []Contents, text string, most int) (found []ContentMatch
 				at[k] = i
 				found = append(found, ContentMatch{Kind: it.Kind, Name: it.Name})
 			}
-			found[i].In = append(found[i].In, Holder{c.Trace.Rendered.Name, it.Origin, it.Nodes})
+			found[i].In = append(found[i].In, Holder{c.Trace.Rendered.Name, it.Origin, it.Nodes, it.key})
 		}
 	}
 	if len(found) > most {

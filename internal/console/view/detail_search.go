@@ -12,10 +12,12 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/inspect/history"
 )
 
 const (
@@ -23,6 +25,8 @@ const (
 	longestQuery, shortestQuery = 200, 2
 	// the configs that a search reads, and the matches of each kind that it lists
 	mostSearched, mostFound = 60, 100
+	// If a search finds no more items, it says who changed each last.
+	mostTraced = 5
 )
 
 type place struct {
@@ -84,9 +88,51 @@ func (s DetailSession) Search(ctx context.Context, query string, now time.Time) 
 		p.Notes = append(p.Notes, fmt.Sprintf("%d more items match; write more of the name.", more))
 	}
 	for _, m := range found {
-		p.Items = append(p.Items, foundItem(m, byName))
+		item := foundItem(m, byName)
+		if len(found) <= mostTraced {
+			if err := s.findChanges(ctx, f, m, item.In, now); err != nil {
+				p.Notes = append(p.Notes, "Who changed "+m.Kind+" "+m.Name+" last is not known: "+err.Error())
+			}
+		}
+		p.Items = append(p.Items, item)
 	}
 	return p, nil
+}
+
+// findChanges sets who last changed an item, for each config that has it. An item that nodes have from documents of
+// their own is left out: the configs before are in other objects.
+func (s DetailSession) findChanges(ctx context.Context, f *fleet.Fleet, m ContentMatch, in []FoundConfig,
+	now time.Time,
+) error {
+	for i := range in {
+		if len(m.In[i].Nodes) > 0 || in[i].Config != m.In[i].Config {
+			continue
+		}
+		h, err := history.Of(f, in[i].Pool)
+		if err != nil {
+			continue // The pool was deleted.
+		}
+		last, err := h.LastChange(in[i].Config, m.In[i].key,
+			func(name string) (machineconfig.Config, bool, error) {
+				mc, err := s.config(ctx, name, now)
+				if apierrors.IsNotFound(err) {
+					return machineconfig.Config{}, false, nil
+				}
+				if err != nil {
+					return machineconfig.Config{}, false, err
+				}
+				config, err := machineconfig.Parse(mc.Spec)
+				return config, true, err
+			})
+		if err != nil {
+			return err
+		}
+		if last != nil {
+			row := historyRowOf(in[i].Pool, &h, last.Row)
+			in[i].Changed, in[i].Unchanged = &row.Commit, last.Unchanged
+		}
+	}
+	return nil
 }
 
 func foundItem(m ContentMatch, places map[string]place) FoundItem {

@@ -36,6 +36,10 @@ type FoundConfig struct {
 	Nodes int
 	// Origin says which documents set the item, Commit who requested the config.
 	Origin, Commit string
+	// Changed is the row of the pool's history that last changed the item; nil if it is not known or was not searched.
+	// Unchanged: that row did not change it, and what was before is not known.
+	Changed   *commit
+	Unchanged bool
 }
 
 // FoundList are matches of one kind.
@@ -72,7 +76,11 @@ func (p SearchPage) Regions() []Region {
 		Rows  []row
 		More  int
 	}
-	type holder struct{ Text, Href, Origin, Commit string }
+	type holder struct {
+		Text, Href, Origin, Commit string
+		Changed                    *commit
+		Unchanged                  bool
+	}
 	type item struct {
 		Kind, Name string
 		In         []holder
@@ -93,7 +101,9 @@ func (p SearchPage) Regions() []Region {
 	for _, it := range p.Items {
 		x := item{Kind: it.Kind, Name: it.Name}
 		for _, c := range it.In {
-			x.In = append(x.In, holder{c.text(), commitPath(c.Pool, c.Config), c.Origin, c.Commit})
+			x.In = append(x.In, holder{
+				c.text(), commitPath(c.Pool, c.Config), c.Origin, c.Commit, c.Changed, c.Unchanged,
+			})
 		}
 		data.Items = append(data.Items, x)
 	}

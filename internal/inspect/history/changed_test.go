@@ -1,0 +1,97 @@
+package history_test
+
+import (
+	"encoding/json"
+	"maps"
+	"testing"
+
+	ign "github.com/bunsen-os/bunsen/api/ignition"
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/internal/disruption"
+	"github.com/bunsen-os/bunsen/internal/inspect/history"
+)
+
+func TestTheLastChangeOfAnItem(t *testing.T) {
+	config := func(motd string, kargs ...string) machineconfig.Config {
+		var c ign.Config
+		text := `{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/motd","contents":{"source":"data:,` +
+			motd + `"}},{"path":"/etc/hosts","contents":{"source":"data:,same"}}]}}`
+		if err := json.Unmarshal([]byte(text), &c); err != nil {
+			t.Fatal(err)
+		}
+		return machineconfig.Config{Ignition: c, KernelArguments: kargs}
+	}
+	motd := history.ItemKey{Kind: disruption.KindFile, Name: "/etc/motd"}
+	hosts := history.ItemKey{Kind: disruption.KindFile, Name: "/etc/hosts"}
+	quiet := history.ItemKey{Kind: disruption.KindKargs, Name: "quiet"}
+	step := func(subject, before, after string) history.Row {
+		return history.Row{Subject: subject, Before: before, Rendered: after}
+	}
+	for because, tt := range map[string]struct {
+		configs map[string]machineconfig.Config
+		rows    []history.Row // newest first
+		of      string
+		want    map[history.ItemKey]string // "?" after the subject: unchanged since
+	}{
+		"the newest row that differs": {
+			map[string]machineconfig.Config{"a": config("1"), "b": config("2"), "c": config("2", "quiet")},
+			[]history.Row{step("quiet", "b", "c"), step("motd", "a", "b")},
+			"c",
+			map[history.ItemKey]string{motd: "motd", quiet: "quiet", hosts: "motd?"},
+		},
+		"a revert is the last change": {
+			map[string]machineconfig.Config{"a": config("1"), "b": config("2")},
+			[]history.Row{step("Revert motd", "b", "a"), step("motd", "a", "b")},
+			"a",
+			map[history.ItemKey]string{motd: "Revert motd", quiet: "motd?", hosts: "motd?"},
+		},
+		"a retry and new secrets change nothing": {
+			map[string]machineconfig.Config{"a": config("1"), "b": config("2")},
+			[]history.Row{step("retry", "b", "b"), step("motd", "a", "b")},
+			"b",
+			map[history.ItemKey]string{motd: "motd", quiet: "motd?", hosts: "motd?"},
+		},
+		"an earlier config of a node that waits": {
+			map[string]machineconfig.Config{"a": config("1"), "b": config("2"), "c": config("3")},
+			[]history.Row{step("three", "b", "c"), step("two", "a", "b")},
+			"b",
+			map[history.ItemKey]string{motd: "two", quiet: "two?", hosts: "two?"},
+		},
+		"what was before is gone": {
+			map[string]machineconfig.Config{"c": config("2"), "b": config("2")},
+			[]history.Row{step("units", "b", "c"), step("motd", "a", "b")},
+			"c",
+			map[history.ItemKey]string{motd: "units?", quiet: "units?", hosts: "units?"},
+		},
+		"the first config": {
+			map[string]machineconfig.Config{"a": config("1")},
+			[]history.Row{step("begin", "", "a")},
+			"a",
+			map[history.ItemKey]string{},
+		},
+	} {
+		t.Run(because, func(t *testing.T) {
+			read := func(name string) (machineconfig.Config, bool, error) {
+				c, has := tt.configs[name]
+				return c, has, nil
+			}
+			got := map[history.ItemKey]string{}
+			for _, item := range []history.ItemKey{motd, hosts, quiet} {
+				last, err := history.History{Rows: tt.rows}.LastChange(tt.of, item, read)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if last == nil {
+					continue
+				}
+				got[item] = tt.rows[last.Row].Subject
+				if last.Unchanged {
+					got[item] += "?"
+				}
+			}
+			if !maps.Equal(got, tt.want) {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
