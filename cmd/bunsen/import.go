@@ -16,7 +16,7 @@ import (
 
 func importCommand() *cobra.Command {
 	var opts adopt.Options
-	var out, filesDir, secrets string
+	var out, filesDir, secrets, ci string
 	cmd := &cobra.Command{
 		Use: "import FILE...|DIR --out DIR", Short: "Turn existing MachineConfigs or Butane files into a config " +
 			"repository", GroupID: "offline",
@@ -31,7 +31,8 @@ Butane files that this file merges as compiled configs follow it in the order of
 
 Contents that only their owner may read, private keys, tokens of known providers and what --secret names become
 files below secrets/. A .gitignore leaves them out of git, and also documents with hashes of passwords, until you
-decide about each one. bunsen does not find every secret, so read the documents before you push.
+decide about each one. bunsen does not find every secret, so read the documents before you push. Beside the documents it
+writes a README and the settings of editors, as bunsen init does.
 
 Exit codes: 0 done, 2 invalid input.`,
 		Example: `  # From a cluster that has MachineConfigs already
@@ -64,15 +65,24 @@ Exit codes: 0 done, 2 invalid input.`,
 				return cli.Invalid(errors.New("nothing to import: the files have no MachineConfig, MachineConfigPool " +
 					"or Butane for a repository; bunsen did not write " + out))
 			}
+			checks, err := repository.Checks(ci, "")
+			if err != nil {
+				return err
+			}
+			documents := len(made.Files)
+			if err := adopt.Frame(made.Files, checks); err != nil {
+				return err
+			}
 			if err := repository.WriteFiles(out, made); err != nil {
 				return err
 			}
-			return summarize(cmd.OutOrStdout(), made.Repository, out)
+			return summarize(cmd.OutOrStdout(), made.Repository, out, documents)
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", "", "the directory to write, new or empty")
 	cmd.Flags().StringVar(&filesDir, "files-dir", "", "for a directory of Butane files: the directory to which local "+
 		"files are relative (default: the imported directory)")
+	cmd.Flags().StringVar(&ci, "ci", "", "also write the checks of pull requests for github, gitlab or forgejo")
 	cmd.Flags().StringSliceVar(&opts.Pools, "pool", nil, "import only MachineConfigs of this role (repeatable); for "+
 		"Butane files: the pool of files that name no pool")
 	cmd.Flags().StringVar(&secrets, "secret", "", "`PATTERNS` of further paths and units with secrets, with commas "+
@@ -84,7 +94,7 @@ Exit codes: 0 done, 2 invalid input.`,
 }
 
 // summarize prints only what became of each object: the findings have the reasons.
-func summarize(w io.Writer, r adopt.Repository, out string) error {
+func summarize(w io.Writer, r adopt.Repository, out string, documents int) error {
 	skipped, aside := 0, 0
 	for _, o := range r.Objects {
 		if o.Skipped != "" {
@@ -95,7 +105,7 @@ func summarize(w io.Writer, r adopt.Repository, out string) error {
 		}
 	}
 	text := fmt.Sprintf("%d of %d objects are in %s, as %d files", len(r.Objects)-skipped, len(r.Objects), out,
-		len(r.Files))
+		documents)
 	if aside > 0 {
 		text += fmt.Sprintf("; %d more wait in %s/unsupported for a decision", aside, out)
 	}

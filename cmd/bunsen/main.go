@@ -48,7 +48,7 @@ func root() *cobra.Command {
 		Short: "Manage the operating system of a cluster's nodes from git",
 		Long: `Bunsen keeps the operating system of a cluster's nodes in git, as Butane documents.
 
-validate, build, diff, explain and import need no cluster: these commands run the controller's functions, so they print what
+validate, build, diff, explain, init and import need no cluster: these commands run the controller's functions, so they print what
 will happen on the cluster. secret encrypts files of the repository. comment posts a comparison to a pull request.
 push publishes a commit as an OCI artifact. status,
 why, history, get, trace, drift and ui read the cluster of your kubeconfig. pause, suspend, resume, hold, release and retry
@@ -69,7 +69,7 @@ Exit codes:
 		&cobra.Group{ID: "cluster", Title: "Reading a cluster:"},
 		&cobra.Group{ID: "act", Title: "Controlling a rollout:"}, &cobra.Group{ID: "machines", Title: "New machines:"},
 		&cobra.Group{ID: "install", Title: "Installing:"})
-	cmd.AddCommand(validateCommand(), buildCommand(), diffCommand(), explainCommand(), importCommand(),
+	cmd.AddCommand(validateCommand(), buildCommand(), diffCommand(), explainCommand(), initCommand(), importCommand(),
 		repository.SecretCommand(), commentCommand(), repository.HashCommand(), pushCommand(),
 		statusCommand(), uiCommand(), consoleCommand(), whyCommand(), historyCommand(), getCommand(), traceCommand(),
 		driftCommand(),

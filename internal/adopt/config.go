@@ -90,6 +90,7 @@ func (a *adoption) reportLeftOut(i int, mc mcfgv1.MachineConfig, unknown []strin
 // The versions of Butane that Import writes. Butane translates documents of both variants to Ignition 3.5.0.
 const (
 	fcosVersion      = "1.6.0"
+	flatcarVersion   = "1.1.0"
 	openshiftVersion = "4.20.0"
 )
 

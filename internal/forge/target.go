@@ -18,6 +18,21 @@ const (
 	Gitea  Kind = "gitea"
 )
 
+// KindOf returns the service of a repository's URL by the name of the host, also for a host of one's own, such as
+// gitlab.example.com; false if the name does not tell.
+func KindOf(host string) (Kind, bool) {
+	host = strings.ToLower(host)
+	for _, of := range []struct {
+		part string
+		kind Kind
+	}{{"github", GitHub}, {"gitlab", GitLab}, {"codeberg", Gitea}, {"forgejo", Gitea}, {"gitea", Gitea}} {
+		if strings.Contains(host, of.part) {
+			return of.kind, true
+		}
+	}
+	return "", false
+}
+
 // Target names a pull request (GitLab: merge request), and has the data that a client needs to reach it.
 type Target struct {
 	Kind Kind

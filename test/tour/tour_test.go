@@ -60,6 +60,7 @@ var tour = []stop{
 	{"docs/oci-files.md", configRepository, true},
 	{"docs/os-images.md", configRepository, true},
 	{"docs/large-files.md", configRepository, true},
+	{"docs/new-repository.md", ".", true},
 	{"docs/adopting.md", ".", true},
 	{"docs/console.md", ".", true},
 	{"docs/trust.md", ".", true},
