@@ -111,6 +111,60 @@ func TestTheSummaryOfTheCluster(t *testing.T) {
 	}
 }
 
+// TestTheVerdictIsInThePool: it is written once, follows the outcome, and leaves the other conditions alone.
+func TestTheVerdictIsInThePool(t *testing.T) {
+	w := controllertest.NewCluster(t)
+	pool := controllertest.Get(w, "worker", &mcfgv1.MachineConfigPool{})
+	pool.Status.Conditions = []mcfgv1.MachineConfigPoolCondition{{
+		Type: mcfgv1.MachineConfigPoolUpdated, Status: corev1.ConditionTrue, Message: "All nodes are updated",
+		LastTransitionTime: metav1.NewTime(w.Now),
+	}}
+	if err := w.Admin.Status().Update(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	outcome := v1alpha1.OutcomeFine
+	c := &health.SummaryController{
+		Client: w.Client, Live: w.Client, Heartbeats: &health.Heartbeats{}, Namespace: "bunsen-system",
+		Now: func() time.Time { return w.Now },
+		Judge: func(health.Objects, time.Time) []v1alpha1.Verdict {
+			return []v1alpha1.Verdict{
+				{Kind: "GitSource", Name: "worker", Outcome: v1alpha1.OutcomeDegraded, Message: "another object of the name"},
+				{Kind: "MachineConfigPool", Name: "worker", Outcome: outcome, Cause: "Halted", Message: w.Now.String()},
+				{Kind: "MachineConfigPool", Name: "deleted", Outcome: outcome},
+			}
+		},
+	}
+	shows := func() string {
+		t.Helper()
+		w.Now = w.Now.Add(time.Minute)
+		if _, err := c.Reconcile(t.Context(), controllertest.Request(v1alpha1.BunsenStatusName)); err != nil {
+			t.Fatal(err)
+		}
+		var out []string
+		for _, c := range controllertest.Get(w, "worker", &mcfgv1.MachineConfigPool{}).Status.Conditions {
+			out = append(out, fmt.Sprintf("%s=%s %s %s", c.Type, c.Status, c.Reason, c.Message))
+		}
+		return strings.Join(out, "; ")
+	}
+	const updated = "Updated=True  All nodes are updated"
+	controllertest.Equal(t, "fine", shows(), updated)
+	outcome = v1alpha1.OutcomeDegraded
+	stalled := updated + "; Stalled=True Halted pool worker is degraded; for the reason: bunsen why pool/worker"
+	controllertest.Equal(t, "halted", shows(), stalled)
+	writes := len(w.Writes.Done)
+	controllertest.Equal(t, "still halted, with another message", shows(), stalled)
+	for _, write := range w.Writes.Done[writes:] {
+		if strings.Contains(fmt.Sprint(write), "MachineConfigPool") {
+			t.Errorf("an equal verdict was written again: %v", write)
+		}
+	}
+	outcome = v1alpha1.OutcomeWaiting
+	controllertest.Equal(t, "waiting", shows(),
+		updated+"; Reconciling=True Halted pool worker is waiting; for the reason: bunsen why pool/worker")
+	outcome = v1alpha1.OutcomeFine
+	controllertest.Equal(t, "fine again", shows(), updated)
+}
+
 // TestAClusterWithoutTheKindOfTheSummary is one whose CRDs are of an earlier version than its controller.
 func TestAClusterWithoutTheKindOfTheSummary(t *testing.T) {
 	w := controllertest.NewCluster(t)

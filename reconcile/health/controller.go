@@ -64,11 +64,11 @@ type Objects struct {
 // BunsenStatus says the same.
 type Judge func(o Objects, now time.Time) []v1alpha1.Verdict
 
-// SummaryController writes the BunsenStatus.
+// SummaryController writes the BunsenStatus, and its verdict into the conditions of each pool.
 //
 // Reads: MachineConfigPool, GitSource, Node, RolloutPolicy, MachineConfig (metadata), Lease, MachineConfigNode
 // (heartbeats), BunsenStatus
-// Writes: BunsenStatus: creates it, and its status
+// Writes: BunsenStatus: creates it, and its status; MachineConfigPool: the conditions Reconciling and Stalled
 type SummaryController struct {
 	// Client reads from the manager's cache, Live what that does not contain.
 	Client client.Client
@@ -156,10 +156,31 @@ func (r *SummaryController) Reconcile(ctx context.Context, _ reconcile.Request) 
 	if err := kube.WriteStatus(ctx, r.Client, object, before); err != nil {
 		return reconcile.Result{}, fmt.Errorf("writing the status of BunsenStatus %q: %w", object.Name, err)
 	}
+	if err := r.tellPools(ctx, facts, now); err != nil {
+		return reconcile.Result{}, err
+	}
 	if !meta.IsStatusConditionTrue(object.Status.Conditions, v1alpha1.AvailableCondition) {
 		return reconcile.Result{RequeueAfter: untilAvailable}, nil
 	}
 	return reconcile.Result{RequeueAfter: every}, nil
+}
+
+// tellPools writes the verdict on each pool into its conditions. A pool that changed meanwhile gets the next verdict.
+func (r *SummaryController) tellPools(ctx context.Context, facts status.ClusterFacts, now time.Time) error {
+	for _, v := range facts.Verdicts {
+		at := slices.IndexFunc(facts.Pools, func(p *mcfgv1.MachineConfigPool) bool { return p.Name == v.Name })
+		if v.Kind != "MachineConfigPool" || at < 0 {
+			continue
+		}
+		before := facts.Pools[at]
+		pool := before.DeepCopy()
+		pool.Status = status.Judged(before.Status, v, now)
+		if err := kube.WriteStatus(ctx, r.Client, pool, before); client.IgnoreNotFound(err) != nil &&
+			!apierrors.IsConflict(err) {
+			return fmt.Errorf("writing the verdict on MachineConfigPool %q: %w", v.Name, err)
+		}
+	}
+	return nil
 }
 
 func (r *SummaryController) facts(ctx context.Context, now time.Time) (status.ClusterFacts, error) {

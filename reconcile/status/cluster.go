@@ -42,7 +42,7 @@ type ClusterFacts struct {
 type finding struct{ reason, message string }
 
 // Cluster returns the status of the whole cluster: the versions of the programs, and the conditions Available,
-// Progressing, Degraded and Upgradeable, which repeat the messages of pools and sources.
+// Progressing, Degraded and Upgradeable, which repeat the messages of pools and sources, and the outcome for kstatus.
 func Cluster(old v1alpha1.ClusterStatus, f ClusterFacts, now time.Time) v1alpha1.ClusterStatus {
 	s := *old.DeepCopy()
 	s.ObservedGeneration, s.Version = f.Generation, f.Version
@@ -64,6 +64,12 @@ func Cluster(old v1alpha1.ClusterStatus, f ClusterFacts, now time.Time) v1alpha1
 		clusterCondition(v1alpha1.UpgradeableCondition, metav1.ConditionFalse, differing, "all programs run version "+
 			f.Version),
 	}
+	if kind := kstatus(s.Outcome); kind != "" {
+		want = append(want, metav1.Condition{
+			Type: kind, Status: metav1.ConditionTrue, Reason: string(s.Outcome),
+			Message: "the worst of status.verdicts is " + string(s.Outcome),
+		})
+	}
 	s.Conditions = replace(s.Conditions, want, f.Generation, now)
 	s.Message = want[1].Message
 	switch {
@@ -73,6 +79,18 @@ func Cluster(old v1alpha1.ClusterStatus, f ClusterFacts, now time.Time) v1alpha1
 		s.Message = want[2].Message
 	}
 	return s
+}
+
+// kstatus returns the condition that says an outcome to kstatus: Stalled while somebody has to look or to act,
+// Reconciling while it goes on by itself; "" for what is Fine, or not known.
+func kstatus(o v1alpha1.Outcome) string {
+	switch {
+	case o.NeedsUser():
+		return v1alpha1.StalledCondition
+	case o != "" && o != v1alpha1.OutcomeFine:
+		return v1alpha1.ReconcilingCondition
+	}
+	return ""
 }
 
 // In one status, and for the message of one in bytes.

@@ -389,3 +389,18 @@ func NewImageFacts(nodes []poolstate.Node, missing []string) (f ImageFacts) {
 	}
 	return f
 }
+
+// Judged returns the status of a pool with the condition that says its outcome to kstatus: the verdict of the whole
+// cluster, so that `kubectl wait`, Flux and Argo CD come to the same result as `bunsen why`.
+func Judged(old mcfgv1.MachineConfigPoolStatus, v v1alpha1.Verdict, now time.Time) mcfgv1.MachineConfigPoolStatus {
+	s := *old.DeepCopy()
+	want := mcfgv1.MachineConfigPoolConditionType(kstatus(v.Outcome))
+	s.Conditions = slices.DeleteFunc(s.Conditions, func(c mcfgv1.MachineConfigPoolCondition) bool {
+		return c.Type != want && (c.Type == v1alpha1.StalledCondition || c.Type == v1alpha1.ReconcilingCondition)
+	})
+	if want != "" { // The message of the verdict changes with each node, and would be written as often.
+		setter(&s, now)(poolCondition(want, true, cmp.Or(v.Cause, string(v.Outcome)), "pool "+v.Name+" is "+
+			strings.ToLower(string(v.Outcome))+"; for the reason: bunsen why pool/"+v.Name))
+	}
+	return s
+}

@@ -178,6 +178,9 @@ func (s state) poolRules() (broken []string) {
 	if s.is("Updated") && s.is("Updating") {
 		broken = append(broken, "Updated and Updating are both True")
 	}
+	if s.is("Reconciling") && s.is("Stalled") {
+		broken = append(broken, "Reconciling and Stalled are both True")
+	}
 	for _, cause := range []string{"NodeDegraded", "RenderDegraded"} {
 		if _, summarized := s.find("Degraded"); summarized && s.is(cause) && !s.is("Degraded") {
 			broken = append(broken, cause+" is True, and Degraded is not")
