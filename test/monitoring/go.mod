@@ -7,6 +7,7 @@ replace github.com/bunsen-os/bunsen => ../..
 require (
 	github.com/bunsen-os/bunsen v0.0.0-00010101000000-000000000000
 	github.com/google/go-cmp v0.7.0
+	github.com/google/go-jsonnet v0.22.0
 	github.com/prometheus/client_golang v1.24.1
 	github.com/prometheus/common v0.71.0
 	github.com/prometheus/prometheus v0.315.0

@@ -62,6 +62,7 @@ var tour = []stop{
 	{"docs/large-files.md", configRepository, true},
 	{"docs/new-repository.md", ".", true},
 	{"docs/adopting.md", ".", true},
+	{"docs/catalogue.md", ".", true},
 	{"docs/console.md", ".", true},
 	{"docs/trust.md", ".", true},
 	{"docs/sources.md", configRepository, true},

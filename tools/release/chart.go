@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"embed"
 	"encoding/json"
 	"fmt"
@@ -11,7 +12,9 @@ import (
 	"slices"
 	"strings"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
+	sigsyaml "sigs.k8s.io/yaml"
 )
 
 // chartSources are the files of the chart that do not come from config/. The defaults of values.yaml produce
@@ -87,7 +90,11 @@ func chartFiles(root, out, version string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	files := map[string]string{"Chart.yaml": chartFile(version)}
+	about, err := chartFile(version, objects, images)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string]string{"Chart.yaml": about}
 	for name, source := range map[string]string{
 		"values.yaml":        "values.yaml",
 		"values.schema.json": "values.schema.json", "templates/NOTES.txt": "NOTES.txt",
@@ -393,17 +400,92 @@ func chartVersion(version string) string {
 	return "0.0.0-g" + strings.Map(semverRune, version)
 }
 
-// chartFile returns Chart.yaml.
-func chartFile(version string) string {
-	return fmt.Sprintf(`apiVersion: v2
-name: bunsen
-description: Manages the operating system of a cluster's nodes from a git repository
-type: application
-version: %s
-appVersion: %q
-kubeVersion: ">=1.30.0-0"
-`, chartVersion(version), version)
+// chartFile returns Chart.yaml, with what Artifact Hub shows of the chart:
+// https://artifacthub.io/docs/topics/annotations/helm
+func chartFile(version string, objects []*chartObject, images map[string]string) (string, error) {
+	type crd struct {
+		Kind        string `yaml:"kind"`
+		Version     string `yaml:"version"`
+		Name        string `yaml:"name"`
+		DisplayName string `yaml:"displayName"`
+		Description string `yaml:"description"`
+	}
+	type image struct {
+		Name  string `yaml:"name"`
+		Image string `yaml:"image"`
+	}
+	type link struct {
+		Name string `yaml:"name"`
+		URL  string `yaml:"url"`
+	}
+	var crds []crd
+	for _, o := range objects {
+		if o.node.GetKind() != "CustomResourceDefinition" {
+			continue
+		}
+		var definition apiextensionsv1.CustomResourceDefinition
+		if err := sigsyaml.Unmarshal([]byte(o.node.MustString()), &definition); err != nil {
+			return "", fmt.Errorf("reading CustomResourceDefinition %s: %w", o.node.GetName(), err)
+		}
+		spec := definition.Spec
+		newest := spec.Versions[len(spec.Versions)-1]
+		text := spec.Names.Kind
+		if schema := newest.Schema; schema != nil && schema.OpenAPIV3Schema != nil {
+			text, _, _ = strings.Cut(cmp.Or(schema.OpenAPIV3Schema.Description, text), "\n")
+		}
+		crds = append(crds, crd{spec.Names.Kind, newest.Name, definition.Name, spec.Names.Kind, text})
+	}
+	slices.SortFunc(crds, func(a, b crd) int { return strings.Compare(a.Name, b.Name) })
+	var shown []image
+	for _, program := range slices.Sorted(maps.Keys(images)) {
+		shown = append(shown, image{program, images[program]})
+	}
+	annotations := map[string]string{
+		"artifacthub.io/category": "integration-delivery", "artifacthub.io/license": "Apache-2.0",
+		"artifacthub.io/operator": "true", "artifacthub.io/operatorCapabilities": "Full Lifecycle",
+		"artifacthub.io/prerelease": fmt.Sprint(strings.Contains(chartVersion(version), "-")),
+	}
+	for name, value := range map[string]any{
+		"crds": crds, "images": shown, "links": []link{
+			{"Documentation", repositoryURL + "/blob/main/docs/README.md"},
+			{"Examples", repositoryURL + "/tree/main/examples"},
+			{"Changes", repositoryURL + "/blob/main/CHANGELOG.md"},
+			{"Security", repositoryURL + "/blob/main/SECURITY.md"},
+		},
+	} {
+		text, err := yaml.Marshal(value)
+		if err != nil {
+			return "", fmt.Errorf("writing the annotations of the chart: %w", err)
+		}
+		annotations["artifacthub.io/"+name] = string(text)
+	}
+	text, err := yaml.Marshal(struct {
+		APIVersion  string            `yaml:"apiVersion"`
+		Name        string            `yaml:"name"`
+		Description string            `yaml:"description"`
+		Type        string            `yaml:"type"`
+		Version     string            `yaml:"version"`
+		AppVersion  string            `yaml:"appVersion"`
+		KubeVersion string            `yaml:"kubeVersion"`
+		Home        string            `yaml:"home"`
+		Sources     []string          `yaml:"sources"`
+		Keywords    []string          `yaml:"keywords"`
+		Annotations map[string]string `yaml:"annotations"`
+	}{
+		"v2", "bunsen", "Manages the operating system of a cluster's nodes from a git repository", "application",
+		chartVersion(version), version, ">=1.30.0-0", repositoryURL,
+		[]string{repositoryURL},
+		[]string{"butane", "coreos", "flatcar", "gitops", "ignition", "machine-config", "nodes", "operating-system"},
+		annotations,
+	})
+	if err != nil {
+		return "", fmt.Errorf("writing Chart.yaml: %w", err)
+	}
+	return string(text), nil
 }
+
+// repositoryURL is the project's.
+const repositoryURL = "https://github.com/bunsen-os/bunsen"
 
 // semverRune maps a rune to one that a semantic version may have.
 func semverRune(r rune) rune {
