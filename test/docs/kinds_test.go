@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"go.yaml.in/yaml/v3"
 	"sigs.k8s.io/kustomize/api/types"
 
@@ -52,7 +54,8 @@ var yamlKinds = []yamlKind{
 	{has("scrape_configs"), prometheusBlock},
 	{disruptionRules, disruptionRulesBlock},
 	{nodeTable, func(*testing.T, block, *yaml.Node, string) {}}, // nodeTable has read it
-	{workflow, func(*testing.T, block, *yaml.Node, string) {}},  // it is YAML; what it runs is looked at as shell
+	{objectOf("backstage.io/v1alpha1", "Resource"), backstageBlock},
+	{workflow, func(*testing.T, block, *yaml.Node, string) {}}, // it is YAML; what it runs is looked at as shell
 }
 
 func value(n *yaml.Node, keys ...string) *yaml.Node {
@@ -297,4 +300,23 @@ func withPool(pool string, files map[string]string) map[string]string {
 			"\n  nodeSelector:\n    matchLabels:\n      node-role.kubernetes.io/" + pool + ": \"\"\n"
 	}
 	return files
+}
+
+// backstageBlock has the fields of a Resource: https://backstage.io/docs/features/software-catalog/descriptor-format
+func backstageBlock(t *testing.T, _ block, n *yaml.Node, _ string) {
+	var of struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		Metadata   struct {
+			Name, Title, Description string
+			Annotations              map[string]string
+			Links                    []struct{ URL, Title string }
+		} `json:"metadata"`
+		Spec struct{ Type, Owner, System string } `json:"spec"`
+	}
+	strictly(t, n, &of)
+	if problems := validation.IsDNS1123Label(of.Metadata.Name); len(problems) > 0 || of.Spec.Type == "" ||
+		of.Spec.Owner == "" {
+		t.Errorf("a Resource has a name, a type and an owner: %+v", of)
+	}
 }
