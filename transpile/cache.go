@@ -3,8 +3,10 @@ package transpile
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile/origin"
@@ -62,11 +64,64 @@ func (t *Transpiler) document(repo repository, key string) (documentEntry, bool)
 	t.mu.Lock()
 	hit, ok := t.documents[key]
 	t.mu.Unlock()
+	if !ok {
+		hit, ok = t.storedDocument(key)
+	}
 	if !ok || !repo.hasUnchanged(hit.included) {
 		return documentEntry{}, false
 	}
 	t.keepDocument(key, hit)
 	return hit, true
+}
+
+// storedEntry is a documentEntry in a Store.
+type storedEntry struct {
+	Included []storedFiles
+	Fragment Fragment
+	Findings []origin.Finding
+}
+
+type storedFiles struct {
+	Path  string
+	Files []origin.File
+}
+
+// documentKey is before the key of a document in a Store.
+const documentKey = "document "
+
+// storedDocument returns what an earlier process put into the Store.
+func (t *Transpiler) storedDocument(key string) (e documentEntry, ok bool) {
+	if t.Store == nil {
+		return e, false
+	}
+	text, has := t.Store.Get(documentKey + key)
+	var in storedEntry
+	if !has || json.Unmarshal(text, &in) != nil {
+		return e, false
+	}
+	e.fragment, e.findings = in.Fragment, in.Findings
+	for _, i := range in.Included {
+		e.included = append(e.included, included{i.Path, i.Files})
+	}
+	return e, true
+}
+
+// storeDocument stores a document that has no fatal finding beyond the life of the process.
+func (t *Transpiler) storeDocument(key string, e documentEntry) {
+	if t.Store == nil {
+		return
+	}
+	out := storedEntry{Fragment: e.fragment, Findings: e.findings}
+	for _, i := range e.included {
+		out.Included = append(out.Included, storedFiles{i.path, i.files})
+	}
+	out.Fragment.Contents = slices.Clone(e.fragment.Contents)
+	for i := range out.Fragment.Contents {
+		out.Fragment.Contents[i].FS = nil // withFiles sets it for each tree.
+	}
+	if text, err := json.Marshal(out); err == nil { // There is no error, because everything in it can be encoded.
+		t.Store.Put(documentKey+key, text)
+	}
 }
 
 // keepDocument caches a document that has no fatal finding.

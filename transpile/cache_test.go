@@ -80,6 +80,63 @@ func TestTheMemoryNoticesEveryChange(t *testing.T) {
 	}
 }
 
+// results is a Store in memory, which counts what it has.
+type results struct {
+	values map[string][]byte
+	hits   int
+}
+
+func (r *results) Get(key string) ([]byte, bool) {
+	value, has := r.values[key]
+	if has {
+		r.hits++
+	}
+	return value, has
+}
+
+func (r *results) Put(key string, value []byte) { r.values[key] = value }
+
+// A process that finds the results of another one, for an earlier state, gives what a fresh build gives.
+func TestAStoreNoticesEveryChange(t *testing.T) {
+	store := &results{values: map[string][]byte{}}
+	eachChange(t, func(what string, tree source.Tree) {
+		for _, run := range []string{"the first", "the second"} {
+			one := &transpile.Transpiler{Store: store}
+			if diff := cmp.Diff(transpile.Fragments(tree), one.Fragments(tree)); diff != "" {
+				t.Errorf("%s, %s process (-fresh +stored):\n%s", what, run, diff)
+			}
+		}
+	})
+	if store.hits == 0 {
+		t.Error("no process found a result")
+	}
+}
+
+// Every golden is the same from a store, whatever it has: also a value that is none.
+func TestEveryGoldenIsTheSameFromAStore(t *testing.T) {
+	store := &results{values: map[string][]byte{}}
+	for _, run := range []string{"cold", "warm", "damaged"} {
+		if run == "damaged" {
+			for key, value := range store.values {
+				store.values[key] = value[:len(value)/2]
+			}
+		}
+		before := store.hits
+		for name, tree := range archives(t) {
+			one := &transpile.Transpiler{Store: store}
+			if diff := cmp.Diff(transpile.Fragments(tree), one.Fragments(tree), sameFiles); diff != "" {
+				t.Errorf("%s, %s (-fresh +stored):\n%s", name, run, diff)
+			}
+		}
+		if run == "warm" && store.hits == before {
+			t.Error("nothing was found")
+		}
+	}
+}
+
+// sameFiles compares the file systems of large files by nothing: they are those of the tree.
+var sameFiles = cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".FS" }, cmp.Ignore())
+
 // eachChange changes a repository, each kind of file once, and ends with a broken one.
 func eachChange(t *testing.T, check func(what string, tree source.Tree)) {
 	t.Helper()

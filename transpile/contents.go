@@ -22,6 +22,9 @@ func (t *Transpiler) checkLargeFiles(fragments []Fragment, found *origin.Finding
 	}
 	for _, f := range fragments {
 		t.checkLargeFiles(f.Documents, found)
+		if len(f.Contents) == 0 {
+			continue
+		}
 		config, err := machineconfig.Parse(f.MachineConfig.Spec)
 		if err != nil {
 			continue // This line is unreachable, because the fragment was written from a config.

@@ -107,6 +107,7 @@ func (t *Transpiler) buildDirectory(repo repository, pool, dir string, stop *sto
 		}
 		if !ok {
 			t.keepDocument(key, entry)
+			t.storeDocument(key, entry)
 		}
 		out.included = append(out.included, entry.included...)
 		out.fragments = append(out.fragments, entry.fragment)

@@ -46,11 +46,21 @@ type Transpiler struct {
 	// ImagesByTag is true if images need no digest, as in a commit from before Bunsen required one. Set it before the
 	// first use.
 	ImagesByTag bool
+	// Store has results of earlier processes; nil for none. Set it before the first use.
+	Store Store
 
 	mu        sync.Mutex
 	turn      int
 	trees     map[string]treeEntry
 	documents map[string]documentEntry
+}
+
+// Store stores results beyond the life of a process. It may forget any, and is used by several goroutines.
+type Store interface {
+	// Get returns the value that was put under a key, and whether there is one. Nobody changes it.
+	Get(key string) ([]byte, bool)
+	// Put stores a value under a key. The caller does not change it afterwards.
+	Put(key string, value []byte)
 }
 
 // Fragments turns a tree into fragments, cluster objects and a report, as the function of that name does.

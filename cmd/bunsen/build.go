@@ -22,6 +22,7 @@ type buildOptions struct {
 	form                     cli.Output
 	allowPartial             bool
 	defaults                 render.Defaults
+	cached                   repository.Cached
 }
 
 func buildCommand() *cobra.Command {
@@ -73,6 +74,7 @@ express an OS image, extensions, a kernel type or FIPS mode. A pool with such a 
 		"controller's flag --os-image")
 	cmd.Flags().StringVar(&o.defaults.ExtensionsImage, "extensions-image", "",
 		"the cluster's default extensions image: the value of the controller's flag --extensions-image")
+	o.cached.AddFlag(cmd.Flags())
 	cmd.Flags().BoolVar(&o.defaults.LargeFiles, cli.LargeFilesFlag, false, cli.LargeFilesUsage+"; --content implies it")
 	return cmd
 }
@@ -84,6 +86,7 @@ func (o buildOptions) run(cmd *cobra.Command, args []string) error {
 		return cli.Invalid(err)
 	}
 	memory := &review.Renderings{Defaults: o.defaults}
+	defer o.cached.Use(memory)()
 	memory.AllowLargeFiles(o.defaults.LargeFiles || o.content != "")
 	res, rendering, err := repository.RenderWith(cmd.Context(), memory, tree)
 	if err != nil {

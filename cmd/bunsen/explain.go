@@ -62,6 +62,7 @@ Exit codes: 0 found, 2 invalid input, or no item of this name.`,
 			return out.Print(cmd.OutOrStdout(), safetext.Lines(report.Text()), report)
 		},
 	}
+	question.Cached.AddFlag(cmd.Flags())
 	out.AddFlag(cmd, "", "table", "json", "yaml")
 	defer cli.CompleteFlag(cmd, "pool", repository.CompletePools)
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion,

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,14 +32,28 @@ func TestMain(m *testing.M) {
 // `told`, which prints what the service was told; `registry`, which starts an OCI registry; `login`, which stores its
 // credentials; and `followed`, which reads an artifact of it.
 func TestScripts(t *testing.T) {
-	runScripts(t, "testdata")
+	runScripts(t, "testdata", "")
+}
+
+// TestScriptsWithStoredResults runs them again, each with what the scripts before stored: a stored result changes no
+// word.
+func TestScriptsWithStoredResults(t *testing.T) {
+	if *update {
+		t.Skip("TestScripts writes the files")
+	}
+	cache := t.TempDir()
+	t.Run("scripts", func(t *testing.T) { runScripts(t, "testdata", cache) })
+	if stored, err := filepath.Glob(filepath.Join(cache, "bunsen", "results", "*")); err != nil || len(stored) < 10 {
+		t.Errorf("the scripts stored %d files: %v", len(stored), err)
+	}
 }
 
 // TestCases runs testdata/cases/*.txtar: mistakes that people reported of configs, tools and repositories like these,
 // each with what Bunsen must say of it. A line with an address is where one was reported.
-func TestCases(t *testing.T) { runScripts(t, "testdata/cases") }
+func TestCases(t *testing.T) { runScripts(t, "testdata/cases", "") }
 
-func runScripts(t *testing.T, dir string) {
+// runScripts gives the scripts a directory for stored results; "" for none.
+func runScripts(t *testing.T, dir, cache string) {
 	t.Helper()
 	testscript.Run(t, testscript.Params{
 		Dir: dir, UpdateScripts: *update, RequireExplicitExec: true,
@@ -50,6 +66,7 @@ func runScripts(t *testing.T, dir string) {
 				{"GIT_CONFIG_NOSYSTEM", "1"},
 				{"GIT_CONFIG_GLOBAL", "/dev/null"},
 				{"KUBECONFIG", ""},
+				{"XDG_CACHE_HOME", cmp.Or(cache, "none")}, // a relative path is no directory for results
 				{"GIT_AUTHOR_NAME", "Ada"},
 				{"GIT_AUTHOR_EMAIL", "ada@example.com"},
 				{"GIT_AUTHOR_DATE", "2026-01-02T12:00:00Z"},

@@ -16,6 +16,7 @@ import (
 func validateCommand() *cobra.Command {
 	var output string
 	var largeFiles bool
+	var cached repository.Cached
 	cmd := &cobra.Command{
 		Use: "validate [DIR]", Short: "Check a config repository: every problem, with file:line:col",
 		GroupID: "offline",
@@ -48,6 +49,7 @@ Exit codes: 0 valid, 2 invalid.`,
 				return cli.Invalid(err)
 			}
 			memory := new(review.Renderings)
+			defer cached.Use(memory)()
 			memory.AllowLargeFiles(largeFiles)
 			res, rendering, err := memory.Render(tree, cmd.Context().Err)
 			if err != nil {
@@ -56,7 +58,7 @@ Exit codes: 0 valid, 2 invalid.`,
 			checked := review.Check(res, rendering)
 			checked.Report = append(checked.Report, review.CheckEncryption(tree.FS, res, review.SecretOwner{
 				Ignored: repository.Ignores(dir), Marks: rendering.SecretPaths(),
-			})...)
+			}, memory.Transpiler.Store)...)
 			checked.Report = append(checked.Report, repository.CheckFormat(dir)...)
 			text, err := report.Findings{
 				Directory: filepath.ToSlash(repository.BelowTop(dir)), Version: version, Entries: checked.Report,
@@ -75,6 +77,7 @@ Exit codes: 0 valid, 2 invalid.`,
 	formats := strings.Fields(strings.Trim(fmt.Sprint(report.Formats), "[]"))
 	cmd.Flags().StringVarP(&output, "output", "o", string(report.PlainText), "one of "+strings.Join(formats, " "))
 	cli.CompleteFlag(cmd, "output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+	cached.AddFlag(cmd.Flags())
 	cmd.Flags().BoolVar(&largeFiles, cli.LargeFilesFlag, false, cli.LargeFilesUsage)
 	return cmd
 }

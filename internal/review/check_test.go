@@ -56,7 +56,7 @@ func TestFilesThatShouldBeEncryptedAreFound(t *testing.T) {
 	var got []string
 	for _, e := range review.CheckEncryption(tree.FS, res, review.SecretOwner{
 		Ignored: func(f string) bool { return f == "ignored.agekey" },
-	}) {
+	}, nil) {
 		got = append(got, e.String())
 	}
 	want := []string{
@@ -251,7 +251,7 @@ func TestCredentialsInClearTextAreErrors(t *testing.T) {
 		for _, e := range review.CheckEncryption(tree.FS, res, review.SecretOwner{
 			Ignored: func(f string) bool { return f == "ignored.txt" },
 			Marks:   map[string]secretmask.Paths{"worker": marksIn(t, res)},
-		}) {
+		}, nil) {
 			got = append(got, e.String())
 		}
 		if len(got) > 1 || (len(got) == 1) != (c.want != "") || len(got) == 1 && !strings.HasPrefix(got[0], c.want) ||

@@ -1,6 +1,9 @@
 package review
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,10 +24,18 @@ type SecretOwner struct {
 	Marks map[string]secretmask.Paths
 }
 
+// text is a text of a fragment: a file or a unit on machines.
+type text struct {
+	// Name is the path or the unit, Field where the config has it.
+	Name, Field string
+	Lines       int
+	Credentials []secretmask.Credential `json:",omitempty"`
+}
+
 // content is a text of a fragment, and where the repository has it.
 type content struct {
-	text string
-	at   origin.Pos
+	credentials []secretmask.Credential
+	at          origin.Pos
 	// in the file of at
 	lines int
 }
@@ -37,13 +48,20 @@ func (c *checker) clearText(files []string, fragments []transpile.Fragment, owne
 	documents := map[string]bool{}
 	for _, f := range fragments {
 		documents[f.File] = true
-		a, b := contentsOf(f, owner.Marks[f.Pool])
-		declared, clear = append(declared, a...), append(clear, b...)
+		for _, x := range c.textsOf(f) {
+			at, _ := f.Origin.Find(x.Field)
+			one := content{x.Credentials, at, x.Lines}
+			if owner.Marks[f.Pool].Match(x.Name) {
+				declared = append(declared, one)
+			} else {
+				clear = append(clear, one)
+			}
+		}
 	}
 	reported := map[string]bool{}
 	for _, file := range files {
 		body, ok := c.read(file)
-		found := secretmask.Credentials(string(body))
+		found := c.credentials(string(body))
 		if !ok || len(found) == 0 || samples.Match("/"+file) || owner.Ignored(file) {
 			continue
 		}
@@ -56,13 +74,44 @@ func (c *checker) clearText(files []string, fragments []transpile.Fragment, owne
 		}
 	}
 	for _, x := range clear {
-		for _, one := range secretmask.Credentials(x.text) {
+		for _, one := range x.credentials {
 			if !reported[x.at.File] && !samples.Match("/"+x.at.File) {
 				reported[x.at.File] = true
 				c.credential(one, x.at, documents[x.at.File])
 			}
 		}
 	}
+}
+
+// credentials are those of a text, from the store if it has them.
+func (c *checker) credentials(text string) []secretmask.Credential {
+	if text == "" {
+		return nil
+	}
+	sum := sha256.Sum256([]byte(text))
+	return stored(c.store, "credentials in "+hex.EncodeToString(sum[:]), func() []secretmask.Credential {
+		return secretmask.Credentials(text)
+	})
+}
+
+// textsOf are the texts of a fragment, from the store if it has them.
+func (c *checker) textsOf(f transpile.Fragment) []text {
+	return stored(c.store, "texts of "+f.Digest, func() []text { return textsOf(f) })
+}
+
+// stored returns what a pure step returned for a key that identifies everything that the step reads.
+func stored[T any](store transpile.Store, key string, step func() T) (out T) {
+	if store == nil {
+		return step()
+	}
+	if value, has := store.Get(key); has && json.Unmarshal(value, &out) == nil {
+		return out
+	}
+	out = step()
+	if value, err := json.Marshal(out); err == nil {
+		store.Put(key, value)
+	}
+	return out
 }
 
 // samples returns the files whose credentials are public samples, as cluster/ says.
@@ -88,20 +137,13 @@ func (x content) has(at origin.Pos) bool {
 	return at.File == x.at.File && at.Line >= x.at.Line && at.Line <= x.at.Line+x.lines
 }
 
-// contentsOf returns the texts that are declared as secret, and the others.
-func contentsOf(f transpile.Fragment, marks secretmask.Paths) (declared, clear []content) {
+func textsOf(f transpile.Fragment) (out []text) {
 	config, err := machineconfig.Parse(f.MachineConfig.Spec)
 	if err != nil {
-		return nil, nil // rendering reports it
+		return nil // rendering reports it
 	}
-	add := func(name, text, field string) {
-		at, _ := f.Origin.Find(field)
-		x := content{text: text, at: at, lines: strings.Count(text, "\n") + 1}
-		if marks.Match(name) {
-			declared = append(declared, x)
-		} else {
-			clear = append(clear, x)
-		}
+	add := func(name, body, field string) {
+		out = append(out, text{name, field, strings.Count(body, "\n") + 1, secretmask.Credentials(body)})
 	}
 	for i, file := range config.Ignition.Storage.Files {
 		if file.Contents.Source == nil || machineconfig.IsUnresolved(*file.Contents.Source) {
@@ -121,7 +163,7 @@ func contentsOf(f transpile.Fragment, marks secretmask.Paths) (declared, clear [
 			}
 		}
 	}
-	return declared, clear
+	return out
 }
 
 func positionOf(file, text string, offset int) origin.Pos {

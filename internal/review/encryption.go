@@ -148,12 +148,13 @@ type checker struct {
 	fs      fs.FS
 	rules   map[string]sops.Rules // by the directory of the file
 	entries []transpile.Entry
+	store   transpile.Store // nil for none
 }
 
 // CheckEncryption returns findings about a tree and its documents: errors for a broken file of creation rules and for a
-// credential in clear text; all others are warnings.
-func CheckEncryption(fsys fs.FS, res transpile.Result, owner SecretOwner) []transpile.Entry {
-	c := &checker{fs: fsys, rules: map[string]sops.Rules{}}
+// credential in clear text; all others are warnings. The store has results of earlier runs; nil for none.
+func CheckEncryption(fsys fs.FS, res transpile.Result, owner SecretOwner, store transpile.Store) []transpile.Entry {
+	c := &checker{fs: fsys, rules: map[string]sops.Rules{}, store: store}
 	files := c.files()
 	for _, f := range files {
 		if path.Base(f) == sops.RulesFile {

@@ -50,6 +50,7 @@ type Comparison struct {
 	Decrypt func(format string, body []byte) ([]byte, error)
 	// the cluster's images
 	defaults render.Defaults
+	cached   Cached
 }
 
 // RenderErrors says which sides could not be rendered; the error of the other side is nil.
@@ -68,6 +69,7 @@ func (c Comparison) Compare(ctx context.Context, base, head string) (review.Comp
 		return review.Comparison{}, cli.Invalid(err)
 	}
 	memory := &review.Renderings{Defaults: c.defaults}
+	defer c.cached.Use(memory)()
 	memory.AllowLargeFiles(c.defaults.LargeFiles)
 	var from, to side
 	var failed RenderErrors
@@ -142,9 +144,10 @@ func (c Comparison) readBase(ctx context.Context, memory *review.Renderings, nam
 	}) {
 		return out, err
 	}
-	memory = &review.Renderings{Defaults: memory.Defaults}
+	memory = &review.Renderings{Defaults: memory.Defaults, Transpiler: transpile.Transpiler{
+		ImagesByTag: true, Store: memory.Transpiler.Store,
+	}}
 	memory.AllowLargeFiles(memory.Defaults.LargeFiles)
-	memory.Transpiler.ImagesByTag = true
 	return c.read(ctx, memory, name)
 }
 
@@ -208,6 +211,7 @@ func (c *Comparison) AddFlags(cmd *cobra.Command) {
 	f.StringVar(&c.defaults.OSImageURL, "os-image", "", "the cluster's default OS image, as the controller's flag of "+
 		"that name")
 	f.StringVar(&c.defaults.ExtensionsImage, "extensions-image", "", "the cluster's default extensions image")
+	c.cached.AddFlag(f)
 	f.BoolVar(&c.defaults.LargeFiles, cli.LargeFilesFlag, false, cli.LargeFilesUsage)
 	c.cluster.AddFlags(cmd)
 }

@@ -21,11 +21,13 @@ import (
 // own.
 type Question struct {
 	Pool, Node, Item string
+	Cached           Cached
 }
 
 // Explained renders a tree and finds the items that the question names.
 func Explained(ctx context.Context, tree source.Tree, q Question) (lineage.Report, error) {
 	memory := &review.Renderings{}
+	defer q.Cached.Use(memory)()
 	memory.AllowLargeFiles(true) // The answer is about what a file becomes, whether machines can read it or not.
 	result, rendering, err := RenderWith(ctx, memory, tree)
 	if err != nil {
@@ -64,6 +66,7 @@ func Explained(ctx context.Context, tree source.Tree, q Question) (lineage.Repor
 // pools.
 func ItemNames(ctx context.Context, tree source.Tree, q Question) ([]string, error) {
 	memory := &review.Renderings{}
+	defer q.Cached.Use(memory)()
 	memory.AllowLargeFiles(true)
 	result, rendering, err := RenderWith(ctx, memory, tree)
 	if err != nil {
