@@ -13,6 +13,8 @@ UP       ?=
 PUSH     ?=
 SIGNING_KEY ?=
 BIN      ?=
+DOWNLOADS ?=
+CI_IMAGE ?=
 FUZZTIME ?= 20s
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
@@ -108,13 +110,22 @@ $(ASSETS): bin/bunsen-standalone
 	@bin/bunsen-standalone assets bin/assets
 
 ##@ Release
-.PHONY: release release-files images manifests chart
-RELEASE = -o '$(CURDIR)/dist' -version '$(VERSION)' $(if $(PUSH),-push '$(PUSH)') $(if $(SIGNING_KEY),-key '$(abspath $(SIGNING_KEY))') $(if $(BIN),-bin '$(abspath $(BIN))')
+.PHONY: release release-files cli pins images manifests chart
+RELEASE = -o '$(CURDIR)/dist' -version '$(VERSION)' $(if $(PUSH),-push '$(PUSH)') $(if $(SIGNING_KEY),-key '$(abspath $(SIGNING_KEY))') $(if $(BIN),-bin '$(abspath $(BIN))') $(if $(DOWNLOADS),-downloads '$(DOWNLOADS)') $(if $(CI_IMAGE),-ci)
 
-release: ## Everything that a release publishes, into an empty dist/: images, manifests, chart, archives, packages of the daemon, checksums; needs mksquashfs
+release: ## Everything that a release publishes, into an empty dist/: images, manifests, chart, the CLI for laptops, packages, checksums; needs mksquashfs
 	$(call say,release: dist/)
 	@rm -rf dist && mkdir -p dist
 	@go run -C tools ./release all $(RELEASE)
+
+cli: #: The CLI for Linux, macOS and Windows as archives and packages, into dist/; with BIN=bin for this machine alone
+	$(call say,cli: dist/)
+	@rm -rf dist && mkdir -p dist
+	@go run -C tools ./release cli $(RELEASE)
+
+pins: #: After a release: the digests of dist/ in what jobs of CI run, to commit
+	$(call say,pins: action/ templates/ .pre-commit-hooks.yaml)
+	@go run -C tools ./release pins -o '$(CURDIR)/dist' $(if $(SIGNING_KEY),-key '$(abspath $(SIGNING_KEY))')
 
 images: #: OCI images for amd64 and arm64, into dist/images; to push them: make images PUSH=registry.example.com/bunsen [SIGNING_KEY=FILE]
 	$(call say,images: dist/images)
@@ -323,7 +334,7 @@ test-gitea: setup build $(ASSETS) $(GITEA) #: A real Gitea: webhooks, commit sta
 
 # NEEDS are programs, or libraries of pkg-config, with their packages; those of LAB are for tests that need root.
 NEEDS := git:git curl:curl openssl:openssl ssh-keygen:openssh-client sshd:openssh-server gpg:gnupg mksquashfs:squashfs-tools dpkg-deb:dpkg systemd-escape:systemd chromium:chromium \
-         visudo:sudo logrotate:logrotate modprobe:kmod
+         visudo:sudo logrotate:logrotate modprobe:kmod rpm:rpm ruby:ruby shellcheck:shellcheck
 LAB   := systemd-nspawn:systemd-container mmdebstrap:mmdebstrap ip:iproute2 nsenter:util-linux dbus-daemon:dbus useradd:passwd \
          ostree:ostree mke2fs:e2fsprogs gcc:gcc pkg-config:pkg-config blkid.pc:libblkid-dev \
          systemd-analyze:systemd mkfs.ext4:e2fsprogs mount:mount
