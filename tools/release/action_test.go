@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/pem"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -222,18 +223,33 @@ func (s *releases) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // maxSeconds is how long the check of a pull request may take from nothing: a runner has neither Go nor Bunsen.
 const maxSeconds = 20
 
-// TestTheAction has a runner check pull requests with a release, as people and attackers make them.
-func TestTheAction(t *testing.T) {
+var (
+	dist    = flag.String("dist", "", "what make release VERSION=v0.1.0 wrote, in place of programs in BUNSEN_BIN")
+	distKey = flag.String("dist-key", "", "the private key with which -dist was signed")
+)
+
+// cliRelease makes a release of the CLI in BUNSEN_BIN.
+func cliRelease(t *testing.T) (out, keyFile string) {
+	t.Helper()
 	bin := os.Getenv("BUNSEN_BIN")
 	if bin == "" {
 		t.Skip("BUNSEN_BIN does not name the directory of the binaries")
 	}
-	out := t.TempDir()
-	keyFile, _ := newKey(t)
+	out = t.TempDir()
+	keyFile, _ = newKey(t)
 	if err := run(t.Context(), []string{
 		"cli", "-root", root, "-o", out, "-version", version, "-bin", bin, "-key", keyFile,
 	}); err != nil {
 		t.Fatal(err)
+	}
+	return out, keyFile
+}
+
+// TestTheAction has a runner check pull requests with a release, as people and attackers make them.
+func TestTheAction(t *testing.T) {
+	out, keyFile := *dist, *distKey
+	if out == "" {
+		out, keyFile = cliRelease(t)
 	}
 	archive := "bunsen-" + version + "-linux-" + arch() + ".tar.gz"
 	action := pinnedAction(t, out, keyFile)
