@@ -75,7 +75,8 @@ func TestTheComponentOfGitLab(t *testing.T) {
 		}
 	}
 	work := t.TempDir()
-	if err := os.CopyFS(filepath.Join(work, "site"), os.DirFS(filepath.Join(root, "examples", "quickstart"))); err != nil {
+	example := os.DirFS(filepath.Join(root, "examples", "quickstart"))
+	if err := os.CopyFS(filepath.Join(work, "site"), example); err != nil {
 		t.Fatal(err)
 	}
 	git := func(args ...string) string {
@@ -97,7 +98,8 @@ func TestTheComponentOfGitLab(t *testing.T) {
 		cmd := exec.Command("sh", "-e", "-c", strings.Join(lines, "\n"))
 		cmd.Dir = work
 		cmd.Env = []string{
-			"PATH=" + bin + ":/usr/bin:/bin", "HOME=" + t.TempDir(), "CI_MERGE_REQUEST_DIFF_BASE_SHA=" + base, "GITLAB_CI=true",
+			"PATH=" + bin + ":/usr/bin:/bin", "HOME=" + t.TempDir(), "GITLAB_CI=true",
+			"CI_MERGE_REQUEST_DIFF_BASE_SHA=" + base,
 			"CI_API_V4_URL=http://127.0.0.1:1/api/v4", "CI_PROJECT_ID=7", "CI_MERGE_REQUEST_IID=3",
 			"CI_MERGE_REQUEST_PROJECT_ID=7", "CI_COMMIT_SHA=" + git("rev-parse", "HEAD"), "CI_PROJECT_PATH=infra/os",
 			"CI_MERGE_REQUEST_PROJECT_PATH=infra/os", "CI_MERGE_REQUEST_SOURCE_PROJECT_ID=8",
