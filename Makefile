@@ -172,8 +172,8 @@ picture: setup build $(ASSETS) #: The pictures of the documentation, docs/images
 	@cd test/browser && $(ENVTEST) $(GOTEST) -count=1 . -run '^TestConsole$$/^(each_pool|a_push|a_halted)' -readme '$(CURDIR)/docs/images'
 
 ##@ Check
-.PHONY: verify lint verify-fmt verify-deadcode verify-prose verify-generate verify-crds verify-tidy verify-licences verify-vulnerabilities test test-tour test-tools test-host test-ostree test-ignition test-install test-cluster test-standalone test-monitoring test-chart test-registries test-sops test-browser test-gitea test-skew test-race test-vm setup check soak fuzz fuzz-short e2e bench deps
-verify: verify-fmt lint verify-deadcode verify-prose verify-generate verify-crds verify-tidy verify-licences verify-vulnerabilities ## Format, vet, staticcheck, dead code, prose, generated files, compatible CRDs, go.mod files, licences, known vulnerabilities; changes nothing
+.PHONY: verify lint verify-fmt verify-platforms verify-deadcode verify-prose verify-generate verify-crds verify-tidy verify-licences verify-vulnerabilities test test-tour test-tools test-host test-ostree test-ignition test-install test-cluster test-standalone test-monitoring test-chart test-registries test-sops test-browser test-gitea test-skew test-race test-vm setup check soak fuzz fuzz-short e2e bench deps
+verify: verify-fmt lint verify-platforms verify-deadcode verify-prose verify-generate verify-crds verify-tidy verify-licences verify-vulnerabilities ## Format, vet, staticcheck, the CLI on other platforms, dead code, prose, generated files, compatible CRDs, go.mod files, licences, known vulnerabilities; changes nothing
 	$(call say,verify: all current)
 
 verify-fmt:
@@ -190,6 +190,11 @@ lint: #: go vet and staticcheck
 	@$(TOOL) staticcheck ./...
 	@bin=$$($(TOOL) -n staticcheck); cd standalone && $$bin $$(go list ./... | grep '/standalone/' | grep -v '/hollow$$')
 	@bin=$$($(TOOL) -n staticcheck); cd tools && $$bin ./...
+
+# Types alone, which take 15 s; a release compiles the programs.
+verify-platforms:
+	$(call say,verify: the CLI on macOS and Windows)
+	@go run -C tools ./platforms
 
 # tools/deadcode/allowed.txt lists the functions that stay, each with the reason.
 verify-deadcode:
