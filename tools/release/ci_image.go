@@ -115,7 +115,7 @@ func ciNeeds(name string) bool {
 		return path.Base(name) == "copyright" || strings.Count(name, "/") == 3
 	}
 	for _, prefix := range []string{
-		"usr/share/man/", "usr/share/locale/", "usr/share/info/", "usr/share/perl", "usr/share/lintian/", "var/cache/",
+		"dev/", "usr/share/man/", "usr/share/locale/", "usr/share/info/", "usr/share/perl", "usr/share/lintian/", "var/cache/",
 		"var/lib/apt/", "var/log/", "usr/bin/perl", "usr/lib/x86_64-linux-gnu/perl", "usr/lib/aarch64-linux-gnu/perl",
 		"usr/lib/x86_64-linux-gnu/libperl", "usr/lib/aarch64-linux-gnu/libperl", "etc/apt/", "etc/perl", "etc/passwd",
 		"etc/group", "etc/ssl/certs/ca-certificates.crt", "usr/lib/x86_64-linux-gnu/gconv/",
