@@ -169,6 +169,49 @@ func TestThePinsOfAnImage(t *testing.T) {
 	}
 }
 
+// TestTheWorkflowsForGitHub has actionlint read the examples, and a workflow that uses each input of the action.
+func TestTheWorkflowsForGitHub(t *testing.T) {
+	lint, err := exec.Command("go", "tool", "-n", "actionlint").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := strings.TrimSpace(string(lint))
+	examples, err := filepath.Glob(filepath.Join(root, "examples/ci/github/*.yml"))
+	if err != nil || len(examples) < 3 {
+		t.Fatalf("%q, %v", examples, err)
+	}
+	output(t, program, append([]string{"-shellcheck="}, examples...)...)
+	raw, err := os.ReadFile(filepath.Join(root, "action.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m metadata
+	if err := yaml.Unmarshal(raw, &m); err != nil || len(m.Inputs) == 0 {
+		t.Fatalf("%d inputs, %v", len(m.Inputs), err)
+	}
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, ".github", "workflows"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "action.yml"), string(raw))
+	if out, err := exec.Command("git", "-C", dir, "init", "-q").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for input, fails := range map[string]bool{"": false, "            bas: x\n": true} {
+		workflow := "on: pull_request\njobs:\n  a:\n    runs-on: ubuntu-latest\n    steps:\n" +
+			"      - uses: ./\n        with:\n"
+		for name := range m.Inputs {
+			workflow += "            " + name + ": x\n"
+		}
+		write(t, filepath.Join(dir, ".github", "workflows", "a.yml"), workflow+input)
+		cmd := exec.Command(program, "-shellcheck=")
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); (err != nil) != fails {
+			t.Errorf("actionlint: %v\n%s", err, out)
+		}
+	}
+}
+
 // TestTheScriptsOfTheAction has shellcheck read them.
 func TestTheScriptsOfTheAction(t *testing.T) {
 	if _, err := exec.LookPath("shellcheck"); err != nil {
