@@ -195,5 +195,7 @@ func ciImage(p program, debian []byte, c commit) (v1.Image, error) {
 	config.Config.Entrypoint, config.Config.Cmd = nil, []string{"/bin/sh"}
 	config.Config.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp", "LANG=C.UTF-8"}
 	config.Config.Labels = labels(binary{Name: ciImageName, Purpose: ciPurpose}, c)
+	// Debian's programs have licences of their own, in /usr/share/doc.
+	delete(config.Config.Labels, "org.opencontainers.image.licenses")
 	return mutate.ConfigFile(img, config)
 }

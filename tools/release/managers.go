@@ -120,8 +120,8 @@ var formula = template.Must(template.New("formula").Parse(`class Bunsen < Formul
   homepage "{{.Homepage}}"
   version "{{.Version}}"
   license "Apache-2.0"
-{{range $os, $archives := .Systems}}
-  on_{{$os}} do{{range $archives}}
+{{range .Systems}}
+  on_{{.Name}} do{{range .Archives}}
     on_{{.CPU}} do
       url "{{.URL}}"
       sha256 "{{.SHA256}}"
@@ -147,13 +147,23 @@ end
 // brewFormula returns the formula for Homebrew, which runs on macOS and Linux.
 func brewFormula(o buildOptions, archives []cliArchive, c commit) ([]byte, error) {
 	type archive struct{ CPU, URL, SHA256 string }
-	systems := map[string][]archive{}
-	for _, a := range archives {
-		if system := map[string]string{"darwin": "macos", "linux": "linux"}[a.Platform.OS]; system != "" {
-			systems[system] = append(systems[system], archive{
-				map[string]string{"arm64": "arm", "amd64": "intel"}[a.Platform.Arch], o.url(c, a.Name),
-				fmt.Sprintf("%x", sha256.Sum256(a.Content)),
-			})
+	type system struct {
+		Name     string
+		Archives []archive
+	}
+	var systems []system
+	for _, s := range [][2]string{{"darwin", "macos"}, {"linux", "linux"}} { // The order is that of brew style.
+		one := system{Name: s[1]}
+		for _, cpu := range [][2]string{{"arm64", "arm"}, {"amd64", "intel"}} {
+			for _, a := range archives {
+				if a.Platform.OS == s[0] && a.Platform.Arch == cpu[0] {
+					sum := fmt.Sprintf("%x", sha256.Sum256(a.Content))
+					one.Archives = append(one.Archives, archive{cpu[1], o.url(c, a.Name), sum})
+				}
+			}
+		}
+		if len(one.Archives) > 0 {
+			systems = append(systems, one)
 		}
 	}
 	var out bytes.Buffer
