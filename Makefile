@@ -13,6 +13,8 @@ UP       ?=
 PUSH     ?=
 SIGNING_KEY ?=
 BIN      ?=
+DOWNLOADS ?=
+CI_IMAGE ?=
 FUZZTIME ?= 20s
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
@@ -108,13 +110,22 @@ $(ASSETS): bin/bunsen-standalone
 	@bin/bunsen-standalone assets bin/assets
 
 ##@ Release
-.PHONY: release release-files images manifests chart
-RELEASE = -o '$(CURDIR)/dist' -version '$(VERSION)' $(if $(PUSH),-push '$(PUSH)') $(if $(SIGNING_KEY),-key '$(abspath $(SIGNING_KEY))') $(if $(BIN),-bin '$(abspath $(BIN))')
+.PHONY: release release-files cli pins images manifests chart
+RELEASE = -o '$(CURDIR)/dist' -version '$(VERSION)' $(if $(PUSH),-push '$(PUSH)') $(if $(SIGNING_KEY),-key '$(abspath $(SIGNING_KEY))') $(if $(BIN),-bin '$(abspath $(BIN))') $(if $(DOWNLOADS),-downloads '$(DOWNLOADS)') $(if $(CI_IMAGE),-ci)
 
-release: ## Everything that a release publishes, into an empty dist/: images, manifests, chart, archives, packages of the daemon, checksums; needs mksquashfs
+release: ## Everything that a release publishes, into an empty dist/: images, manifests, chart, the CLI for laptops, packages, checksums; needs mksquashfs
 	$(call say,release: dist/)
 	@rm -rf dist && mkdir -p dist
 	@go run -C tools ./release all $(RELEASE)
+
+cli: #: The CLI for Linux, macOS and Windows as archives and packages, into dist/; with BIN=bin for this machine alone
+	$(call say,cli: dist/)
+	@rm -rf dist && mkdir -p dist
+	@go run -C tools ./release cli $(RELEASE)
+
+pins: #: After a release: the digests of dist/ in what jobs of CI run, to commit
+	$(call say,pins: action/ templates/ .pre-commit-hooks.yaml)
+	@go run -C tools ./release pins -o '$(CURDIR)/dist' $(if $(SIGNING_KEY),-key '$(abspath $(SIGNING_KEY))')
 
 images: #: OCI images for amd64 and arm64, into dist/images; to push them: make images PUSH=registry.example.com/bunsen [SIGNING_KEY=FILE]
 	$(call say,images: dist/images)
@@ -161,8 +172,8 @@ picture: setup build $(ASSETS) #: The pictures of the documentation, docs/images
 	@cd test/browser && $(ENVTEST) $(GOTEST) -count=1 . -run '^TestConsole$$/^(each_pool|a_push|a_halted)' -readme '$(CURDIR)/docs/images'
 
 ##@ Check
-.PHONY: verify lint verify-fmt verify-deadcode verify-prose verify-generate verify-crds verify-tidy verify-licences verify-vulnerabilities test test-tour test-tools test-host test-ostree test-ignition test-install test-cluster test-standalone test-monitoring test-chart test-registries test-sops test-browser test-gitea test-skew test-race test-vm setup check soak fuzz fuzz-short e2e bench deps
-verify: verify-fmt lint verify-deadcode verify-prose verify-generate verify-crds verify-tidy verify-licences verify-vulnerabilities ## Format, vet, staticcheck, dead code, prose, generated files, compatible CRDs, go.mod files, licences, known vulnerabilities; changes nothing
+.PHONY: verify lint verify-fmt verify-platforms verify-deadcode verify-prose verify-generate verify-crds verify-tidy verify-licences verify-vulnerabilities test test-tour test-tools test-host test-ostree test-ignition test-install test-cluster test-standalone test-monitoring test-chart test-registries test-sops test-browser test-gitea test-skew test-race test-vm setup check soak fuzz fuzz-short e2e bench deps
+verify: verify-fmt lint verify-platforms verify-deadcode verify-prose verify-generate verify-crds verify-tidy verify-licences verify-vulnerabilities ## Format, vet, staticcheck, the CLI on other platforms, dead code, prose, generated files, compatible CRDs, go.mod files, licences, known vulnerabilities; changes nothing
 	$(call say,verify: all current)
 
 verify-fmt:
@@ -179,6 +190,11 @@ lint: #: go vet and staticcheck
 	@$(TOOL) staticcheck ./...
 	@bin=$$($(TOOL) -n staticcheck); cd standalone && $$bin $$(go list ./... | grep '/standalone/' | grep -v '/hollow$$')
 	@bin=$$($(TOOL) -n staticcheck); cd tools && $$bin ./...
+
+# Types alone, which take 15 s; a release compiles the programs.
+verify-platforms:
+	$(call say,verify: the CLI on macOS and Windows)
+	@go run -C tools ./platforms
 
 # tools/deadcode/allowed.txt lists the functions that stay, each with the reason.
 verify-deadcode:
@@ -323,7 +339,7 @@ test-gitea: setup build $(ASSETS) $(GITEA) #: A real Gitea: webhooks, commit sta
 
 # NEEDS are programs, or libraries of pkg-config, with their packages; those of LAB are for tests that need root.
 NEEDS := git:git curl:curl openssl:openssl ssh-keygen:openssh-client sshd:openssh-server gpg:gnupg mksquashfs:squashfs-tools dpkg-deb:dpkg systemd-escape:systemd chromium:chromium \
-         visudo:sudo logrotate:logrotate modprobe:kmod
+         visudo:sudo logrotate:logrotate modprobe:kmod rpm:rpm ruby:ruby shellcheck:shellcheck
 LAB   := systemd-nspawn:systemd-container mmdebstrap:mmdebstrap ip:iproute2 nsenter:util-linux dbus-daemon:dbus useradd:passwd \
          ostree:ostree mke2fs:e2fsprogs gcc:gcc pkg-config:pkg-config blkid.pc:libblkid-dev \
          systemd-analyze:systemd mkfs.ext4:e2fsprogs mount:mount

@@ -68,7 +68,10 @@ require (
 	oras.land/oras-go/v2 v2.7.0
 )
 
-require filippo.io/hpke v0.4.0 // indirect
+require (
+	filippo.io/hpke v0.4.0 // indirect
+	github.com/cpuguy83/go-md2man/v2 v2.0.7 // indirect
+)
 
 require (
 	dario.cat/mergo v1.0.0 // indirect

@@ -57,7 +57,7 @@ new machines. install, check, uninstall and support-bundle manage the installati
 
 Exit codes:
   0  success
-  1  differences found (diff, drift)
+  1  differences found (diff, drift), or a newer release (version --check)
   2  invalid input or usage
   3  cluster, registry or service unreachable
   4  not ready in time (install, uninstall)
@@ -80,11 +80,4 @@ Exit codes:
 	cli.WrapHelp(cmd)
 	cmd.SetErr(safetext.NewWriter(os.Stderr)) // a CI runner also reads commands from standard error
 	return cmd
-}
-
-func versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
-		Run: func(cmd *cobra.Command, _ []string) { fmt.Fprintln(cmd.OutOrStdout(), "bunsen", version) },
-	}
 }

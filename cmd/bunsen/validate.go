@@ -34,9 +34,10 @@ Exit codes: 0 valid, 2 invalid.`,
   # Annotations at the lines of a pull request, on GitHub, Gitea and Forgejo Actions
   bunsen validate -o github
 
-  # For a code-scanning service, and for GitLab's report of code quality
+  # For a code-scanning service, for GitLab's report of code quality, and as tests for Jenkins and others
   bunsen validate -o sarif > bunsen.sarif
-  bunsen validate -o gitlab > gl-code-quality-report.json`,
+  bunsen validate -o gitlab > gl-code-quality-report.json
+  bunsen validate -o junit > bunsen.xml`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := repository.DirArgument(args)

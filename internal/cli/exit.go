@@ -58,7 +58,13 @@ func CompleteFlag(cmd *cobra.Command, flag string, values cobra.CompletionFunc) 
 
 // Colour reports whether standard output is a terminal that supports colours (https://no-color.org).
 func Colour() bool {
-	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(os.Stdout.Fd()))
+	return os.Getenv("NO_COLOR") == "" && Screen()
+}
+
+// Screen reports whether standard output is a terminal that interprets escape sequences.
+func Screen() bool {
+	fd := int(os.Stdout.Fd())
+	return os.Getenv("TERM") != "dumb" && term.IsTerminal(fd) && interpretsEscapes(fd)
 }
 
 // Width returns the columns of the terminal that standard output is; 0 if it is none.

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
@@ -59,9 +58,9 @@ func openUsesDir(dir string) (*usesDir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the directory of token uses: %w", err)
 	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := lockFile(lock); err != nil {
 		_ = lock.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
+		if errors.Is(err, errLocked) {
 			return nil, fmt.Errorf("opening the directory of token uses %s: another process uses it; run one server "+
 				"for a token", dir)
 		}

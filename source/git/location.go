@@ -361,32 +361,24 @@ func (l Location) checkOwner(folder string) error {
 	if top == folder {
 		return nil
 	}
-	allowed := map[uint32]bool{0: true, uint32(os.Geteuid()): true} //nolint:gosec // user IDs are not negative on Linux
+	allowed, err := trustedOwners()
+	if err != nil {
+		return fmt.Errorf("finding the user of this process: %w", err)
+	}
 	if owner, err := ownerOf(folder); err == nil {
-		allowed[owner] = true
+		allowed = append(allowed, owner)
 	}
 	for _, dir := range []string{top, l.GitDir} {
 		owner, err := ownerOf(dir)
 		if err != nil {
 			return fmt.Errorf("finding the owner of %s: %w", dir, err)
 		}
-		if !allowed[owner] {
-			return fmt.Errorf("%s is in the repository %s of another user (UID %d): if you trust it, name it itself",
+		if !slices.Contains(allowed, owner) {
+			return fmt.Errorf("%s is in the repository %s of another user (%s): if you trust it, name it itself",
 				folder, top, owner)
 		}
 	}
 	return nil
-}
-
-func ownerOf(name string) (uint32, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return 0, err
-	}
-	if s, ok := info.Sys().(*syscall.Stat_t); ok {
-		return s.Uid, nil
-	}
-	return 0, errors.New("the file system has no owners")
 }
 
 // Open opens the repository to read it. Its storage keeps packs open until the garbage collector frees it, and does not

@@ -14,11 +14,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
-	"github.com/google/renameio/v2"
-	"golang.org/x/sys/unix"
+	"github.com/google/renameio/v2/maybe"
 
 	"github.com/bunsen-os/bunsen/source"
 )
@@ -63,17 +61,9 @@ func Open(dir string, keep int) (*Store, error) {
 			return nil, fmt.Errorf("opening the store: %w", err)
 		}
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	lock, err := lockStore(dir)
 	if err != nil {
-		return nil, fmt.Errorf("opening the store: %w", err)
-	}
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		_ = lock.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("opening the store %s: another process uses it; give each process a folder of "+
-				"its own", dir)
-		}
-		return nil, fmt.Errorf("locking the store %s: %w", dir, err)
+		return nil, err
 	}
 	s := &Store{dir: dir, keep: max(keep, 2), lock: lock}
 	if err := s.cleanUp(); err != nil {
@@ -123,25 +113,6 @@ func privateDir(dir string) (string, error) {
 		return dir, os.Chmod(dir, 0o700)
 	}
 	return dir, nil
-}
-
-// ownedBy returns an error unless a path is a directory of one of these users.
-func ownedBy(path string, uids ...int) error {
-	info, err := os.Lstat(path)
-	if err != nil {
-		return err
-	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !info.IsDir() || !ok {
-		return fmt.Errorf("%s is not a directory (%s)", path, info.Mode().Type())
-	}
-	for _, uid := range uids {
-		if int(stat.Uid) == uid {
-			return nil
-		}
-	}
-	return fmt.Errorf("%s belongs to user %d, who could replace its content, and this process runs as user %d: name "+
-		"another directory", path, stat.Uid, os.Geteuid())
 }
 
 // cleanUp removes the leftovers of a crash: incomplete folders, and trees without a key.
@@ -283,7 +254,7 @@ func (s *Store) write(k StoreKey, t source.Tree) error {
 	if err != nil {
 		return fmt.Errorf("writing the store: %w", err)
 	}
-	if err := renameio.WriteFile(s.record(k), data, 0o600); err != nil {
+	if err := maybe.WriteFile(s.record(k), data, 0o600); err != nil {
 		return fmt.Errorf("writing the store: %w", err)
 	}
 	return nil

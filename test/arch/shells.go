@@ -128,10 +128,13 @@ var shellFiles = map[string][]string{
 	},
 	"source/git": {
 		"directory.go",
+		"directory_windows.go",
 		"evidence.go",
 		"explain.go",
 		"local.go",
 		"location.go",
+		"owner_unix.go",
+		"owner_windows.go",
 		"remote.go",
 		"session.go",
 		"since.go",

@@ -46,6 +46,9 @@ var programs = map[string]func(*manual, *testing.T, []string) string{
 	"sha256sum":             nil,
 	"openssl":               nil,
 	"cut":                   nil,
+	"base64":                nil,
+	"tar":                   nil,
+	"install":               nil,
 	"qemu-img":              nil,
 	"qemu-system-x86_64":    nil,
 }

@@ -39,6 +39,10 @@ type buildOptions struct {
 	// Repository is the registry path to which the images are pushed, such as registry.example.com/bunsen; if it is
 	// empty, nothing is pushed.
 	Repository string
+	// CI adds the image for jobs of CI, for which mmdebstrap downloads packages of Debian.
+	CI bool
+	// Downloads is the URL below which users find the files; if it is empty, that of the release on GitHub.
+	Downloads string
 	// Key is a file with the private key for signatures; if it is empty, nothing is signed.
 	Key string
 }
@@ -86,6 +90,13 @@ func writeImages(ctx context.Context, o buildOptions, programs []program, c comm
 			continue
 		}
 		one, err := buildImage(b, programs, c)
+		if err != nil {
+			return err
+		}
+		all = append(all, one)
+	}
+	if o.CI {
+		one, err := buildCIImage(ctx, programs, c, writeDebian)
 		if err != nil {
 			return err
 		}
@@ -168,6 +179,9 @@ var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AA
 // checkPlatform returns an error for a program that does not run on its platform, such as one that was put into the
 // directory of -bin on another machine. An image has no file beside the program, so the program needs no loader.
 func checkPlatform(p program) error {
+	if p.Platform.OS != "linux" {
+		return checkBuild(p)
+	}
 	header, err := elf.NewFile(bytes.NewReader(p.Executable))
 	if err != nil {
 		return fmt.Errorf("reading the header of the program %s: %w", p.Name, err)

@@ -58,6 +58,9 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&o.Bin, "bin", "", "a directory with the programs for this machine, instead of compiling them "+
 		"for all platforms")
 	flags.StringVar(&o.Repository, "push", "", "the repository to push images to, such as registry.example.com/bunsen")
+	flags.BoolVar(&o.CI, "ci", false, "also write the image for jobs of CI; needs mmdebstrap and an archive of Debian")
+	flags.StringVar(&o.Downloads, "downloads", "", "the URL below which users find the files (default: the release on "+
+		"GitHub)")
 	flags.StringVar(&o.Key, "key", "", "a file with the private key (PEM; ECDSA or Ed25519) for signatures")
 	commands := map[string]func() error{
 		"licences":  func() error { return checkLicences(ctx, o.Root) },
@@ -65,7 +68,9 @@ func run(ctx context.Context, args []string) error {
 		"images":    func() error { return build(ctx, o, writeImages) },
 		"manifests": func() error { return writeManifests(o.Root, o.Out) },
 		"chart":     func() error { return writeChart(o.Root, o.Out, o.Version) },
-		"all":       func() error { return build(ctx, o, writeImages, writeRelease) },
+		"pins":      func() error { return writePins(o) },
+		"cli":       func() error { return buildCLI(ctx, o) },
+		"all":       func() error { return build(ctx, o, writeImages, writeCLI, writeRelease) },
 	}
 	names := strings.Join(slices.Sorted(maps.Keys(commands)), ", ")
 	if len(args) == 0 {
@@ -120,7 +125,7 @@ func modulesOf(ctx context.Context, root string, b binary, on ...linked.Platform
 func checkLicences(ctx context.Context, root string) error {
 	all := map[string]linked.Module{}
 	for _, b := range binaries {
-		modules, err := modulesOf(ctx, root, b, platforms...)
+		modules, err := modulesOf(ctx, root, b, b.platforms()...)
 		if err != nil {
 			return err
 		}

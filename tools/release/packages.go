@@ -10,14 +10,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/goreleaser/nfpm/v2"
-	_ "github.com/goreleaser/nfpm/v2/deb" // This import registers its package format.
-	nfpmfiles "github.com/goreleaser/nfpm/v2/files"
 )
 
 // daemonName is the program that hosts install as a package.
@@ -87,56 +82,6 @@ func compressedArchive(name string, all []file, at time.Time) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-var startsWithDigit = regexp.MustCompile(`^[0-9]`)
-
-// debianVersion returns a version as Debian compares it. A commit without a tag comes before every release.
-func debianVersion(version string) string {
-	version = strings.TrimPrefix(version, "v")
-	if !startsWithDigit.MatchString(version) || !strings.Contains(version, ".") {
-		return "0~" + version
-	}
-	return strings.Replace(version, "-rc", "~rc", 1)
-}
-
-// debianPackage returns the daemon as a .deb. The installation starts no unit, because the administrator chooses the
-// units of a machine.
-func debianPackage(p program, units map[string][]byte, c commit) ([]byte, error) {
-	info := nfpm.WithDefaults(&nfpm.Info{
-		Name: p.Name, Arch: p.Platform.Arch, Platform: p.Platform.OS, Version: debianVersion(c.Version),
-		VersionSchema: "none",
-		Maintainer:    "The Bunsen maintainers <maintainers@bunsen-os.invalid>", Description: p.Purpose,
-		Homepage: "https://github.com/bunsen-os/bunsen",
-		License:  "Apache-2.0", Section: "admin", Priority: "optional", MTime: c.Time,
-	})
-	dir, err := os.MkdirTemp("", "bunsen-deb-")
-	if err != nil {
-		return nil, fmt.Errorf("creating a directory for the package: %w", err)
-	}
-	defer os.RemoveAll(dir)
-	for i, f := range daemonFiles(p, units) {
-		source := filepath.Join(dir, fmt.Sprint(i))
-		if err := os.WriteFile(source, f.Content, 0o600); err != nil {
-			return nil, fmt.Errorf("writing a file of the package: %w", err)
-		}
-		info.Contents = append(info.Contents, &nfpmfiles.Content{
-			Source: source, Destination: "/" + f.Path,
-			FileInfo: &nfpmfiles.ContentFileInfo{
-				Owner: "root", Group: "root", Mode: os.FileMode(f.Mode),
-				MTime: c.Time,
-			},
-		})
-	}
-	packager, err := nfpm.Get("deb")
-	if err != nil {
-		return nil, fmt.Errorf("finding the packager: %w", err)
-	}
-	var out bytes.Buffer
-	if err := packager.Package(info, &out); err != nil {
-		return nil, fmt.Errorf("writing the package of %s: %w", p.Name, err)
-	}
-	return out.Bytes(), nil
-}
-
 // systemdArch names an architecture as systemd does.
 var systemdArch = map[string]string{"amd64": "x86-64", "arm64": "arm64"}
 
@@ -187,7 +132,7 @@ func writeRelease(ctx context.Context, o buildOptions, programs []program, c com
 	}
 	for _, at := range o.platforms() {
 		own := slices.DeleteFunc(slices.Clone(programs), func(p program) bool { return p.Platform != at })
-		name := "bunsen-" + c.Version + "-" + at.OS + "-" + at.Arch
+		name := "bunsen-programs-" + c.Version + "-" + at.OS + "-" + at.Arch
 		content, err := compressed(name, own, licence, c.Time)
 		if err != nil {
 			return err
@@ -222,13 +167,11 @@ func writePackages(ctx context.Context, out string, p program, units map[string]
 	if err := os.WriteFile(filepath.Join(out, binary), p.Executable, 0o755); err != nil {
 		return fmt.Errorf("writing the program %s: %w", p.Name, err)
 	}
-	deb, err := debianPackage(p, units, c)
-	if err != nil {
-		return err
-	}
-	name := p.Name + "_" + debianVersion(c.Version) + "_" + p.Platform.Arch + ".deb"
-	if err := os.WriteFile(filepath.Join(out, name), deb, 0o644); err != nil {
-		return fmt.Errorf("writing the package of %s: %w", p.Name, err)
+	daemon := linuxPackage{Name: p.Name, Purpose: p.Purpose, Arch: p.Platform.Arch, Files: daemonFiles(p, units)}
+	for _, format := range []string{"deb", "rpm"} { // The daemon needs systemd, which Alpine has not.
+		if err := daemon.write(out, format, c); err != nil {
+			return err
+		}
 	}
 	return writeExtension(ctx, filepath.Join(out, p.Name+"-"+c.Version+"-"+systemdArch[p.Platform.Arch]+".raw"), p,
 		units, c)

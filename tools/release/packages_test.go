@@ -25,8 +25,12 @@ func checkSums(t *testing.T, out string, key *ecdsa.PublicKey) {
 		t.Errorf("%v\n%s", err, text)
 	}
 	for _, file := range []string{
-		"install.yaml", "crds.yaml", "images.json", "bunsen-" + version + ".tgz",
+		"install.yaml", "crds.yaml", "images.json", "bunsen-" + number + ".tgz",
 		"bunsen-" + version + "-linux-" + arch() + ".tar.gz",
+		"bunsen-programs-" + version + "-linux-" + arch() + ".tar.gz", "bunsen.yaml", "bunsen.rb",
+		"bunsen_" + number + "_" + arch() + ".deb", "bunsen-" + number + "-1." + alpineArch[arch()] + ".rpm",
+		"bunsen-" + number + "-r0." + alpineArch[arch()] + ".apk",
+		"machine-config-daemon-" + number + "-1." + alpineArch[arch()] + ".rpm",
 		"machine-config-daemon-" + version + "-linux-" + arch(), debName(), rawName(),
 	} {
 		if !strings.Contains(string(text), file+": OK\n") {
@@ -53,7 +57,7 @@ func checkSums(t *testing.T, out string, key *ecdsa.PublicKey) {
 // checkArchive unpacks an archive, as its users do, and runs its programs.
 func checkArchive(t *testing.T, out string) {
 	t.Helper()
-	name, dir := "bunsen-"+version+"-linux-"+arch(), t.TempDir()
+	name, dir := "bunsen-programs-"+version+"-linux-"+arch(), t.TempDir()
 	unpack := exec.Command("tar", "-xzf", filepath.Join(out, name+".tar.gz"), "-C", dir)
 	if text, err := unpack.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
@@ -89,7 +93,7 @@ func checkArchive(t *testing.T, out string) {
 	}
 }
 
-func debName() string { return "machine-config-daemon_" + version + "_" + arch() + ".deb" }
+func debName() string { return "machine-config-daemon_" + number + "_" + arch() + ".deb" }
 
 func rawName() string { return "machine-config-daemon-" + version + "-" + systemdArch[arch()] + ".raw" }
 
@@ -123,7 +127,7 @@ func checkDebianPackage(t *testing.T, out string) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, fields)
 	}
-	if want := "Package: machine-config-daemon\nVersion: " + version + "\nArchitecture: " + arch() +
+	if want := "Package: machine-config-daemon\nVersion: " + number + "\nArchitecture: " + arch() +
 		"\n"; string(fields) != want {
 		t.Errorf("the package says\n%swant\n%s", fields, want)
 	}
@@ -183,9 +187,18 @@ func TestTheSameCommitGivesTheSamePackages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var debs, archives, images [2][]byte
+	daemon := linuxPackage{
+		Name: p.Name, Purpose: p.Purpose, Arch: "arm64", Files: daemonFiles(p, units),
+		Links: map[string]string{"usr/bin/kubectl-x": "x"},
+	}
+	var debs, rpms, apks, archives, zips, images [2][]byte
 	for i := range 2 {
-		if debs[i], err = debianPackage(p, units, c); err != nil {
+		for format, both := range map[string]*[2][]byte{"deb": &debs, "rpm": &rpms, "apk": &apks} {
+			if both[i], err = daemon.content(format, c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if zips[i], err = zipped("x", daemon.Files, c.Time); err != nil {
 			t.Fatal(err)
 		}
 		if archives[i], err = compressed("x", []program{p}, []byte("licence"), c.Time); err != nil {
@@ -200,7 +213,7 @@ func TestTheSameCommitGivesTheSamePackages(t *testing.T) {
 		}
 	}
 	for what, both := range map[string][2][]byte{
-		"Debian package": debs, "archive": archives,
+		"Debian package": debs, "RPM package": rpms, "Alpine package": apks, "archive": archives, "zip": zips,
 		"extension image": images,
 	} {
 		if !bytes.Equal(both[0], both[1]) {
@@ -210,12 +223,18 @@ func TestTheSameCommitGivesTheSamePackages(t *testing.T) {
 }
 
 func TestVersionsAreOrderedAsReleases(t *testing.T) {
-	for from, want := range map[string]string{
-		"v1.2.3": "1.2.3", "v1.2.3-rc.1": "1.2.3~rc.1", "v1.2.3-4-gabcdef0": "1.2.3-4-gabcdef0", "806c246": "0~806c246",
-		"dev": "0~dev",
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for from, want := range map[string][3]string{
+		"v1.2.3":             {"1.2.3", "1.2.3", "1.2.3"},
+		"1.2.3":              {"1.2.3", "1.2.3", "1.2.3"},
+		"v1.2.3-rc.1":        {"1.2.3~rc.1", "1.2.3~rc.1", "1.2.3_rc1"},
+		"v1.2.3-4-gabcdef0":  {"1.2.3-4-gabcdef0", "1.2.3^4.gabcdef0", "1.2.3_p4"},
+		"v1.2.3-4-gab-dirty": {"1.2.3-4-gab-dirty", "1.2.3^4.gab.dirty", "1.2.3_p4"},
+		"806c246":            {"0~806c246", "0~806c246", "0_git20260102030405"},
+		"dev":                {"0~dev", "0~dev", "0_git20260102030405"},
 	} {
-		if got := debianVersion(from); got != want {
-			t.Errorf("version %s is %s for Debian, want %s", from, got, want)
+		if got := [3]string{debianVersion(from), rpmVersion(from), alpineVersion(from, at)}; got != want {
+			t.Errorf("version %s is %q for Debian, RPM and Alpine, want %q", from, got, want)
 		}
 	}
 	for _, order := range [][2]string{{"0~806c246", "0.1.0"}, {"1.2.3~rc.1", "1.2.3"}, {"1.2.3", "1.2.3-4-gabcdef0"}} {

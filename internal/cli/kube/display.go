@@ -34,7 +34,7 @@ type Display struct {
 // NewDisplay returns a display on standard output.
 func NewDisplay(w io.Writer) *Display {
 	d := &Display{w: w, colour: cli.Colour()}
-	if fd := int(os.Stdout.Fd()); term.IsTerminal(fd) && os.Getenv("TERM") != "dumb" {
+	if fd := int(os.Stdout.Fd()); cli.Screen() {
 		d.size = func() terminal.Size {
 			width, height, err := term.GetSize(fd)
 			if err != nil || width < 1 || height < 1 {

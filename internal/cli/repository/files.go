@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -21,7 +22,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/internal/sops"
 	"github.com/bunsen-os/bunsen/internal/sops/document"
-	"github.com/google/renameio/v2"
+	"github.com/google/renameio/v2/maybe"
 )
 
 // SecretOptions are the flags that verbs share.
@@ -56,7 +57,7 @@ func replaceFile(file string, body []byte) error {
 	if err != nil {
 		real = file
 	}
-	return renameio.WriteFile(real, body, mode)
+	return maybe.WriteFile(real, body, mode)
 }
 
 // readRules reads a .sops.yaml. No commit has what a link leads to, so that a review would have other rules.
@@ -361,6 +362,11 @@ func edited(ctx context.Context, name string, text []byte) (out []byte, err erro
 	}
 	editor := cmp.Or(os.Getenv("SOPS_EDITOR"), os.Getenv("VISUAL"), os.Getenv("EDITOR"), "vi")
 	cmd := exec.CommandContext(ctx, "sh", "-c", editor+` "$0"`, file)
+	if runtime.GOOS == "windows" {
+		editor = cmp.Or(os.Getenv("SOPS_EDITOR"), os.Getenv("VISUAL"), os.Getenv("EDITOR"), "notepad")
+		words := append(strings.Fields(editor), file) // Windows has no shell that would split them.
+		cmd = exec.CommandContext(ctx, words[0], words[1:]...)
+	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("the editor %q ended with an error: %w", editor, err)

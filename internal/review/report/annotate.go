@@ -22,10 +22,11 @@ const (
 	SARIF     Format = "sarif"
 	GitHub    Format = "github"
 	GitLab    Format = "gitlab"
+	JUnit     Format = "junit"
 )
 
 // Formats has all formats, in the order in which a help text lists them.
-var Formats = []Format{PlainText, JSON, SARIF, GitHub, GitLab}
+var Formats = []Format{PlainText, JSON, SARIF, GitHub, GitLab, JUnit}
 
 // Findings are the result of one check of a directory.
 type Findings struct {
@@ -57,6 +58,8 @@ func (f Findings) Write(format Format) (string, error) {
 		return f.github(), nil
 	case GitLab:
 		return indented(f.gitlab())
+	case JUnit:
+		return f.junit()
 	}
 	return "", fmt.Errorf("--output %q: want one of %v", format, Formats)
 }

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/google/renameio/v2"
+	"github.com/google/renameio/v2/maybe"
 )
 
 // unusedAfter is after how long the cache removes an unused folder, for example one of a deleted GitSource.
@@ -104,7 +104,7 @@ func (f *Folder) Tip() plumbing.Hash {
 
 // SetTip records the newest commit of which the folder has all trees.
 func (f *Folder) SetTip(commit plumbing.Hash) error {
-	if err := renameio.WriteFile(filepath.Join(f.dir, "tip"), []byte(commit.String()+"\n"), 0o600); err != nil {
+	if err := maybe.WriteFile(filepath.Join(f.dir, "tip"), []byte(commit.String()+"\n"), 0o600); err != nil {
 		return fmt.Errorf("recording the newest commit: %w", err)
 	}
 	now := time.Now()
