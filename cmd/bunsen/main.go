@@ -71,6 +71,7 @@ Exit codes:
 		&cobra.Group{ID: "install", Title: "Installing:"})
 	cmd.AddCommand(validateCommand(), buildCommand(), diffCommand(), explainCommand(), importCommand(),
 		repository.SecretCommand(), commentCommand(), repository.HashCommand(), pushCommand(), schemaCommand(),
+		lspCommand(),
 		statusCommand(), uiCommand(), consoleCommand(), whyCommand(), historyCommand(), getCommand(), traceCommand(),
 		driftCommand(),
 		pauseCommand(), suspendCommand(), resumeCommand(), retryCommand(), holdCommand(), releaseCommand(),

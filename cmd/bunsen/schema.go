@@ -27,12 +27,12 @@ Exit codes: 0 success, 2 no schema of this name, or a file cannot be written.`,
   bunsen schema rolloutpolicy > rolloutpolicy.json
 
   # All of them, as files
-  bunsen schema --output .schemas`,
+  bunsen schema --out .schemas`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case output != "" && len(args) > 0:
-				return fmt.Errorf("--output writes all schemas: leave out %q, or print it without --output", args[0])
+				return fmt.Errorf("--out writes all schemas: leave out %q, or print it without --out", args[0])
 			case output != "":
 				n, err := writeSchemas(output)
 				if err != nil {
@@ -55,7 +55,9 @@ Exit codes: 0 success, 2 no schema of this name, or a file cannot be written.`,
 			return schema.Names(), cobra.ShellCompDirectiveNoFileComp
 		},
 	}
-	cmd.Flags().StringVar(&output, "output", "", "a directory: write all schemas there, each as NAME.json")
+	cmd.Flags().StringVar(&output, "out", "", "a directory: write all schemas there, each as NAME.json")
+	cmd.Flags().StringVar(&output, "output", "", "the same as --out")
+	_ = cmd.Flags().MarkHidden("output") // The flag exists.
 	return cmd
 }
 

@@ -53,10 +53,7 @@ Exit codes: 0 valid, 2 invalid.`,
 			if err != nil {
 				return cli.Invalid(fmt.Errorf("rendering the repository: %w", err))
 			}
-			checked := review.Check(res, rendering)
-			checked.Report = append(checked.Report, review.CheckEncryption(tree.FS, res, review.SecretOwner{
-				Ignored: repository.Ignores(dir), Marks: rendering.SecretPaths(),
-			})...)
+			checked := review.CheckTree(tree, res, rendering, review.SecretOwner{Ignored: repository.Ignores(dir)})
 			checked.Report = append(checked.Report, repository.CheckFormat(dir)...)
 			text, err := report.Findings{
 				Directory: filepath.ToSlash(repository.BelowTop(dir)), Version: version, Entries: checked.Report,
