@@ -161,7 +161,7 @@ picture: setup build $(ASSETS) #: The pictures of the documentation, docs/images
 	@cd test/browser && $(ENVTEST) $(GOTEST) -count=1 . -run '^TestConsole$$/^(each_pool|a_push|a_halted)' -readme '$(CURDIR)/docs/images'
 
 ##@ Check
-.PHONY: verify lint verify-fmt verify-deadcode verify-prose verify-generate verify-crds verify-tidy verify-licences verify-vulnerabilities test test-tour test-tools test-host test-ostree test-ignition test-install test-cluster test-standalone test-monitoring test-chart test-registries test-sops test-browser test-gitea test-skew test-race test-vm setup check soak fuzz fuzz-short e2e bench deps
+.PHONY: verify lint verify-fmt verify-deadcode verify-prose verify-generate verify-crds verify-tidy verify-licences verify-vulnerabilities test test-tour test-tools test-host test-ostree test-ignition test-install test-cluster test-standalone test-monitoring test-chart test-registries test-sops test-browser test-editor test-gitea test-skew test-race test-vm setup check soak fuzz fuzz-short e2e bench deps
 verify: verify-fmt lint verify-deadcode verify-prose verify-generate verify-crds verify-tidy verify-licences verify-vulnerabilities ## Format, vet, staticcheck, dead code, prose, generated files, compatible CRDs, go.mod files, licences, known vulnerabilities; changes nothing
 	$(call say,verify: all current)
 
@@ -316,6 +316,12 @@ test-sops: setup #: Encrypted files for keys other than age, with the key servic
 test-browser: setup build $(ASSETS) #: The console in Chromium: live pages, keyboard, axe-core, hostile texts; PICTURES=DIR keeps pictures of the pages
 	$(call say,test-browser: the console in Chromium)
 	@cd test/browser && $(ENVTEST) $(GOTEST) -count=1 ./... $(if $(PICTURES),-pictures '$(abspath $(PICTURES))')
+
+# Neovim is installed with apt-get as root, else told.
+test-editor: build #: bunsen lsp in Neovim: a typo, its correction, what a hover shows (installs neovim as root; not part of make test)
+	$(call say,test-editor: Neovim)
+	@command -v nvim > /dev/null || { [ "$$(id -u)" = 0 ] && echo 'installing neovim' && apt-get install -qq -y --no-install-recommends neovim > /dev/null; } || { echo 'no nvim: install the package neovim'; exit 1; }
+	@$(ENVTEST) $(GOTEST) -count=1 -v ./test/editor -require
 
 test-gitea: setup build $(ASSETS) $(GITEA) #: A real Gitea: webhooks, commit statuses, the outcome on a pull request (needs a C compiler; builds Gitea the first time, about ten minutes; not part of make test)
 	$(call say,test-gitea: notifications)
