@@ -52,7 +52,7 @@ SHORT    := 4s
 HOSTILE  := source:FuzzParseRevision reconcile/gitsource:FuzzWebhook source/oci:FuzzArchive source/git/transport:FuzzAnswers \
             source/git/objects:FuzzUnpack source/git:FuzzAddress source/verify:FuzzCommit transpile/kinds:FuzzIgnition \
             transpile/kinds:FuzzNodeFacts internal/sops:FuzzYAMLMutated internal/sops:FuzzJSONMutated api/machineconfig:FuzzTemplate \
-            mcs/join:FuzzParse mcs/content:FuzzCheck internal/terminal:FuzzCut
+            mcs/join:FuzzParse mcs/content:FuzzCheck internal/terminal:FuzzCut internal/lsp:FuzzAnswers
 
 say = @echo '==> $(1)'
 
@@ -375,7 +375,7 @@ fuzz-short: #: A minute of the fuzz targets that read what strangers write
 	@printf '%s\n' $(HOSTILE) | xargs -n 1 -P 2 test/fuzz $(SHORT)
 
 bench: #: What everything costs, beside its goals and what others need
-	@for p in render transpile commit diff build adopt apply rollout nodes content serve fetch sources console; do printf '\n==> bench/%s\n' $$p; go run ./bench/$$p; done
+	@for p in render transpile commit diff build adopt apply rollout nodes content serve fetch sources console editor; do printf '\n==> bench/%s\n' $$p; go run ./bench/$$p; done
 
 deps: #: Direct dependencies, and what the daemon links
 	@go list -m -f '{{if not (or .Indirect .Main)}}{{.Path}} {{.Version}}{{end}}' all

@@ -100,12 +100,19 @@ func (s *snapshot) settersOf(it item) (out []setters) {
 		if pool.Lineage == nil {
 			continue
 		}
-		if found, ok := pool.Lineage(it.kind, it.name); ok {
-			add(code(name), found, pool.Config)
-			continue
+		// To explain what a pool lacks is slow, because that looks for similar names.
+		if pool.Origin(it.kind, it.name) != "" {
+			if found, ok := pool.Lineage(it.kind, it.name); ok {
+				add(code(name), found, pool.Config)
+				continue
+			}
 		}
 		for node, count := range s.ownConfigs(name) {
-			found, err := s.lineageOf(name, node).Explain(it.kind, it.name)
+			l := s.lineageOf(name, node)
+			if _, ok := l.Last(it.kind, it.name); !ok {
+				continue
+			}
+			found, err := l.Explain(it.kind, it.name)
 			own, nodeErr := pool.Nodes.References(node)
 			if err != nil || nodeErr != nil {
 				continue
