@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -74,6 +75,10 @@ func nameOf(file, text string) string {
 	return ""
 }
 
+// modeline is how a document names its schema. The address works wherever a reader copies the example to.
+var modeline = regexp.MustCompile(`\n# yaml-language-server: \$schema=https://github\.com/bunsen-os/bunsen/releases/` +
+	`latest/download/(\S+)\.json\n$`)
+
 func TestTheExamplesAreValidByTheirSchemas(t *testing.T) {
 	seen := map[string]int{}
 	schemas := map[string]*jsonschema.Schema{}
@@ -96,6 +101,13 @@ func TestTheExamplesAreValidByTheirSchemas(t *testing.T) {
 			seen[name]++
 			if err := schemas[name].Validate(value(t, text)); err != nil {
 				t.Errorf("%s: %v", file, err)
+			}
+			if m := modeline.FindStringSubmatch(text); m == nil {
+				if !strings.Contains(string(raw), "\n---\n") { // A file with several objects has no one schema.
+					t.Errorf("%s: its last line does not name its schema", file)
+				}
+			} else if _, err := schema.Get(m[1]); err != nil || !strings.HasPrefix(m[1], name) {
+				t.Errorf("%s: it names the schema %s: %v", file, m[1], err)
 			}
 		}
 		return nil
