@@ -54,7 +54,7 @@ SHORT    := 4s
 HOSTILE  := source:FuzzParseRevision reconcile/gitsource:FuzzWebhook source/oci:FuzzArchive source/git/transport:FuzzAnswers \
             source/git/objects:FuzzUnpack source/git:FuzzAddress source/verify:FuzzCommit transpile/kinds:FuzzIgnition \
             transpile/kinds:FuzzNodeFacts internal/sops:FuzzYAMLMutated internal/sops:FuzzJSONMutated api/machineconfig:FuzzTemplate \
-            mcs/join:FuzzParse mcs/content:FuzzCheck internal/terminal:FuzzCut
+            mcs/join:FuzzParse mcs/content:FuzzCheck internal/terminal:FuzzCut internal/lsp:FuzzAnswers
 
 say = @echo '==> $(1)'
 
@@ -172,7 +172,7 @@ picture: setup build $(ASSETS) #: The pictures of the documentation, docs/images
 	@cd test/browser && $(ENVTEST) $(GOTEST) -count=1 . -run '^TestConsole$$/^(each_pool|a_push|a_halted)' -readme '$(CURDIR)/docs/images'
 
 ##@ Check
-.PHONY: verify lint verify-fmt verify-platforms verify-deadcode verify-prose verify-generate verify-crds verify-tidy verify-licences verify-vulnerabilities test test-tour test-tools test-host test-ostree test-ignition test-install test-cluster test-standalone test-monitoring test-chart test-registries test-sops test-browser test-gitea test-skew test-race test-vm setup check soak fuzz fuzz-short e2e bench deps
+.PHONY: verify lint verify-fmt verify-platforms verify-deadcode verify-prose verify-generate verify-crds verify-tidy verify-licences verify-vulnerabilities test test-tour test-tools test-host test-ostree test-ignition test-install test-cluster test-standalone test-monitoring test-chart test-registries test-sops test-browser test-editor test-gitea test-skew test-race test-vm setup check soak fuzz fuzz-short e2e bench deps
 verify: verify-fmt lint verify-platforms verify-deadcode verify-prose verify-generate verify-crds verify-tidy verify-licences verify-vulnerabilities ## Format, vet, staticcheck, the CLI on other platforms, dead code, prose, generated files, compatible CRDs, go.mod files, licences, known vulnerabilities; changes nothing
 	$(call say,verify: all current)
 
@@ -333,6 +333,12 @@ test-browser: setup build $(ASSETS) #: The console in Chromium: live pages, keyb
 	$(call say,test-browser: the console in Chromium)
 	@cd test/browser && $(ENVTEST) $(GOTEST) -count=1 ./... $(if $(PICTURES),-pictures '$(abspath $(PICTURES))')
 
+# Neovim is installed with apt-get as root, else told.
+test-editor: build #: bunsen lsp in Neovim: a typo, its correction, what a hover shows (installs neovim as root; not part of make test)
+	$(call say,test-editor: Neovim)
+	@command -v nvim > /dev/null || { [ "$$(id -u)" = 0 ] && echo 'installing neovim' && apt-get install -qq -y --no-install-recommends neovim > /dev/null; } || { echo 'no nvim: install the package neovim'; exit 1; }
+	@$(ENVTEST) $(GOTEST) -count=1 -v ./test/editor -require
+
 test-gitea: setup build $(ASSETS) $(GITEA) #: A real Gitea: webhooks, commit statuses, the outcome on a pull request (needs a C compiler; builds Gitea the first time, about ten minutes; not part of make test)
 	$(call say,test-gitea: notifications)
 	@GITEA='$(CURDIR)/$(GITEA)' GITEA_STATIC=$$(cd test/gitea && go list -m -f '{{.Dir}}' code.gitea.io/gitea) $(ENVTEST) $(GOTEST) ./test/e2e -run '^TestGitea$$'
@@ -385,7 +391,7 @@ fuzz-short: #: A minute of the fuzz targets that read what strangers write
 	@printf '%s\n' $(HOSTILE) | xargs -n 1 -P 2 test/fuzz $(SHORT)
 
 bench: #: What everything costs, beside its goals and what others need
-	@for p in render transpile commit diff build adopt apply rollout nodes content serve fetch sources console; do printf '\n==> bench/%s\n' $$p; go run ./bench/$$p; done
+	@for p in render transpile commit diff build adopt apply rollout nodes content serve fetch sources console editor; do printf '\n==> bench/%s\n' $$p; go run ./bench/$$p; done
 
 deps: #: Direct dependencies, and what the daemon links
 	@go list -m -f '{{if not (or .Indirect .Main)}}{{.Path}} {{.Version}}{{end}}' all

@@ -63,6 +63,7 @@ require (
 	github.com/google/go-github/v93 v93.0.0
 	github.com/opencontainers/go-digest v1.0.0
 	github.com/opencontainers/image-spec v1.1.1
+	github.com/sourcegraph/jsonrpc2 v0.2.3
 	github.com/yuin/gopher-lua v1.1.2
 	gitlab.com/gitlab-org/api/client-go/v2 v2.64.0
 	oras.land/oras-go/v2 v2.7.0

@@ -70,7 +70,8 @@ Exit codes:
 		&cobra.Group{ID: "act", Title: "Controlling a rollout:"}, &cobra.Group{ID: "machines", Title: "New machines:"},
 		&cobra.Group{ID: "install", Title: "Installing:"})
 	cmd.AddCommand(validateCommand(), buildCommand(), diffCommand(), explainCommand(), initCommand(), importCommand(),
-		repository.SecretCommand(), commentCommand(), repository.HashCommand(), pushCommand(),
+		repository.SecretCommand(), commentCommand(), repository.HashCommand(), pushCommand(), schemaCommand(),
+		lspCommand(),
 		statusCommand(), uiCommand(), consoleCommand(), whyCommand(), historyCommand(), getCommand(), traceCommand(),
 		driftCommand(),
 		pauseCommand(), suspendCommand(), resumeCommand(), retryCommand(), holdCommand(), releaseCommand(),

@@ -56,10 +56,8 @@ Exit codes: 0 valid, 2 invalid.`,
 			if err != nil {
 				return cli.Invalid(fmt.Errorf("rendering the repository: %w", err))
 			}
-			checked := review.Check(res, rendering)
-			checked.Report = append(checked.Report, review.CheckEncryption(tree.FS, res, review.SecretOwner{
-				Ignored: repository.Ignores(dir), Marks: rendering.SecretPaths(),
-			}, memory.Transpiler.Store)...)
+			checked := review.CheckTree(tree, res, rendering, review.SecretOwner{Ignored: repository.Ignores(dir)},
+				memory.Transpiler.Store)
 			checked.Report = append(checked.Report, repository.CheckFormat(dir)...)
 			text, err := report.Findings{
 				Directory: filepath.ToSlash(repository.BelowTop(dir)), Version: version, Entries: checked.Report,

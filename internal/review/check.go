@@ -12,6 +12,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/internal/review/lineage"
 	"github.com/bunsen-os/bunsen/reconcile/render"
+	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
@@ -28,6 +29,15 @@ const (
 	ruleRender = "render"
 	ruleSize   = "size"
 )
+
+// CheckTree returns everything that `bunsen validate` says about the files of a tree: the findings of Check, and then
+// those of CheckEncryption. The store has results of earlier runs; nil for none.
+func CheckTree(tree source.Tree, res transpile.Result, r Rendering, owner SecretOwner, store transpile.Store) Checked {
+	out := Check(res, r)
+	owner.Marks = r.SecretPaths()
+	out.Report = append(out.Report, CheckEncryption(tree.FS, res, owner, store)...)
+	return out
+}
 
 // Check adds the findings of rendering to the transpiler's report, each at the last line that sets the value.
 func Check(res transpile.Result, r Rendering) Checked {

@@ -147,6 +147,9 @@ var Rooms = []Room{
 	{"internal/forge", Mixed, list("api/..."), list("github.com/google/go-github/", "gitlab.com/gitlab-org/api/client-go", "code.gitea.io/sdk/gitea"), "the only room that speaks to git hosts; when to post and when to edit does not depend on which"},
 	{"internal/forge/forgetest", Test, list("internal/forge"), nil, "stands for the services in tests"},
 
+	{"internal/lsp", Mixed, list("api/...", "internal/disruption", "internal/review", "internal/review/lineage", "internal/review/report", "internal/schema", "internal/secretmask", "internal/sops", "internal/sops/document", "source", "transpile", "transpile/kinds", "transpile/message", "transpile/origin", "transpile/overlay/documents"), libs(kubeTypes, yaml, list("github.com/sourcegraph/jsonrpc2")), "what an editor shows at a position follows from the text and the last rendering; when to render, and the messages, are the shell's"},
+	{"internal/schema", Pure, list("api/ignition", "config", "transpile/butane", "transpile/kinds"), libs(kubeTypes, list("k8s.io/kubelet/config/", "sigs.k8s.io/yaml")), "which keys a file may have follows from the types and CRDs that read it"},
+
 	{"config", Data, nil, nil, "the manifests, for programs that install them"},
 	{"internal/cli/install", Command, list("api/...", "config", "internal/cli", "internal/cli/kube", "internal/inspect/fleet", "internal/terminal"), anything, "what an installation needs follows from the manifests, the options and what was read from the cluster; applies what package install decides, and waits for it"},
 
@@ -204,7 +207,7 @@ var Rooms = []Room{
 	{"internal/download", Mixed, list("api/..."), libs(ignition, list("github.com/BurntSushi/toml", "golang.org/x/net/http/httpproxy")), "daemon, server and bunsen request the same bytes within the same limits; where the bytes go is decided elsewhere"},
 	{"internal/cli/repository", Command, list("api/...", "examples", "internal/adopt", "internal/cli", "internal/cli/kube", "internal/disruption", "internal/download", "internal/forge", "internal/membership", "internal/results", "internal/review", "internal/review/lineage", "internal/review/report", "internal/secretmask", "internal/sops/...", "mcd/fetch", "mcd/host", "mcd/plan", "reconcile/drain", "reconcile/render", "reconcile/rollout/poolstate", "source", "source/access", "source/git", "source/git/history", "source/oci", "source/repository", "transpile"), anything, "opens repositories and renders them with the controllers' pure functions, for the verbs without a cluster; the only room with the user's age keys"},
 	{"internal/cli/machines", Command, list("api/...", "internal/cli", "internal/cli/kube", "internal/inspect", "internal/inspect/fleet", "internal/terminal", "mcs", "mcs/files", "mcs/join"), anything, "tokens and pointer configs, for a cluster or for files"},
-	{"cmd/bunsen", Command, list("api/...", "internal/adopt", "internal/cli/...", "internal/console", "internal/forge", "internal/inspect/...", "internal/review", "internal/review/report", "internal/secretmask", "mcs/join", "reconcile/render"), anything, "flags and help of the verbs; the offline verbs run the controllers' pure functions, not the controllers"},
+	{"cmd/bunsen", Command, list("api/...", "internal/adopt", "internal/cli/...", "internal/console", "internal/forge", "internal/inspect/...", "internal/lsp", "internal/review", "internal/review/report", "internal/schema", "internal/secretmask", "mcs/join", "reconcile/render"), anything, "flags and help of the verbs; the offline verbs run the controllers' pure functions, not the controllers"},
 
 	{"examples", Test, list("..."), anything, "every example is built by the code that will run it"},
 	{"bench/...", Test, list("..."), anything, "measures any room"},

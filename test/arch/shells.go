@@ -14,6 +14,10 @@ var shellFiles = map[string][]string{
 		"gitlab.go",
 		"publish.go",
 	},
+	"internal/lsp": {
+		"repository.go",
+		"server.go",
+	},
 	"internal/sops": {
 		"client.go",
 	},

@@ -30,6 +30,8 @@ var languages = map[string]func(*testing.T, block){
 	"console": nil,
 	"text":    nil, // what programs print: the tests of who prints it write the page
 	"diff":    nil,
+	"lua":     nil, // by test/editor, in Neovim
+	"elisp":   nil, // no Emacs is on the machines of the tests
 	"":        nil, // layouts of directories
 }
 

@@ -51,6 +51,8 @@ var programs = map[string]func(*manual, *testing.T, []string) string{
 	"install":               nil,
 	"qemu-img":              nil,
 	"qemu-system-x86_64":    nil,
+	"npm":                   nil,
+	"ln":                    nil,
 }
 
 // manual is what the binary and the Makefile say of themselves.

@@ -54,6 +54,7 @@ var tour = []stop{
 	{"docs/rollback.md", configRepository, true},
 	{"docs/blocked-rollouts.md", configRepository, true},
 	{"docs/per-node.md", configRepository, true},
+	{"docs/editor.md", configRepository, true},
 	{"docs/secrets.md", configRepository, true},
 	{"docs/secrets-checks.md", configRepository, true},
 	{"docs/secrets-keys.md", configRepository, true},

@@ -7,7 +7,7 @@
 //	release images -o DIR -version V        writes DIR/images, an OCI layout, and DIR/images.json; with -push also to a registry
 //	release cli -o DIR -version V           writes the CLI for each laptop alone, and SHA256SUMS
 //	release pins -o DIR -key KEY            pins the release in DIR in the files of the repository that jobs of CI run
-//	release all -o DIR -version V           writes all of these, the CLI for each laptop, archives and packages of the programs, and SHA256SUMS
+//	release all -o DIR -version V           writes all of these, the CLI for each laptop, archives and packages of the programs, DIR/schemas, and SHA256SUMS
 //	release manifests -o DIR                writes DIR/install.yaml and DIR/crds.yaml with the images of DIR/images.json
 //	release chart -o DIR -version V         writes DIR/chart, a Helm chart with the same objects and images
 //

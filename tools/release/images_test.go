@@ -107,6 +107,13 @@ func TestRelease(t *testing.T) {
 	t.Run("Homebrew", func(t *testing.T) { checkFormula(t, out) })
 	t.Run("Debian package", func(t *testing.T) { checkDebianPackage(t, out) })
 	t.Run("extension image", func(t *testing.T) { checkExtension(t, out) })
+	t.Run("schemas", func(t *testing.T) {
+		for _, name := range []string{"butane.json", "butane-fcos-1.6.0.json", "rolloutpolicy.json", "kustomization.json"} {
+			if _, err := os.Stat(filepath.Join(out, "schemas", name)); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 	t.Run("manifest", func(t *testing.T) { checkManifest(t, out, repository) })
 	written, err := layout.FromPath(filepath.Join(out, "images"))
 	if err != nil {

@@ -157,6 +157,9 @@ func writeRelease(ctx context.Context, o buildOptions, programs []program, c com
 	if err := packChart(o.Root, o.Out, c); err != nil {
 		return err
 	}
+	if err := writeSchemas(ctx, o); err != nil {
+		return err
+	}
 	return writeSums(o.Out, o.Key)
 }
 

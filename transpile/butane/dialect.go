@@ -1,6 +1,7 @@
 package butane
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 
@@ -103,6 +104,22 @@ var dialects = []dialect{
 	{"openshift", "4.20.0", func() cutil.Config { return &openshift4_20.Config{} }, "ToMachineConfig4_20Unvalidated"},
 	{"openshift", "4.21.0", func() cutil.Config { return &openshift4_21.Config{} }, "ToMachineConfig4_21Unvalidated"},
 	{"openshift", "4.22.0", func() cutil.Config { return &openshift4_22.Config{} }, "ToMachineConfig4_22Unvalidated"},
+}
+
+// Dialect is a variant and a version of Butane, for programs that describe documents.
+type Dialect struct {
+	Variant, Version string
+	// Type is the struct of a whole document. The tag `yaml` of a field has its key.
+	Type reflect.Type
+}
+
+// Dialects lists all supported variants and versions, the versions of a variant from the oldest on.
+func Dialects() []Dialect {
+	out := make([]Dialect, len(dialects))
+	for i, d := range dialects {
+		out[i] = Dialect{d.variant, d.version, reflect.TypeOf(d.config()).Elem()}
+	}
+	return out
 }
 
 // choose finds the dialect of the document by its variant and version. choose returns false, with a finding, if there

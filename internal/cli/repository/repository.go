@@ -82,6 +82,9 @@ func OpenDir(ctx context.Context, dir string) (tree source.Tree, done func(), er
 	return tree, done, err
 }
 
+// OpenCopy returns a private copy of a folder that has pools/, for a reader that stays. The copy closes the folder.
+func OpenCopy(folder *os.Root) (*repository.Copy, error) { return repository.NewCopy(folder) }
+
 // checkFolder refuses a folder without pools/ before reading its files, because the wrong folder may contain gigabytes.
 // It names the folders nearby that have pools/.
 func checkFolder(dir string) error {

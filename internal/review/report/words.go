@@ -115,6 +115,25 @@ func actionWords(actions []review.Action) string {
 	return strings.Join(words, ", ")
 }
 
+// Effect says what nodes do for a decision, in the words of a comparison.
+func Effect(d disruption.Decision) string {
+	actions := make([]review.Action, len(d.Actions))
+	for i, a := range d.Actions {
+		actions[i] = review.Action{Type: string(a.Type), Service: a.Service}
+	}
+	words := actionWords(actions)
+	forNewNodes := !slices.ContainsFunc(d.Items, func(c disruption.Costed) bool {
+		return c.Effect != disruption.EffectNewNodes
+	})
+	switch {
+	case words == noDisruption && forNewNodes && len(d.Items) > 0:
+		return disruption.EffectNewNodes
+	case d.Drain && !strings.Contains(words, "drain"):
+		return "drain, " + words
+	}
+	return words
+}
+
 // maxCauses: the others are counted only.
 const maxCauses = 3
 

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestTheTableIsPrinted(t *testing.T) {
+	args := []string{"-size", "20", "-rounds", "2"}
+	if bin := os.Getenv("BUNSEN_BIN"); bin != "" { // else it is built
+		args = append(args, "-bunsen", filepath.Join(bin, "bunsen"))
+	}
+	var out bytes.Buffer
+	if err := run(t.Context(), args, &out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"20 in 10 pools", "20 in 1 pool", "completion"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the table says nothing of %q:\n%s", want, &out)
+		}
+	}
+	if err := run(t.Context(), []string{"-bunsen", "false"}, &out); err == nil {
+		t.Error("a program that says nothing was measured")
+	}
+}

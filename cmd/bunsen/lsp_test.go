@@ -1,0 +1,398 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sourcegraph/jsonrpc2"
+	"golang.org/x/tools/txtar"
+)
+
+var updateStories = flag.Bool("update-editor", false, "write what the server answers into testdata/editor")
+
+var ciphertext = regexp.MustCompile(`ENC\[[^\]]*\]`)
+
+// editor is an editor that runs bunsen lsp, as a process of its own.
+type editor struct {
+	t     *testing.T
+	dir   string
+	conn  *jsonrpc2.Conn
+	texts map[string]string
+	// versions count the changes of each text.
+	versions map[string]int
+	shown    chan problems
+	notice   chan string
+	stderr   *bytes.Buffer
+}
+
+type problems struct {
+	URI         string
+	Version     int
+	Diagnostics []problem
+}
+
+type problem struct {
+	Range    area
+	Severity int
+	Code     string
+	Message  string
+}
+
+type spot struct{ Line, Character int }
+
+type area struct{ Start, End spot }
+
+func (a area) String() string {
+	if a.Start.Line == a.End.Line {
+		return fmt.Sprintf("%d:%d-%d", a.Start.Line+1, a.Start.Character+1, a.End.Character+1)
+	}
+	return fmt.Sprintf("%d:%d-%d:%d", a.Start.Line+1, a.Start.Character+1, a.End.Line+1, a.End.Character+1)
+}
+
+type edit struct {
+	Range   area
+	NewText string
+}
+
+type pipes struct {
+	io.ReadCloser
+	in io.WriteCloser
+}
+
+func (p pipes) Write(b []byte) (int, error) { return p.in.Write(b) }
+
+func (p pipes) Close() error { return p.in.Close() }
+
+// startEditor runs this test's program as bunsen.
+func startEditor(t *testing.T, dir, root string, env ...string) *editor {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(t.TempDir(), "bunsen")
+	if err := os.Symlink(self, program); err != nil {
+		t.Fatal(err)
+	}
+	e := &editor{
+		t: t, dir: dir, texts: map[string]string{}, versions: map[string]int{}, stderr: new(bytes.Buffer),
+		shown: make(chan problems, 1000), notice: make(chan string, 100),
+	}
+	cmd := exec.CommandContext(context.Background(), program, "lsp")
+	cmd.Stderr, cmd.Env = e.stderr, append(os.Environ(), env...)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	e.conn = jsonrpc2.NewConn(context.Background(), jsonrpc2.NewBufferedStream(pipes{out, in},
+		jsonrpc2.VSCodeObjectCodec{}), e)
+	t.Cleanup(func() {
+		if err := e.conn.Call(context.Background(), "shutdown", nil, nil); err != nil {
+			t.Errorf("shutdown: %v\n%s", err, e.stderr)
+		}
+		_ = e.conn.Notify(context.Background(), "exit", nil)
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the server ended with %v\n%s", err, e.stderr)
+		}
+	})
+	var answer map[string]any
+	e.call("initialize", map[string]any{"rootUri": root, "capabilities": map[string]any{}}, &answer)
+	e.tell("initialized", map[string]any{})
+	return e
+}
+
+// Handle takes what the server says by itself.
+func (e *editor) Handle(_ context.Context, _ *jsonrpc2.Conn, r *jsonrpc2.Request) {
+	switch r.Method {
+	case "textDocument/publishDiagnostics":
+		var p problems
+		if err := json.Unmarshal(*r.Params, &p); err == nil {
+			e.shown <- p
+		}
+	case "window/showMessage":
+		var m struct{ Message string }
+		if err := json.Unmarshal(*r.Params, &m); err == nil {
+			e.notice <- m.Message
+		}
+	}
+}
+
+func (e *editor) call(method string, params, into any) {
+	e.t.Helper()
+	ctx, stop := context.WithTimeout(e.t.Context(), 20*time.Second)
+	defer stop()
+	if err := e.conn.Call(ctx, method, params, into); err != nil {
+		e.t.Fatalf("%s: %v\n%s", method, err, e.stderr)
+	}
+}
+
+func (e *editor) tell(method string, params any) {
+	e.t.Helper()
+	if err := e.conn.Notify(e.t.Context(), method, params); err != nil {
+		e.t.Fatalf("%s: %v", method, err)
+	}
+}
+
+func (e *editor) uri(file string) string {
+	if strings.HasPrefix(file, "file:") {
+		return file
+	}
+	return (&url.URL{Scheme: "file", Path: filepath.Join(e.dir, file)}).String()
+}
+
+func (e *editor) open(file, text string) {
+	e.texts[file], e.versions[file] = text, 1
+	e.tell("textDocument/didOpen", map[string]any{"textDocument": map[string]any{
+		"uri": e.uri(file), "languageId": "yaml", "version": 1, "text": text,
+	}})
+}
+
+func (e *editor) replace(file string, at area, with string) {
+	text := e.texts[file]
+	e.texts[file] = text[:offsetOf(text, at.Start)] + with + text[offsetOf(text, at.End):]
+	e.versions[file]++
+	e.tell("textDocument/didChange", map[string]any{
+		"textDocument":   map[string]any{"uri": e.uri(file), "version": e.versions[file]},
+		"contentChanges": []map[string]any{{"range": at, "text": with}},
+	})
+}
+
+// find returns where a text begins and ends; the stories have only ASCII before it in its line.
+func (e *editor) find(file, text string) area {
+	e.t.Helper()
+	i := strings.Index(e.texts[file], text)
+	if i < 0 {
+		e.t.Fatalf("%s has no %q:\n%s", file, text, e.texts[file])
+	}
+	return area{spotOf(e.texts[file], i), spotOf(e.texts[file], i+len(text))}
+}
+
+func spotOf(text string, offset int) spot {
+	before := text[:offset]
+	return spot{strings.Count(before, "\n"), offset - strings.LastIndexByte(before, '\n') - 1}
+}
+
+func offsetOf(text string, s spot) int {
+	lines := strings.SplitAfter(text, "\n")
+	at := 0
+	for _, l := range lines[:min(s.Line, len(lines))] {
+		at += len(l)
+	}
+	return min(at+s.Character, len(text))
+}
+
+// problems waits for the next report of the present text of a file.
+func (e *editor) problems(file string) []problem {
+	e.t.Helper()
+	late := time.After(20 * time.Second)
+	for {
+		select {
+		case p := <-e.shown:
+			if p.URI == e.uri(file) && p.Version == e.versions[file] {
+				return p.Diagnostics
+			}
+		case <-late:
+			e.t.Fatalf("the server says nothing about %s\n%s", file, e.stderr)
+		}
+	}
+}
+
+func (e *editor) at(file, text string) map[string]any {
+	where := e.find(file, text).Start
+	if name, after, ok := strings.Cut(text, "|"); ok { // The cursor is behind the stroke.
+		_ = after
+		where = e.find(file, name).End
+	}
+	return map[string]any{"textDocument": map[string]any{"uri": e.uri(file)}, "position": where}
+}
+
+type action struct {
+	Title   string
+	Edit    *struct{ Changes map[string][]edit }
+	Command *struct {
+		Command   string
+		Arguments []any
+	}
+}
+
+func (e *editor) actions(file, text string) (out []action) {
+	e.call("textDocument/codeAction", map[string]any{
+		"textDocument": map[string]any{"uri": e.uri(file)}, "range": e.find(file, text),
+		"context": map[string]any{"diagnostics": []any{}},
+	}, &out)
+	return out
+}
+
+// step runs one line of a story, and returns what an editor would show.
+func (e *editor) step(words []string) string {
+	e.t.Helper()
+	var b strings.Builder
+	verb, file := words[0], words[1]
+	switch verb {
+	case "open":
+		text, err := os.ReadFile(filepath.Join(e.dir, file))
+		if err != nil {
+			e.t.Fatal(err)
+		}
+		e.open(file, string(text))
+	case "new":
+		e.open(file, words[2])
+	case "save":
+		if err := os.WriteFile(filepath.Join(e.dir, file), []byte(words[2]), 0o600); err != nil {
+			e.t.Fatal(err)
+		}
+		e.tell("workspace/didChangeWatchedFiles", map[string]any{"changes": []any{}})
+	case "close":
+		e.tell("textDocument/didClose", map[string]any{"textDocument": map[string]any{"uri": e.uri(file)}})
+	case "replace":
+		e.replace(file, e.find(file, words[2]), words[3])
+	case "problems":
+		for _, p := range e.problems(file) {
+			severity := map[int]string{1: "error", 2: "warning"}[p.Severity]
+			fmt.Fprintf(&b, "%s: %s: %s [%s]\n", p.Range, severity, p.Message, p.Code)
+		}
+	case "hover":
+		var h *struct{ Contents struct{ Value string } }
+		e.call("textDocument/hover", e.at(file, words[2]), &h)
+		if h != nil {
+			b.WriteString(h.Contents.Value + "\n")
+		}
+	case "definition", "references":
+		var all []struct {
+			URI   string
+			Range area
+		}
+		e.call("textDocument/"+verb, e.at(file, words[2]), &all)
+		for _, l := range all {
+			fmt.Fprintf(&b, "%s:%s\n", strings.TrimPrefix(l.URI, e.uri("")+"/"), l.Range)
+		}
+	case "complete":
+		params := e.at(file, words[2])
+		params["position"] = e.find(file, words[2]).End
+		var all []struct {
+			Label, Detail string
+			TextEdit      edit
+		}
+		e.call("textDocument/completion", params, &all)
+		for _, c := range all {
+			fmt.Fprintf(&b, "%s | %s | %s %q\n", c.Label, c.Detail, c.TextEdit.Range, c.TextEdit.NewText)
+		}
+	case "actions":
+		for _, a := range e.actions(file, words[2]) {
+			b.WriteString(a.Title + "\n")
+		}
+	case "fix":
+		for _, a := range e.actions(file, words[2]) {
+			switch {
+			case a.Title != words[3]:
+			case a.Command != nil:
+				e.call("workspace/executeCommand", a.Command, nil)
+				b.WriteString(<-e.notice + "\n")
+			default:
+				for _, c := range a.Edit.Changes[e.uri(file)] {
+					e.replace(file, c.Range, c.NewText)
+					text := strings.Split(e.texts[file], "\n")
+					shown := strings.Join(text[c.Range.Start.Line:min(len(text), c.Range.Start.Line+2)], "\n")
+					b.WriteString(ciphertext.ReplaceAllString(shown, "ENC[…]") + "\n")
+				}
+			}
+		}
+	default:
+		e.t.Fatalf("no such step: %q", words)
+	}
+	return b.String()
+}
+
+// TestStoriesOfAnEditor plays testdata/editor: a repository, and what a user does in an editor, line by line, each with
+// what the server answers.
+func TestStoriesOfAnEditor(t *testing.T) {
+	files, err := filepath.Glob("testdata/editor/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal(err, "there is no story")
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			a, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir := t.TempDir()
+			story := slices.IndexFunc(a.Files, func(f txtar.File) bool { return f.Name == "story" })
+			for _, f := range slices.Concat(a.Files[:story], a.Files[story+1:]) {
+				name := filepath.Join(dir, f.Name)
+				if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(name, f.Data, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			e := startEditor(t, dir, (&url.URL{Scheme: "file", Path: dir}).String())
+			var got strings.Builder
+			for line := range strings.Lines(string(a.Files[story].Data)) {
+				if strings.HasPrefix(line, "  ") {
+					continue
+				}
+				got.WriteString(line)
+				if words := wordsOf(t, line); len(words) > 0 {
+					said := e.step(words)
+					t.Logf("%q\n%s", words, said)
+					for out := range strings.Lines(said) {
+						if out = strings.TrimRight(out, " \n"); out != "" { // An empty line would be one of the story.
+							got.WriteString("  " + out + "\n")
+						}
+					}
+				}
+			}
+			if *updateStories {
+				a.Files[story].Data = []byte(got.String())
+				if err := os.WriteFile(file, txtar.Format(a), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if want := string(a.Files[story].Data); got.String() != want {
+				t.Errorf("got\n%s\nwant\n%s\n(-update-editor rewrites it)\n%s", got.String(), want, e.stderr)
+			}
+		})
+	}
+}
+
+// wordsOf splits a line of a story; a word in quotation marks is a text of Go.
+func wordsOf(t *testing.T, line string) (out []string) {
+	t.Helper()
+	for line = strings.TrimSpace(line); line != "" && line[0] != '#'; line = strings.TrimSpace(line) {
+		if quoted, err := strconv.QuotedPrefix(line); err == nil {
+			word, err := strconv.Unquote(quoted)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, line = append(out, word), line[len(quoted):]
+			continue
+		}
+		word, rest, _ := strings.Cut(line, " ")
+		out, line = append(out, word), rest
+	}
+	return out
+}

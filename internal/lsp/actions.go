@@ -1,0 +1,159 @@
+package lsp
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/bunsen-os/bunsen/transpile"
+	"github.com/bunsen-os/bunsen/transpile/message"
+	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
+)
+
+// correction is a change of a text that resolves a problem, or a command that does.
+type correction struct {
+	title string
+	edits []textEdit
+	// command is what a user types in a terminal instead.
+	command string
+	// encrypts: the whole text is to be encrypted, which needs randomness
+	encrypts bool
+}
+
+var (
+	meant     = regexp.MustCompile("did you mean (?:\"([^\"]+)\"|\\[([^\\]]+)\\]|([^\\s?\"\\[]+?)=?)\\?")
+	advised   = regexp.MustCompile("write `([A-Za-z_]+): ([^`…]+)`")
+	hash      = regexp.MustCompile(`write (sha(?:256|512)-[0-9a-f]+), or remove it`)
+	renamed   = regexp.MustCompile(`: write (/[^\s,;]+)$`)
+	typed     = regexp.MustCompile("`((?:bunsen|sops) [^`]+)`")
+	plainPath = regexp.MustCompile(`^[A-Za-z0-9_.][A-Za-z0-9_./@-]*$`)
+	fileWord  = regexp.MustCompile(`[A-Za-z0-9_.@/-]+`)
+)
+
+// corrections returns what resolves a finding in a document, as its message advises.
+func corrections(d document, e transpile.Entry) (out []correction) {
+	line := max(0, e.Line-1)
+	if m := meant.FindStringSubmatch(e.Message); m != nil {
+		right := m[1] + m[2] + m[3]
+		if edit, was, ok := d.replaceWord(line, right, e.Message); ok {
+			out = append(out, correction{title: "Change " + was + " to " + right, edits: []textEdit{edit}})
+		}
+	}
+	if m := hash.FindStringSubmatch(e.Message); m != nil {
+		if edit, ok := d.setField(line, e.Column, []string{"verification", "hash"}, m[1]); ok {
+			out = append(out, correction{title: "Write the hash of the file", edits: []textEdit{edit}})
+		}
+	}
+	if m := advised.FindStringSubmatch(e.Message); m != nil {
+		if edit, ok := d.setField(line, e.Column, []string{m[1]}, m[2]); ok {
+			out = append(out, correction{title: "Write " + m[1] + ": " + m[2], edits: []textEdit{edit}})
+		}
+	}
+	if m := renamed.FindStringSubmatch(e.Message); m != nil {
+		if edit, ok := d.setField(line, e.Column, []string{"path"}, m[1]); ok {
+			out = append(out, correction{title: "Rename it to " + m[1], edits: []textEdit{edit}})
+		}
+	}
+	for _, m := range typed.FindAllStringSubmatch(e.Message, -1) {
+		command := m[1]
+		if plainPath.MatchString(e.File) { // Another path could mean something to a shell.
+			command = strings.Replace(command, "bunsen hash FILE", "bunsen hash "+e.File, 1)
+		}
+		out = append(out, correction{
+			title: "In a terminal: " + command, command: command,
+			encrypts: command == "bunsen secret encrypt "+e.File,
+		})
+	}
+	return out
+}
+
+// replaceWord replaces the word of a line that was written for another one: the first that the message quotes and the
+// line has, or else the closest one.
+func (d document) replaceWord(line int, right, text string) (textEdit, string, bool) {
+	on := d.line(line)
+	words := fileWord.FindAllStringIndex(on, -1)
+	replace := func(w []int) (textEdit, string, bool) {
+		return textEdit{d.span(line, w[0], w[1]), right}, on[w[0]:w[1]], true
+	}
+	for _, w := range words {
+		if was := on[w[0]:w[1]]; was != right && strings.Contains(text, `"`+was+`"`) {
+			return replace(w)
+		}
+	}
+	for _, w := range words {
+		if was := on[w[0]:w[1]]; was != right && message.Closest(was, []string{right}) == right {
+			return replace(w)
+		}
+	}
+	return textEdit{}, "", false
+}
+
+// setField sets a scalar below the mapping at a place of the repository: it replaces the value, or adds the key behind
+// the first line of the mapping.
+func (d document) setField(line, column int, keys []string, value string) (textEdit, bool) {
+	roots, ok := parse(d.text)
+	if !ok {
+		return textEdit{}, false
+	}
+	offset := d.column(line, max(1, column))
+	p, ok := placeAt(d, line, offset)
+	if !ok || rootAt(roots, line+1) == nil {
+		return textEdit{}, false
+	}
+	last := keys[len(keys)-1]
+	for _, n := range slices.Backward(p.nodes) {
+		if n.Kind != yaml.MappingNode {
+			continue
+		}
+		of := n
+		for _, k := range keys[:len(keys)-1] {
+			_, of = documents.Field(of, k)
+		}
+		if _, v := documents.Field(of, last); v != nil && v.Kind == yaml.ScalarNode {
+			return d.replaceScalar(v, value)
+		}
+	}
+	if len(keys) > 1 {
+		return textEdit{}, false
+	}
+	for _, n := range slices.Backward(p.nodes) {
+		if n.Kind == yaml.MappingNode && n.Style&yaml.FlowStyle == 0 && len(n.Content) > 0 {
+			first := n.Content[0]
+			end := n.Content[1]
+			if end.Kind != yaml.ScalarNode || end.Line != first.Line ||
+				end.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+				return textEdit{}, false
+			}
+			behind := first.Line - 1
+			at := len(d.line(behind))
+			return textEdit{
+				d.span(behind, at, at),
+				"\n" + strings.Repeat(" ", first.Column-1) + last + ": " + value,
+			}, true
+		}
+	}
+	return textEdit{}, false
+}
+
+// replaceScalar replaces a scalar that stands on one line.
+func (d document) replaceScalar(v *yaml.Node, with string) (textEdit, bool) {
+	if v.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+		return textEdit{}, false
+	}
+	line := v.Line - 1
+	from := d.column(line, v.Column)
+	text := d.line(line)[from:]
+	length := len(v.Value)
+	if v.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0 {
+		end := strings.IndexByte(text[min(1, len(text)):], text[0])
+		if end < 0 {
+			return textEdit{}, false
+		}
+		length = end + 2
+	} else if !strings.HasPrefix(text, v.Value) {
+		return textEdit{}, false
+	}
+	return textEdit{d.span(line, from, from+length), with}, true
+}
