@@ -88,10 +88,10 @@ func NewRepository(b Begin) (map[string][]byte, error) {
 	}
 	data := struct {
 		Begin
-		Header string
-	}{b, "variant: fcos\nversion: " + fcosVersion + "\n"}
+		Variant, Version string
+	}{b, "fcos", fcosVersion}
 	if slices.Contains(system.Releases, distribution.Release{ID: "flatcar"}) {
-		data.Header = "variant: flatcar\nversion: " + flatcarVersion + "\n"
+		data.Variant, data.Version = "flatcar", flatcarVersion
 	}
 	out := map[string][]byte{}
 	err := fs.WalkDir(newTree, "new", func(name string, d fs.DirEntry, err error) error {

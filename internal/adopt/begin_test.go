@@ -65,7 +65,8 @@ func TestANewRepositoryWithoutExtras(t *testing.T) {
 	if got := slices.Sorted(maps.Keys(files)); !slices.Equal(got, want) {
 		t.Errorf("it has %q", got)
 	}
-	if text := string(files["base/10-journald.bu"]); !strings.Contains(text, "variant: flatcar\n") {
+	if text := string(files["base/10-journald.bu"]); !strings.Contains(text, "variant: flatcar\n") ||
+		!strings.HasSuffix(text, "/butane-flatcar-1.1.0.json\n") {
 		t.Errorf("its documents are %s", text)
 	}
 }
