@@ -2,15 +2,17 @@ package main
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	_ "time/tzdata"
 
 	"github.com/spf13/cobra"
-	_ "golang.org/x/crypto/x509roots/fallback" // The CA certificates are for a machine or an image that has none.
+	"golang.org/x/crypto/x509roots/fallback/bundle"
 
 	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/internal/cli"
@@ -64,6 +66,12 @@ Exit codes:
   5  blocked (why)
   6  degraded (why, check)`,
 		Version: version, SilenceUsage: true, SilenceErrors: true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if slices.Contains(offline, cmd.Name()) {
+				return nil
+			}
+			return addCertificates()
+		},
 	}
 	cmd.AddGroup(&cobra.Group{ID: "offline", Title: "Without a cluster:"},
 		&cobra.Group{ID: "cluster", Title: "Reading a cluster:"},
@@ -81,4 +89,26 @@ Exit codes:
 	cli.WrapHelp(cmd)
 	cmd.SetErr(safetext.NewWriter(os.Stderr)) // a CI runner also reads commands from standard error
 	return cmd
+}
+
+// offline are verbs that open no connection: they start without the certificates of all authorities.
+var offline = []string{"build", "validate", "explain", "init", "import", "schema", "lsp", "completion", "help"}
+
+// addCertificates adds CA certificates for a machine or an image that has none, as
+// golang.org/x/crypto/x509roots/fallback does at the start of each program.
+func addCertificates() error {
+	pool := x509.NewCertPool()
+	for c := range bundle.Roots() {
+		certificate, err := x509.ParseCertificate(c.Certificate)
+		switch {
+		case err != nil:
+			return fmt.Errorf("reading the CA certificates of this program: %w", err)
+		case c.Constraint == nil:
+			pool.AddCert(certificate)
+		default:
+			pool.AddCertWithConstraint(certificate, c.Constraint)
+		}
+	}
+	x509.SetFallbackRoots(pool)
+	return nil
 }

@@ -43,7 +43,8 @@ func TestScriptsWithStoredResults(t *testing.T) {
 	}
 	cache := t.TempDir()
 	t.Cleanup(func() { // after all scripts
-		if stored, err := filepath.Glob(filepath.Join(cache, "bunsen", "results", "*")); err != nil || len(stored) == 0 {
+		stored, err := filepath.Glob(filepath.Join(cache, "bunsen", "results", "*"))
+		if err != nil || len(stored) == 0 {
 			t.Errorf("the scripts stored nothing: %v", err)
 		}
 	})

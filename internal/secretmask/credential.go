@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // SamplesAnnotation on MachineConfiguration cluster names files whose credentials are public samples, such as the key
@@ -33,28 +34,30 @@ type form struct {
 
 // forms: these cannot be anything else: by a checksum, or by the prefix and the length that their provider gives them.
 // A form that other texts have too does not belong here, because a match is an error.
-var forms = []form{
-	{"private key", regexp.MustCompile(`-----BEGIN ((?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?)-----`), isKey},
-	{AgeKey, regexp.MustCompile(`\bAGE-SECRET-KEY-(?:PQ-)?1([AC-HJ-NP-Z02-9]{58,})\b`), isAny},
-	{"GitHub token", regexp.MustCompile(`\bgh[opsur]_([0-9A-Za-z]{36})\b`), hasChecksum},
-	{"GitHub token", regexp.MustCompile(`\bgithub_pat_([0-9A-Za-z]{22}_[0-9A-Za-z]{59})\b`), isRandom},
-	{"GitLab token", regexp.MustCompile(`\bgl(?:pat|dt|rt|soat)-([\w-]{20})(?:[^\w.-]|$)`), isRandom},
-	{"GitLab token", regexp.MustCompile(`\bgl(?:pat|dt|rt)-([\w-]{27,300}\.[0-9a-z]{9})\b`), isRandom},
-	{"npm token", regexp.MustCompile(`\bnpm_([0-9A-Za-z]{36})\b`), hasChecksum},
-	{"PyPI token", regexp.MustCompile(`\bpypi-AgEIcHlwaS5vcmc([\w-]{70,})`), isRandom},
-	{"Docker Hub token", regexp.MustCompile(`\bdckr_(?:pat|oat)_([\w-]{27,32})(?:[^\w-]|$)`), isRandom},
-	{"Slack token", regexp.MustCompile(`\bxox[bp](?:-[0-9]{10,13}){2,3}-([0-9A-Za-z]{24,34})\b`), isRandom},
-	{"Slack webhook", regexp.MustCompile(
-		`\bhooks\.slack(?:-gov)?\.com/services/T[0-9A-Z]{8,11}/B[0-9A-Z]{8,11}/([0-9A-Za-z]{24})\b`), isRandom},
-	{"Vault token", regexp.MustCompile(`\bhv[sb]\.([\w-]{90,300})\b`), isRandom},
-	{"AWS access key", regexp.MustCompile(
-		`\b(?:AKIA|ASIA)[A-Z2-7]{16}\b(?s:.{1,400}?)(?i:secret_?access_?key)[\s"':=]{1,8}([0-9A-Za-z/+]{40})(?:[^0-9A-Za-z/+=]|$)`,
-	), isRandom},
-}
+var forms = sync.OnceValue(func() []form {
+	return []form{
+		{"private key", regexp.MustCompile(`-----BEGIN ((?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?)-----`), isKey},
+		{AgeKey, regexp.MustCompile(`\bAGE-SECRET-KEY-(?:PQ-)?1([AC-HJ-NP-Z02-9]{58,})\b`), isAny},
+		{"GitHub token", regexp.MustCompile(`\bgh[opsur]_([0-9A-Za-z]{36})\b`), hasChecksum},
+		{"GitHub token", regexp.MustCompile(`\bgithub_pat_([0-9A-Za-z]{22}_[0-9A-Za-z]{59})\b`), isRandom},
+		{"GitLab token", regexp.MustCompile(`\bgl(?:pat|dt|rt|soat)-([\w-]{20})(?:[^\w.-]|$)`), isRandom},
+		{"GitLab token", regexp.MustCompile(`\bgl(?:pat|dt|rt)-([\w-]{27,300}\.[0-9a-z]{9})\b`), isRandom},
+		{"npm token", regexp.MustCompile(`\bnpm_([0-9A-Za-z]{36})\b`), hasChecksum},
+		{"PyPI token", regexp.MustCompile(`\bpypi-AgEIcHlwaS5vcmc([\w-]{70,})`), isRandom},
+		{"Docker Hub token", regexp.MustCompile(`\bdckr_(?:pat|oat)_([\w-]{27,32})(?:[^\w-]|$)`), isRandom},
+		{"Slack token", regexp.MustCompile(`\bxox[bp](?:-[0-9]{10,13}){2,3}-([0-9A-Za-z]{24,34})\b`), isRandom},
+		{"Slack webhook", regexp.MustCompile(
+			`\bhooks\.slack(?:-gov)?\.com/services/T[0-9A-Z]{8,11}/B[0-9A-Z]{8,11}/([0-9A-Za-z]{24})\b`), isRandom},
+		{"Vault token", regexp.MustCompile(`\bhv[sb]\.([\w-]{90,300})\b`), isRandom},
+		{"AWS access key", regexp.MustCompile(
+			`\b(?:AKIA|ASIA)[A-Z2-7]{16}\b(?s:.{1,400}?)(?i:secret_?access_?key)[\s"':=]{1,8}([0-9A-Za-z/+]{40})(?:[^0-9A-Za-z/+=]|$)`,
+		), isRandom},
+	}
+})
 
 // Credentials returns the credentials in a text, by their position.
 func Credentials(text string) (out []Credential) {
-	for _, f := range forms {
+	for _, f := range forms() {
 		for _, at := range f.expr.FindAllStringSubmatchIndex(text, -1) {
 			if f.is(text[at[2]:at[3]], text[at[1]:]) {
 				out = append(out, Credential{f.kind, at[0]})

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/safetext"
@@ -69,7 +70,7 @@ func (p Page) Write(w io.Writer) error {
 		Frame
 		Body template.HTML
 	}{p.Frame, template.HTML(body.String())} // Templates make the regions, and templates escape texts.
-	if err := templates.ExecuteTemplate(w, "page.html", data); err != nil {
+	if err := templates().ExecuteTemplate(w, "page.html", data); err != nil {
 		return fmt.Errorf("writing the page %q: %w", p.Title, err)
 	}
 	return nil
@@ -78,24 +79,27 @@ func (p Page) Write(w io.Writer) error {
 // partsMarker marks where the parts of a region are inserted. Data cannot contain it, because templates escape `<`.
 const partsMarker = "<!--parts-->"
 
-var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"parts":    func() template.HTML { return partsMarker },
-	"shown":    func(text string) string { return safetext.Line(cutLine(text)) },
-	"rendered": fleet.ShortRendered,
-	"icon":     iconOf,
-	"tone":     toneOf,
-	"sign":     signOf,
-	"when":     timeOf,
-	"clock":    clockOf,
-	"sides":    hasSides,
-	"copied":   safetext.Line, // whole, unlike what is shown
-	"firstOf":  func(all []command) []command { return all[:min(len(all), shownCommands)] },
-}).ParseFS(files, "templates/*.html"))
+// templates are parsed at the first page: most verbs of bunsen draw none.
+var templates = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{
+		"parts":    func() template.HTML { return partsMarker },
+		"shown":    func(text string) string { return safetext.Line(cutLine(text)) },
+		"rendered": fleet.ShortRendered,
+		"icon":     iconOf,
+		"tone":     toneOf,
+		"sign":     signOf,
+		"when":     timeOf,
+		"clock":    clockOf,
+		"sides":    hasSides,
+		"copied":   safetext.Line, // whole, unlike what is shown
+		"firstOf":  func(all []command) []command { return all[:min(len(all), shownCommands)] },
+	}).ParseFS(files, "templates/*.html"))
+})
 
 // draw makes a region with a template. Its first element has the id, and `{{parts}}` is where the parts go.
 func draw(id, name string, data any, parts ...Region) Region {
 	var b strings.Builder
-	if err := templates.ExecuteTemplate(&b, name, data); err != nil {
+	if err := templates().ExecuteTemplate(&b, name, data); err != nil {
 		// Templates and the types of their data are fixed, and tests draw each template.
 		panic(fmt.Sprintf("template %s: %v", name, err))
 	}
