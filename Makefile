@@ -390,8 +390,11 @@ fuzz-short: #: A minute of the fuzz targets that read what strangers write
 	$(call say,fuzz-short: $(words $(HOSTILE)) targets for $(SHORT) each)
 	@printf '%s\n' $(HOSTILE) | xargs -n 1 -P 2 test/fuzz $(SHORT)
 
+# Every program, in the order in which it is read. A test compares the list with the directories.
+BENCHES = render transpile commit diff build adopt apply rollout nodes serve fetch sources console editor
+
 bench: #: What everything costs, beside its goals and what others need
-	@for p in render transpile commit diff build adopt apply rollout nodes content serve fetch sources console editor; do printf '\n==> bench/%s\n' $$p; go run ./bench/$$p; done
+	@for p in $(BENCHES); do printf '\n==> bench/%s\n' $$p; go run ./bench/$$p || exit 1; done
 
 deps: #: Direct dependencies, and what the daemon links
 	@go list -m -f '{{if not (or .Indirect .Main)}}{{.Path}} {{.Version}}{{end}}' all

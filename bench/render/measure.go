@@ -1,9 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -89,8 +89,7 @@ func (s shape) again(t *measure.Table, limit measure.Limit, mcs []*mcfgv1.Machin
 
 // accept ignores the error for a config that is too large for a cluster.
 func (s shape) accept(err error) error {
-	if s.refused && err != nil && strings.Contains(err.Error(), fmt.Sprintf("more than the %d that a cluster stores",
-		render.MaxSize)) {
+	if s.refused && errors.Is(err, render.ErrTooLarge) {
 		return nil
 	}
 	return err

@@ -11,6 +11,10 @@ func TestTheTablesArePrinted(t *testing.T) {
 	if err := run([]string{"-sizes", "1,4", "-time", "1ns"}, &out); err != nil {
 		t.Fatal(err)
 	}
+	// The rendered config of so many fragments is too large for a cluster.
+	if err := run([]string{"-sizes", "200", "-time", "1ns"}, &out); err != nil {
+		t.Fatal(err)
+	}
 	for _, want := range []string{"large:", "small:", cold, changed, same, "growth ≤ 1.05", "machine-config-operator"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the tables say nothing of %q:\n%s", want, &out)

@@ -3,6 +3,7 @@ package render
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,6 +29,18 @@ const (
 	perInput = 84
 )
 
+// ErrTooLarge is in the chain of an error about a config that is too large to store.
+var ErrTooLarge = errors.New("the rendered config is too large")
+
+// tooLargeError has the text of another error.
+type tooLargeError struct{ error }
+
+// Is reports whether the target is ErrTooLarge.
+func (tooLargeError) Is(target error) bool { return target == ErrTooLarge }
+
+// Unwrap returns the error with the text.
+func (e tooLargeError) Unwrap() error { return e.error }
+
 // guardSize refuses a spec that is too large to store, and warns about a large spec. The texts name the largest entries
 // and their inputs. With largeFiles, the files that can move have left the spec.
 func guardSize(r Rendered, largeFiles bool) (warnings []string, err error) {
@@ -48,7 +61,7 @@ func guardSize(r Rendered, largeFiles bool) (warnings []string, err error) {
 		if !largeFiles {
 			err = fmt.Errorf("%w. For other files: %w", err, machineconfig.ErrNoContentStore)
 		}
-		return nil, err
+		return nil, tooLargeError{err}
 	case size > WarnSize:
 		return []string{fmt.Sprintf("the rendered config of pool %s has %d bytes with its metadata, %d %% of the "+
 			"most that a cluster stores; the largest are %s", r.Pool, size, size*100/MaxSize, largest(r))}, nil
