@@ -40,10 +40,12 @@ func check(root string, on []string, out *os.File) error {
 	}
 	files := parsed{root: root, files: map[string]*ast.File{}}
 	fset := token.NewFileSet()
+	var problems []error
 	for _, platform := range on {
-		if err := files.check(fset, platform); err != nil {
-			return err
-		}
+		problems = append(problems, files.check(fset, platform))
+	}
+	if err := errors.Join(problems...); err != nil {
+		return err
 	}
 	fmt.Fprintf(out, "platforms: cmd/bunsen has the types of %s\n", strings.Join(on, ", "))
 	return nil

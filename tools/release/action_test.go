@@ -284,6 +284,16 @@ func TestTheAction(t *testing.T) {
 			files:  map[string]string{"pools/worker/files/motd": "Another message\n"},
 			inputs: map[string]string{"run": "plan"}, want: "posted",
 		},
+		"a plan for one of several clusters, since the branch began": {
+			files: map[string]string{"pools/worker/files/motd": "Another message\n"},
+			inputs: map[string]string{
+				"run": "plan", "base": "main^1...change", "key": "prod", "nodes": "worker=40/4", "path": ".",
+			},
+			want: "<!-- bunsen:plan:v1:prod -->",
+		},
+		"a base that is an option": {
+			inputs: map[string]string{"run": "plan", "base": "--dry-run"}, code: 2, want: "--dry-run",
+		},
 		"only the program":   {inputs: map[string]string{"run": "install"}, want: "bunsen " + version},
 		"another verb":       {inputs: map[string]string{"run": "x::y"}, code: 2, want: "the input run is xy, and not"},
 		"a hostile checkout": {files: hostile, want: "and the signature is that of the key"},

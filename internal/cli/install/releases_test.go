@@ -48,12 +48,12 @@ func TestTheNewestRelease(t *testing.T) {
 		"a server in trouble":              {"v1.0.0", answer(500, ``), 3, "answers with 500"},
 		"a page instead of a feed":         {"v1.0.0", answer(200, `<html>log in</html>`), 3, "does a proxy ask for a login"},
 		"a tag that is no version":         {"v1.0.0", answer(200, `{"tag_name":"v1\n::error::x"}`), 3, "is no version"},
-		"a redirect to another host":       {"v1.0.0", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL, 302) }, 3, "is not followed"},
-		"a redirect to http":               {"v1.0.0", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://"+r.Host, 302) }, 3, "is not followed"},
-		"a redirect to itself without end": {"v1.0.0", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", 302) }, 3, "is not followed"},
+		"a redirect to another host":       {"v1.0.0", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL, http.StatusFound) }, 3, "is not followed"},
+		"a redirect to http":               {"v1.0.0", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://"+r.Host, http.StatusFound) }, 3, "is not followed"},
+		"a redirect to itself without end": {"v1.0.0", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", http.StatusFound) }, 3, "is not followed"},
 		"a redirect to another of its paths": {"v1.0.0", func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != "/moved" {
-				http.Redirect(w, r, "/moved", 301)
+				http.Redirect(w, r, "/moved", http.StatusMovedPermanently)
 				return
 			}
 			_, _ = io.WriteString(w, `{"tag_name":"v2.0.0"}`)
