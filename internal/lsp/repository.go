@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -228,7 +229,17 @@ func (r *repository) publish(ctx context.Context, now *snapshot, open map[string
 		}
 	}
 	r.published = map[string]bool{}
-	for file, found := range byFile {
+	// Those of open files come last: whoever waits for them has seen the others.
+	order := slices.SortedFunc(maps.Keys(byFile), func(a, b string) int {
+		_, aOpen := open[a]
+		_, bOpen := open[b]
+		if aOpen != bOpen {
+			return map[bool]int{true: 1, false: -1}[aOpen]
+		}
+		return strings.Compare(a, b)
+	})
+	for _, file := range order {
+		found := byFile[file]
 		if len(found) > 0 {
 			r.published[file] = true
 		}
