@@ -476,6 +476,50 @@ func TestAnEditorShowsWhatValidateReports(t *testing.T) {
 	}
 }
 
+// TestAFileThatGitIgnoresIsNoProblem has a repository in a folder of a work tree, as in a larger repository.
+func TestAFileThatGitIgnoresIsNoProblem(t *testing.T) {
+	top := t.TempDir()
+	for name, text := range map[string]string{
+		"clusters/prod/pools/worker/10-a.bu": valid, ".gitignore": "*.key\n",
+		"clusters/prod/a.key": "AGE-SECRET-" + "KEY-1" + strings.Repeat("Q", 58) + "\n",
+	} {
+		write(t, filepath.Join(top, name), text)
+	}
+	for _, args := range [][]string{{"init", "-q"}, {"add", ".gitignore"}} {
+		git := exec.CommandContext(t.Context(), "git", args...)
+		git.Dir = top
+		if out, err := git.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	e := startEditor(t, top, (&url.URL{Scheme: "file", Path: top}).String())
+	const document = "clusters/prod/pools/worker/10-a.bu"
+	e.open(document, valid)
+	e.problems(document)
+	e.tell("workspace/didChangeWatchedFiles", map[string]any{})
+	e.replace(document, e.find(document, "/etc/a"), "/etc/b")
+	for done := false; !done; {
+		p := <-e.shown
+		for _, found := range p.Diagnostics {
+			if found.Code == "private-key" {
+				t.Errorf("the editor shows %s", found.Message)
+			}
+		}
+		done = p.URI == e.uri(document) && p.Version == 2
+	}
+	// Without the rule, it is one.
+	write(t, filepath.Join(top, ".gitignore"), "\n")
+	e.replace(document, e.find(document, "/etc/b"), "/etc/c")
+	for p := range e.shown {
+		if len(p.Diagnostics) > 0 && p.Diagnostics[0].Code == "private-key" {
+			break
+		}
+		if p.URI == e.uri(document) && p.Version == 3 {
+			t.Fatal("the editor does not show the key")
+		}
+	}
+}
+
 // wordsOf splits a line of a story; a word in quotation marks is a text of Go.
 func wordsOf(t *testing.T, line string) (out []string) {
 	t.Helper()

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -47,7 +48,8 @@ type repository struct {
 // pause is how long a repository waits after a change for the next one.
 const pause = 30 * time.Millisecond
 
-func openRepository(s *server, conn *jsonrpc2.Conn, root *os.Root, dir string) (*repository, error) {
+// openRepository opens a folder; ownGit says whether the ignored files of its git repository may be read.
+func openRepository(s *server, conn *jsonrpc2.Conn, root *os.Root, dir string, ownGit bool) (*repository, error) {
 	files, err := s.Open(root)
 	if err != nil {
 		return nil, err
@@ -63,7 +65,7 @@ func openRepository(s *server, conn *jsonrpc2.Conn, root *os.Root, dir string) (
 		stop()
 		<-done
 	}
-	if s.Ignored != nil && hasOwnGit(root) {
+	if s.Ignored != nil && ownGit {
 		r.ignored = s.Ignored(dir)
 	}
 	r.memory.AllowLargeFiles(s.LargeFiles)
@@ -77,24 +79,41 @@ func openRepository(s *server, conn *jsonrpc2.Conn, root *os.Root, dir string) (
 	return r, nil
 }
 
-// hasOwnGit reports whether the folder is the top of a git work tree whose repository is in it, so that reading which
-// files git ignores reads nothing elsewhere.
-func hasOwnGit(root *os.Root) bool {
-	for name, isDir := range map[string]bool{
-		".git": true, ".git/HEAD": false, ".git/config": false, ".git/index": false, ".git/info": true,
-		".git/objects": true, ".git/refs": true,
-	} {
-		info, err := root.Lstat(name)
-		if err != nil || info.IsDir() != isDir || !isDir && !info.Mode().IsRegular() {
+// hasOwnGit reports whether a folder below a root is in a git work tree that is within the root, with its repository in
+// it, so that reading which files git ignores reads nothing elsewhere.
+func hasOwnGit(root *os.Root, folder string) bool {
+	for ; ; folder = filepath.Dir(folder) {
+		if info, err := root.Lstat(filepath.Join(folder, ".gitignore")); err == nil && info.Size() > maxGitFile {
+			return false
+		}
+		if _, err := root.Lstat(filepath.Join(folder, ".git")); err == nil {
+			return isWhole(root, filepath.Join(folder, ".git"))
+		}
+		if folder == "." {
 			return false
 		}
 	}
-	if _, err := root.Lstat(".git/commondir"); err == nil {
+}
+
+// isWhole reports whether the directory of a git repository has its parts as files and directories of its own.
+func isWhole(root *os.Root, git string) bool {
+	for name, isDir := range map[string]bool{
+		".": true, "HEAD": false, "config": false, "index": false, "info": true, "objects": true, "refs": true,
+	} {
+		info, err := root.Lstat(filepath.Join(git, name))
+		if err != nil || info.IsDir() != isDir || !isDir && (!info.Mode().IsRegular() || info.Size() > maxGitFile) {
+			return false
+		}
+	}
+	if _, err := root.Lstat(filepath.Join(git, "commondir")); err == nil {
 		return false
 	}
-	info, err := root.Lstat(".git/info/exclude")
-	return err != nil || info.Mode().IsRegular()
+	info, err := root.Lstat(filepath.Join(git, "info", "exclude"))
+	return err != nil || info.Mode().IsRegular() && info.Size() <= maxGitFile
 }
+
+// maxGitFile is the largest file of git that is read, in bytes: the index of a repository with 300,000 files.
+const maxGitFile = 32 << 20
 
 // wake says that a text or a file may have changed.
 func (r *repository) wake() {
