@@ -39,11 +39,14 @@ type repository struct {
 	current atomic.Pointer[snapshot]
 	mu      sync.Mutex
 	changed chan struct{}
-	// published are the files that have diagnostics in the editor.
-	published map[string]bool
+	// published are the diagnostics that the editor has, by file.
+	published map[string][]diagnostic
 	// failed: the last run had no rendering.
 	failed bool
 }
+
+// patience is how long the end of a server waits for what it does.
+const patience = 2 * time.Second
 
 // pause is how long a repository waits after a change for the next one.
 const pause = 30 * time.Millisecond
@@ -58,12 +61,16 @@ func openRepository(s *server, conn *jsonrpc2.Conn, root *os.Root, dir string, o
 	done := make(chan struct{})
 	r := &repository{
 		server: s, conn: conn, dir: dir, copy: files, woken: make(chan struct{}, 1), changed: make(chan struct{}),
-		known: map[[sha256.Size]byte][]secretmask.Credential{}, published: map[string]bool{},
+		known: map[[sha256.Size]byte][]secretmask.Credential{}, published: map[string][]diagnostic{},
 		ignored: func(string) bool { return false },
 	}
 	r.stop = func() {
 		stop()
-		<-done
+		select {
+		case <-done:
+		case <-time.After(patience): // The editor reads no more, so a message to it never ends.
+			_ = files.Close() // The process ends.
+		}
 	}
 	if s.Ignored != nil && ownGit {
 		r.ignored = s.Ignored(dir)
@@ -247,7 +254,8 @@ func (r *repository) publish(ctx context.Context, now *snapshot, open map[string
 			byFile[file] = []diagnostic{}
 		}
 	}
-	r.published = map[string]bool{}
+	was := r.published
+	r.published = map[string][]diagnostic{}
 	// Those of open files come last: whoever waits for them has seen the others.
 	order := slices.SortedFunc(maps.Keys(byFile), func(a, b string) int {
 		_, aOpen := open[a]
@@ -260,11 +268,13 @@ func (r *repository) publish(ctx context.Context, now *snapshot, open map[string
 	for _, file := range order {
 		found := byFile[file]
 		if len(found) > 0 {
-			r.published[file] = true
+			r.published[file] = found
 		}
 		message := object{"uri": r.uri(r, file), "diagnostics": found}
 		if b, isOpen := open[file]; isOpen {
 			message["version"] = b.version
+		} else if slices.Equal(was[file], found) {
+			continue
 		}
 		if err := r.conn.Notify(ctx, "textDocument/publishDiagnostics", message); err != nil {
 			r.logf("publishing the problems of %s: %v", file, err)
