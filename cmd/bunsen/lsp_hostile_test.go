@@ -146,6 +146,19 @@ func TestAHostileRepository(t *testing.T) {
 				}
 			}, want: "mod",
 		},
+		"an index of a terabyte": {
+			files: map[string]string{
+				"pools/worker/10-a.bu": valid + "      mod: 0644\n# AGE-SECRET-" + "KEY-1" + strings.Repeat("Q", 58) + "\n",
+				".git/HEAD":            "ref: refs/heads/main\n", ".git/refs/heads/main": "", ".git/objects/x": "",
+				".git/info/exclude": "", ".git/index": "DIRC", ".git/config": "",
+			},
+			make: func(t *testing.T, dir, _ string) {
+				t.Helper()
+				if err := os.Truncate(filepath.Join(dir, ".git/index"), 1<<40); err != nil {
+					t.Fatal(err)
+				}
+			}, want: "mod",
+		},
 		"a pipe in place of a document": {
 			files: map[string]string{"pools/worker/10-a.bu": valid},
 			make:  pipe("pools/worker/20-b.bu"), want: "20-b.bu",

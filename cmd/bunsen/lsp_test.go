@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -77,6 +78,11 @@ func (p pipes) Write(b []byte) (int, error) { return p.in.Write(b) }
 
 func (p pipes) Close() error { return p.in.Close() }
 
+// silent drops what the library logs when the server ends.
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}
+
 // startEditor runs this test's program as bunsen.
 func startEditor(t *testing.T, dir, root string, env ...string) *editor {
 	t.Helper()
@@ -106,7 +112,7 @@ func startEditor(t *testing.T, dir, root string, env ...string) *editor {
 		t.Fatal(err)
 	}
 	e.conn = jsonrpc2.NewConn(context.Background(), jsonrpc2.NewBufferedStream(pipes{out, in},
-		jsonrpc2.VSCodeObjectCodec{}), e)
+		jsonrpc2.VSCodeObjectCodec{}), e, jsonrpc2.SetLogger(silent{}))
 	t.Cleanup(func() {
 		if err := e.conn.Call(context.Background(), "shutdown", nil, nil); err != nil {
 			t.Errorf("shutdown: %v\n%s", err, e.stderr)
@@ -376,6 +382,141 @@ func TestStoriesOfAnEditor(t *testing.T) {
 				t.Errorf("got\n%s\nwant\n%s\n(-update-editor rewrites it)\n%s", got.String(), want, e.stderr)
 			}
 		})
+	}
+}
+
+// TestAnEditorShowsWhatValidateReports opens the examples, and each with a mistake in every document: what the editor
+// shows is what `bunsen validate` prints.
+func TestAnEditorShowsWhatValidateReports(t *testing.T) {
+	folders, err := filepath.Glob("../../examples/*/pools")
+	if err != nil || len(folders) < 5 {
+		t.Fatal(err, folders)
+	}
+	for _, pools := range folders {
+		for _, mistake := range []string{"", "mode:"} {
+			t.Run(filepath.Base(filepath.Dir(pools))+" without "+mistake, func(t *testing.T) {
+				dir := filepath.Join(t.TempDir(), "repo")
+				if err := os.CopyFS(dir, os.DirFS(filepath.Dir(pools))); err != nil {
+					t.Fatal(err)
+				}
+				documents, err := filepath.Glob(dir + "/*/*/*.bu")
+				if err != nil || len(documents) == 0 {
+					t.Fatal(err, "no documents")
+				}
+				for _, file := range documents {
+					text, err := os.ReadFile(file)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if mistake != "" {
+						text = bytes.ReplaceAll(text, []byte(mistake), []byte("x"+mistake))
+					}
+					if err := os.WriteFile(file, text, 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				self, err := os.Executable()
+				if err != nil {
+					t.Fatal(err)
+				}
+				validate := exec.CommandContext(t.Context(), self, "validate", "-o", "json", dir)
+				validate.Args[0] = "bunsen"
+				printed, err := validate.Output()
+				if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
+					t.Fatal(err)
+				}
+				var report struct {
+					Findings []struct {
+						File, Rule, Message string
+						Line                int
+					}
+				}
+				if err := json.Unmarshal(printed, &report); err != nil {
+					t.Fatal(err, string(printed))
+				}
+				want := map[string]bool{}
+				for _, f := range report.Findings {
+					want[fmt.Sprintf("%s:%d: %s [%s]", f.File, max(1, f.Line), f.Message, f.Rule)] = true
+				}
+				e := startEditor(t, dir, (&url.URL{Scheme: "file", Path: dir}).String())
+				first, err := filepath.Rel(dir, documents[0])
+				if err != nil {
+					t.Fatal(err)
+				}
+				text, err := os.ReadFile(documents[0])
+				if err != nil {
+					t.Fatal(err)
+				}
+				e.open(first, string(text))
+				got := map[string]bool{}
+				add := func(uri string, all []problem) {
+					for _, p := range all {
+						file := strings.TrimPrefix(uri, e.uri("")+"/")
+						got[fmt.Sprintf("%s:%d: %s [%s]", file, p.Range.Start.Line+1, p.Message, p.Code)] = true
+					}
+				}
+				for last := ""; last != e.uri(first); { // The report of the open file comes last.
+					p := <-e.shown
+					add(p.URI, p.Diagnostics)
+					last = p.URI
+				}
+				for line := range want {
+					if !got[line] {
+						t.Errorf("the editor does not show %s", line)
+					}
+				}
+				for line := range got {
+					if !want[line] {
+						t.Errorf("validate does not report %s", line)
+					}
+				}
+				t.Logf("%d problems", len(want))
+			})
+		}
+	}
+}
+
+// TestAFileThatGitIgnoresIsNoProblem has a repository in a folder of a work tree, as in a larger repository.
+func TestAFileThatGitIgnoresIsNoProblem(t *testing.T) {
+	top := t.TempDir()
+	for name, text := range map[string]string{
+		"clusters/prod/pools/worker/10-a.bu": valid, ".gitignore": "*.key\n",
+		"clusters/prod/a.key": "AGE-SECRET-" + "KEY-1" + strings.Repeat("Q", 58) + "\n",
+	} {
+		write(t, filepath.Join(top, name), text)
+	}
+	for _, args := range [][]string{{"init", "-q"}, {"add", ".gitignore"}} {
+		git := exec.CommandContext(t.Context(), "git", args...)
+		git.Dir = top
+		if out, err := git.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	e := startEditor(t, top, (&url.URL{Scheme: "file", Path: top}).String())
+	const document = "clusters/prod/pools/worker/10-a.bu"
+	e.open(document, valid)
+	e.problems(document)
+	e.tell("workspace/didChangeWatchedFiles", map[string]any{})
+	e.replace(document, e.find(document, "/etc/a"), "/etc/b")
+	for done := false; !done; {
+		p := <-e.shown
+		for _, found := range p.Diagnostics {
+			if found.Code == "private-key" {
+				t.Errorf("the editor shows %s", found.Message)
+			}
+		}
+		done = p.URI == e.uri(document) && p.Version == 2
+	}
+	// Without the rule, it is one.
+	write(t, filepath.Join(top, ".gitignore"), "\n")
+	e.replace(document, e.find(document, "/etc/b"), "/etc/c")
+	for p := range e.shown {
+		if len(p.Diagnostics) > 0 && p.Diagnostics[0].Code == "private-key" {
+			break
+		}
+		if p.URI == e.uri(document) && p.Version == 3 {
+			t.Fatal("the editor does not show the key")
+		}
 	}
 }
 

@@ -52,7 +52,7 @@ func root() *cobra.Command {
 
 validate, build, diff, explain, init and import need no cluster: these commands run the controller's functions, so they print what
 will happen on the cluster. secret encrypts files of the repository. comment posts a comparison to a pull request.
-push publishes a commit as an OCI artifact. status,
+push publishes a commit as an OCI artifact. lsp and schema are for editors. status,
 why, history, get, trace, drift and ui read the cluster of your kubeconfig. pause, suspend, resume, hold, release and retry
 control rollouts on this cluster. rollback prepares a commit that returns a pool to an earlier config. token and pointer prepare
 new machines. install, check, uninstall and support-bundle manage the installation of Bunsen itself.

@@ -29,7 +29,9 @@ var (
 	renamed   = regexp.MustCompile(`: write (/[^\s,;]+)$`)
 	typed     = regexp.MustCompile("`((?:bunsen|sops) [^`]+)`")
 	plainPath = regexp.MustCompile(`^[A-Za-z0-9_.][A-Za-z0-9_./@-]*$`)
-	fileWord  = regexp.MustCompile(`[A-Za-z0-9_.@/-]+`)
+	// A command with other characters could do something else in a shell.
+	plainCommand = regexp.MustCompile(`^[A-Za-z0-9_./@:=, -]+$`)
+	fileWord     = regexp.MustCompile(`[A-Za-z0-9_.@/-]+`)
 )
 
 // corrections returns what resolves a finding in a document, as its message advises.
@@ -58,6 +60,9 @@ func corrections(d document, e transpile.Entry) (out []correction) {
 	}
 	for _, m := range typed.FindAllStringSubmatch(e.Message, -1) {
 		command := m[1]
+		if !plainCommand.MatchString(command) {
+			continue
+		}
 		if plainPath.MatchString(e.File) { // Another path could mean something to a shell.
 			command = strings.Replace(command, "bunsen hash FILE", "bunsen hash "+e.File, 1)
 		}

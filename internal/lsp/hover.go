@@ -20,7 +20,7 @@ func code(text string) string {
 
 // hoverAt says what stands at a position: its documentation, what a change of it does to nodes, and who sets it.
 func hoverAt(s *snapshot, d document, at position) (string, bool) {
-	p, ok := placeAt(d, at.Line, d.offset(at.Line, at.Character))
+	p, d, ok := placeIn(d, at)
 	if !ok {
 		return "", false
 	}
@@ -106,7 +106,7 @@ func writeSetters(b *strings.Builder, of lineage.Item) {
 	}
 	for _, w := range of.Writers {
 		if text := writerText(w); !shown[w.At.File] {
-			fmt.Fprintf(b, "\n- also set by %s", code(text))
+			fmt.Fprintf(b, "\n- set by %s", code(text))
 		}
 		if w.Source != "" && !shown[w.Source] && w.Source != w.At.File {
 			fmt.Fprintf(b, "\n- the document is %s", code(w.Source))
@@ -174,7 +174,7 @@ func clusterText(s *snapshot, d document) string {
 
 // schemaOf returns the schema of a document: that of its own keys, or for a patch that of the document that it changes.
 func (s *snapshot) schemaOf(d document, p place) *schema.Node {
-	if isKustomization(d.file) {
+	if isKustomization(d.file) && !d.patch {
 		n, err := schema.Get("kustomization")
 		if err != nil {
 			return nil
@@ -196,7 +196,7 @@ func (s *snapshot) schemaOf(d document, p place) *schema.Node {
 			return schema.OfKind(documents.Scalar(root, "apiVersion"), documents.Scalar(root, "kind"))
 		}
 	}
-	if documents.IsButane(d.file) {
+	if documents.IsButane(d.file) || d.patch {
 		return dialect("fcos", "")
 	}
 	return nil

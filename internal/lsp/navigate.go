@@ -7,6 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/bunsen-os/bunsen/internal/review"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
 )
@@ -14,16 +15,18 @@ import (
 // definitionAt returns where the thing at a position is defined: the file that a path names, the document that a patch
 // changes, the first document that sets an item, the documents of a pool.
 func definitionAt(s *snapshot, d document, at position) []origin.Pos {
-	p, ok := placeAt(d, at.Line, d.offset(at.Line, at.Character))
+	p, d, ok := placeIn(d, at)
 	if !ok || s == nil {
 		return nil
 	}
 	keys := p.schemaPath()
 	value := p.value()
 	switch {
-	case value.Kind == yaml.ScalarNode && isReference(d.file, keys):
+	case value.Kind == yaml.ScalarNode && !d.patch && isReference(d.file, keys):
 		return s.open(d.file, value.Value)
-	case isKustomization(d.file) && strings.HasPrefix(strings.Join(keys, "."), "patches.-.target"):
+	case value.Kind == yaml.ScalarNode && s.isPool(value.Value) && isPoolName(d.file, keys):
+		return append(s.pool(value.Value), s.open("pools/x", value.Value)...)
+	case isKustomization(d.file) && !d.patch && strings.HasPrefix(strings.Join(keys, "."), "patches.-.target"):
 		return s.named(documents.Scalar(p.nodes[2], "target", "name"))
 	}
 	if it, ok := p.item(); ok {
@@ -49,12 +52,39 @@ func definitionAt(s *snapshot, d document, at position) []origin.Pos {
 	for _, f := range declaring {
 		out = append(out, origin.Pos{File: f, Line: 1, Column: 1})
 	}
+	if words := strings.Split(d.file, "/"); len(out) == 0 && len(words) == 3 && words[0] == "pools" {
+		out = s.pool(words[1])
+	}
 	return out
+}
+
+// isPool reports whether the repository has documents or an object of a pool.
+func (s *snapshot) isPool(name string) bool {
+	return slices.Contains(s.result.Pools, name) || len(s.pool(name)) > 0
+}
+
+// pool returns the MachineConfigPool of a name in cluster/.
+func (s *snapshot) pool(name string) (out []origin.Pos) {
+	for _, o := range s.result.Cluster {
+		if o.Object.GetKind() == review.PoolKind && o.Object.GetName() == name {
+			out = append(out, origin.Pos{File: o.File, Line: o.Line, Column: 1})
+		}
+	}
+	return out
+}
+
+// isPoolName reports whether the value of a field is the name of a pool: in the policies of cluster/, and in the label
+// and the selectors of documents.
+func isPoolName(file string, keys []string) bool {
+	where := strings.Join(keys, ".")
+	return strings.HasPrefix(file, "cluster/") && (strings.HasPrefix(where, "spec.pools.-") ||
+		strings.HasPrefix(where, "spec.after.-") || strings.Contains(where, "Selector.match")) ||
+		strings.HasSuffix(where, "metadata.labels.machineconfiguration.openshift.io/role")
 }
 
 // referencesAt returns the lines that set the item at a position, or that name the file around it.
 func referencesAt(s *snapshot, d document, at position) []origin.Pos {
-	p, ok := placeAt(d, at.Line, d.offset(at.Line, at.Character))
+	p, d, ok := placeIn(d, at)
 	if !ok || s == nil {
 		return nil
 	}
@@ -63,6 +93,9 @@ func referencesAt(s *snapshot, d document, at position) []origin.Pos {
 		for _, of := range s.settersOf(it) {
 			for _, w := range of.item.Writers {
 				out = appendNew(out, w.At.Pos)
+				if n := locate(s.root(w.Source), it); n != nil { // What a patch of the document replaced counts too.
+					out = appendNew(out, origin.Pos{File: w.Source, Line: n.Line, Column: n.Column})
+				}
 			}
 			for _, a := range of.item.Attributes {
 				out = appendNew(out, a.At.Pos)
@@ -75,7 +108,8 @@ func referencesAt(s *snapshot, d document, at position) []origin.Pos {
 		return out
 	}
 	target := d.file
-	if value := p.value(); value.Kind == yaml.ScalarNode && isReference(d.file, p.schemaPath()) {
+	if value := p.value(); value.Kind == yaml.ScalarNode && !d.patch &&
+		isReference(d.file, p.schemaPath()) {
 		if to, ok := resolve(d.file, value.Value); ok {
 			target = to
 		}

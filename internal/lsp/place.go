@@ -132,6 +132,34 @@ func placeAt(d document, line, offset int) (place, bool) {
 	}
 }
 
+// within returns the patch of a kustomization around a line, as a document of its own, with the line and the byte
+// there.
+func within(d document, line, offset int) (document, int, int, bool) {
+	p, ok := placeAt(d, line, offset)
+	if !ok || !isKustomization(d.file) || d.patch || strings.Join(p.schemaPath(), ".") != "patches.-.patch" {
+		return d, line, offset, false
+	}
+	v := p.value()
+	if v.Style&(yaml.LiteralStyle|yaml.FoldedStyle) == 0 || line < v.Line {
+		return d, line, offset, false
+	}
+	first := d.line(v.Line)
+	indent := len(first) - len(strings.TrimLeft(first, " "))
+	out := newDocument(d.file, v.Value, d.wide)
+	out.patch = true
+	return out, line - v.Line, max(0, offset-indent), true
+}
+
+// placeIn is placeAt, also in a patch that stands in a kustomization. The document is the patch there.
+func placeIn(d document, at position) (place, document, bool) {
+	line, offset := at.Line, d.offset(at.Line, at.Character)
+	if inner, l, o, ok := within(d, line, offset); ok {
+		d, line, offset = inner, l, o
+	}
+	p, ok := placeAt(d, line, offset)
+	return p, d, ok
+}
+
 // below returns the last child of a node that begins at or before a position, with its index.
 func below(n *yaml.Node, line, column int) (child *yaml.Node, index int) {
 	before := func(c *yaml.Node) bool { return c.Line < line || c.Line == line && c.Column <= column }

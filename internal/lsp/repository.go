@@ -6,7 +6,9 @@ import (
 	"maps"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,16 +37,20 @@ type repository struct {
 	current atomic.Pointer[snapshot]
 	mu      sync.Mutex
 	changed chan struct{}
-	// published are the files that have diagnostics in the editor.
-	published map[string]bool
+	// published are the diagnostics that the editor has, by file.
+	published map[string][]diagnostic
 	// failed: the last run had no rendering.
 	failed bool
 }
 
+// patience is how long the end of a server waits for what it does.
+const patience = 2 * time.Second
+
 // pause is how long a repository waits after a change for the next one.
 const pause = 30 * time.Millisecond
 
-func openRepository(s *server, conn *jsonrpc2.Conn, root *os.Root, dir string) (*repository, error) {
+// openRepository opens a folder; ownGit says whether the ignored files of its git repository may be read.
+func openRepository(s *server, conn *jsonrpc2.Conn, root *os.Root, dir string, ownGit bool) (*repository, error) {
 	files, err := s.Open(root)
 	if err != nil {
 		return nil, err
@@ -53,13 +59,17 @@ func openRepository(s *server, conn *jsonrpc2.Conn, root *os.Root, dir string) (
 	done := make(chan struct{})
 	r := &repository{
 		server: s, conn: conn, dir: dir, copy: files, woken: make(chan struct{}, 1), changed: make(chan struct{}),
-		published: map[string]bool{}, ignored: func(string) bool { return false },
+		published: map[string][]diagnostic{}, ignored: func(string) bool { return false },
 	}
 	r.stop = func() {
 		stop()
-		<-done
+		select {
+		case <-done:
+		case <-time.After(patience): // The editor reads no more, so a message to it never ends.
+			_ = files.Close() // The process ends.
+		}
 	}
-	if s.Ignored != nil && hasOwnGit(root) {
+	if s.Ignored != nil && ownGit {
 		r.ignored = s.Ignored(dir)
 	}
 	r.memory.AllowLargeFiles(s.LargeFiles)
@@ -73,24 +83,41 @@ func openRepository(s *server, conn *jsonrpc2.Conn, root *os.Root, dir string) (
 	return r, nil
 }
 
-// hasOwnGit reports whether the folder is the top of a git work tree whose repository is in it, so that reading which
-// files git ignores reads nothing elsewhere.
-func hasOwnGit(root *os.Root) bool {
-	for name, isDir := range map[string]bool{
-		".git": true, ".git/HEAD": false, ".git/config": false, ".git/index": false, ".git/info": true,
-		".git/objects": true, ".git/refs": true,
-	} {
-		info, err := root.Lstat(name)
-		if err != nil || info.IsDir() != isDir || !isDir && !info.Mode().IsRegular() {
+// hasOwnGit reports whether a folder below a root is in a git work tree that is within the root, with its repository in
+// it, so that reading which files git ignores reads nothing elsewhere.
+func hasOwnGit(root *os.Root, folder string) bool {
+	for ; ; folder = filepath.Dir(folder) {
+		if info, err := root.Lstat(filepath.Join(folder, ".gitignore")); err == nil && info.Size() > maxGitFile {
+			return false
+		}
+		if _, err := root.Lstat(filepath.Join(folder, ".git")); err == nil {
+			return isWhole(root, filepath.Join(folder, ".git"))
+		}
+		if folder == "." {
 			return false
 		}
 	}
-	if _, err := root.Lstat(".git/commondir"); err == nil {
+}
+
+// isWhole reports whether the directory of a git repository has its parts as files and directories of its own.
+func isWhole(root *os.Root, git string) bool {
+	for name, isDir := range map[string]bool{
+		".": true, "HEAD": false, "config": false, "index": false, "info": true, "objects": true, "refs": true,
+	} {
+		info, err := root.Lstat(filepath.Join(git, name))
+		if err != nil || info.IsDir() != isDir || !isDir && (!info.Mode().IsRegular() || info.Size() > maxGitFile) {
+			return false
+		}
+	}
+	if _, err := root.Lstat(filepath.Join(git, "commondir")); err == nil {
 		return false
 	}
-	info, err := root.Lstat(".git/info/exclude")
-	return err != nil || info.Mode().IsRegular()
+	info, err := root.Lstat(filepath.Join(git, "info", "exclude"))
+	return err != nil || info.Mode().IsRegular() && info.Size() <= maxGitFile
 }
+
+// maxGitFile is the largest file of git that is read, in bytes: the index of a repository with 300,000 files.
+const maxGitFile = 32 << 20
 
 // wake says that a text or a file may have changed.
 func (r *repository) wake() {
@@ -229,14 +256,27 @@ func (r *repository) publish(ctx context.Context, now *snapshot, open map[string
 			byFile[file] = []diagnostic{}
 		}
 	}
-	r.published = map[string]bool{}
-	for file, found := range byFile {
+	was := r.published
+	r.published = map[string][]diagnostic{}
+	// Those of open files come last: whoever waits for them has seen the others.
+	order := slices.SortedFunc(maps.Keys(byFile), func(a, b string) int {
+		_, aOpen := open[a]
+		_, bOpen := open[b]
+		if aOpen != bOpen {
+			return map[bool]int{true: 1, false: -1}[aOpen]
+		}
+		return strings.Compare(a, b)
+	})
+	for _, file := range order {
+		found := byFile[file]
 		if len(found) > 0 {
-			r.published[file] = true
+			r.published[file] = found
 		}
 		message := object{"uri": r.uri(r, file), "diagnostics": found}
 		if b, isOpen := open[file]; isOpen {
 			message["version"] = b.version
+		} else if slices.Equal(was[file], found) {
+			continue
 		}
 		if err := r.conn.Notify(ctx, "textDocument/publishDiagnostics", message); err != nil {
 			r.logf("publishing the problems of %s: %v", file, err)

@@ -374,7 +374,7 @@ func (s *server) repository(conn *jsonrpc2.Conn, top *os.Root, dir, rel string) 
 		s.logf("opening the repository: %v", err)
 		return nil
 	}
-	r, err := openRepository(s, conn, root, dir)
+	r, err := openRepository(s, conn, root, dir, hasOwnGit(top, rel))
 	if err != nil {
 		s.logf("opening the repository: %v", err)
 		return nil

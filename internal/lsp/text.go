@@ -11,6 +11,8 @@ type document struct {
 	file  string
 	text  string
 	lines []string
+	// patch: it is a patch that stands in a kustomization
+	patch bool
 	// wide: the editor counts columns in UTF-16, as is the default of the protocol, and not in bytes
 	wide bool
 }

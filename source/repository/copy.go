@@ -12,9 +12,8 @@ import (
 	"os"
 	"path"
 	"slices"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/bunsen-os/bunsen/source"
 )
@@ -216,7 +215,7 @@ func (u *update) file(name string) error {
 		u.inventory.AddSum(name, was.executable, was.sum)
 		return nil
 	}
-	f, err := u.from.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	f, err := u.from.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", name, err)
 	}

@@ -52,7 +52,6 @@ var programs = map[string]func(*manual, *testing.T, []string) string{
 	"qemu-img":              nil,
 	"qemu-system-x86_64":    nil,
 	"npm":                   nil,
-	"ln":                    nil,
 }
 
 // manual is what the binary and the Makefile say of themselves.

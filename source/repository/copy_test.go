@@ -1,0 +1,130 @@
+package repository_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/repository"
+)
+
+// TestACopyIsTheTreeOfItsFolder changes a folder at random, and compares the copy with a new tree of the folder after
+// each change. Unsaved texts count as the files that they would be.
+func TestACopyIsTheTreeOfItsFolder(t *testing.T) {
+	for seed := range uint64(5) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			dir := t.TempDir()
+			root, err := os.OpenRoot(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := repository.NewCopy(root)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := c.Close(); err != nil {
+					t.Error(err)
+				}
+			}()
+			texts := map[string]string{}
+			for range 25 {
+				change(t, random, dir, texts)
+				got, err := c.Tree(t.Context(), texts)
+				if err != nil {
+					t.Fatal(err)
+				}
+				saved := filepath.Join(t.TempDir(), "saved")
+				copyTo(t, dir, saved)
+				for name, text := range texts {
+					save(t, saved, name, text)
+				}
+				want, err := repository.OpenDir(t.Context(), saved, t.TempDir(), nil, source.Limits{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got.Digest != want.Digest || !maps.Equal(got.Entries, want.Entries) ||
+					!reflect.DeepEqual(got.Refused, want.Refused) {
+					t.Fatalf("the copy is\n%v\n%v\nand the folder\n%v\n%v", got.Entries, got.Refused, want.Entries,
+						want.Refused)
+				}
+				for name, e := range got.Entries {
+					have, err := os.ReadFile(filepath.Join(got.Root, name))
+					if e.Refused != "" {
+						if err == nil {
+							t.Errorf("the copy has %s, which is refused", name)
+						}
+						continue
+					}
+					is, readErr := os.ReadFile(filepath.Join(saved, name))
+					if err != nil || readErr != nil || string(have) != string(is) {
+						t.Errorf("%s is %q in the copy, want %q (%v, %v)", name, have, is, err, readErr)
+					}
+				}
+			}
+		})
+	}
+}
+
+var names = []string{"a", "b/c", "b/d/e", "pools/worker/10-a.bu", "big"}
+
+// change makes one change of a folder or of the unsaved texts.
+func change(t *testing.T, random *rand.Rand, dir string, texts map[string]string) {
+	t.Helper()
+	name := names[random.IntN(len(names))]
+	at := filepath.Join(dir, name)
+	switch random.IntN(7) {
+	case 0, 1:
+		text := fmt.Sprint(random.IntN(4))
+		if name == "big" {
+			text = string(make([]byte, source.SumBytes+random.IntN(3)))
+		}
+		put(t, at, text)
+	case 2:
+		put(t, at, "version https://git-lfs.github.com/spec/v1\noid sha256:00\n")
+	case 3:
+		if err := os.RemoveAll(at); err != nil {
+			t.Fatal(err)
+		}
+		delete(texts, name)
+	case 4:
+		if _, err := os.Lstat(at); err == nil {
+			if err := os.Chmod(at, []os.FileMode{0o644, 0o755}[random.IntN(2)]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	case 5:
+		texts[name] = fmt.Sprint("text ", random.IntN(3))
+	case 6:
+		clear(texts)
+	}
+}
+
+func put(t *testing.T, at, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(at, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// save writes a text in place of a file, as an editor does.
+func save(t *testing.T, dir, name, text string) {
+	t.Helper()
+	put(t, filepath.Join(dir, name), text)
+}
+
+func copyTo(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+}
