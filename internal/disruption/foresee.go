@@ -10,11 +10,25 @@ import (
 // IfChanged returns what a node would do if one item of its config changed: other contents of a file or a unit, another
 // target of a link, another key of a user. It is false if the config does not have the item.
 func IfChanged(c machineconfig.Config, kind ChangeKind, name string, p Policy) (Decision, bool) {
-	to, ok := changed(machineconfig.Flattened(c), kind, name)
+	from := part(machineconfig.Flattened(c), kind, name)
+	to, ok := changed(from, kind, name)
 	if !ok {
 		return Decision{}, false
 	}
-	return Decide(c, to, p), true
+	return Decide(from, to, p), true
+}
+
+// part returns what a decision about one item depends on: the item, the files of registries, which are compared
+// together, and file systems, whose units only new nodes get. Everything else is equal in both configs.
+func part(c machineconfig.Config, kind ChangeKind, name string) machineconfig.Config {
+	i := &c.Ignition
+	i.Storage.Files = slices.DeleteFunc(slices.Clone(i.Storage.Files), func(f ign.File) bool {
+		return kind != KindFile || f.Path != name && !IsRegistriesFile(f.Path)
+	})
+	i.Systemd.Units = slices.DeleteFunc(slices.Clone(i.Systemd.Units), func(u ign.Unit) bool {
+		return kind != KindUnit || u.Name != name
+	})
+	return c
 }
 
 // changed returns a copy of a config in which one item differs.

@@ -51,3 +51,44 @@ func TestWhatAChangeOfOneItemCosts(t *testing.T) {
 		}
 	}
 }
+
+// TestAPartCostsWhatTheWholeCosts compares the answer with that for the whole config.
+func TestAPartCostsWhatTheWholeCosts(t *testing.T) {
+	source := func(text string) ign.Resource {
+		text = "data:," + text
+		return ign.Resource{Source: &text}
+	}
+	unit, path := "[Mount]\n", "/var/lib/x"
+	c := machineconfig.Config{HasIgnition: true, KernelArguments: []string{"a"}, OSImageURL: "a"}
+	for _, name := range []string{
+		"/etc/a", disruption.RegistriesConf, disruption.RegistriesDropIns + "/a.conf", "/etc/containers/policy.json",
+	} {
+		c.Ignition.Storage.Files = append(c.Ignition.Storage.Files, ign.File{
+			Node: ign.Node{Path: name}, FileEmbedded1: ign.FileEmbedded1{Contents: source("")},
+		})
+	}
+	c.Ignition.Storage.Filesystems = []ign.Filesystem{{Device: "/dev/x", Path: &path}}
+	c.Ignition.Systemd.Units = []ign.Unit{
+		{Name: "var-lib-x.mount", Contents: &unit}, {Name: "a.service", Contents: &unit},
+	}
+	for _, it := range []struct {
+		kind disruption.ChangeKind
+		name string
+	}{
+		{disruption.KindFile, "/etc/a"},
+		{disruption.KindFile, disruption.RegistriesConf},
+		{disruption.KindFile, disruption.RegistriesDropIns + "/a.conf"},
+		{disruption.KindFile, "/etc/containers/policy.json"},
+		{disruption.KindUnit, "var-lib-x.mount"},
+		{disruption.KindUnit, "a.service"},
+		{disruption.KindKargs, ""},
+		{disruption.KindOSImage, ""},
+	} {
+		to := disruption.WithChange(c, it.kind, it.name)
+		want := fmt.Sprint(disruption.Decide(c, to, disruption.Default()))
+		d, ok := disruption.IfChanged(c, it.kind, it.name, disruption.Default())
+		if got := fmt.Sprint(d); !ok || got != want {
+			t.Errorf("%s %s costs %s, want %s", it.kind, it.name, got, want)
+		}
+	}
+}

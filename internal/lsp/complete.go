@@ -11,7 +11,6 @@ import (
 
 	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/internal/schema"
-	"github.com/bunsen-os/bunsen/transpile/kinds"
 	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
 )
 
@@ -270,17 +269,10 @@ func relative(from, to string) string {
 // facts offers the facts of the pools whose nodes get a document.
 func (s *snapshot) facts(file string) []completion {
 	values := map[string]string{"name": "the name of the node"}
-	for _, f := range s.files("pools") {
-		if path.Base(f) != kinds.NodeFactsFile || !strings.HasPrefix(file, path.Dir(f)+"/") &&
-			strings.HasPrefix(file, "pools/") {
-			continue
-		}
-		rows, ok, _ := kinds.ReadNodeFacts(f, []byte(s.text(f)))
-		for _, r := range rows {
-			for fact, value := range r.Facts() {
-				if _, known := values[fact]; !known && ok {
-					values[fact] = "such as " + value
-				}
+	for _, row := range s.tables(file) {
+		for _, c := range row.Cells {
+			if _, known := values[c.Fact]; !known {
+				values[c.Fact] = "such as " + c.Value
 			}
 		}
 	}

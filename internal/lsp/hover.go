@@ -20,11 +20,15 @@ func code(text string) string {
 
 // hoverAt says what stands at a position: its documentation, what a change of it does to nodes, and who sets it.
 func hoverAt(s *snapshot, d document, at position) (string, bool) {
+	whole := d
 	p, d, ok := placeIn(d, at)
 	if !ok {
 		return "", false
 	}
 	var parts []string
+	if name := factAt(whole, at); name != "" {
+		parts = append(parts, s.factText(whole.file, name))
+	}
 	if text := fieldText(s, d, p); text != "" {
 		parts = append(parts, text)
 	}

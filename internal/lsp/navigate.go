@@ -15,6 +15,9 @@ import (
 // definitionAt returns where the thing at a position is defined: the file that a path names, the document that a patch
 // changes, the first document that sets an item, the documents of a pool.
 func definitionAt(s *snapshot, d document, at position) []origin.Pos {
+	if name := factAt(d, at); name != "" {
+		return s.factPlaces(d.file, name)
+	}
 	p, d, ok := placeIn(d, at)
 	if !ok || s == nil {
 		return nil

@@ -30,18 +30,19 @@ type snapshot struct {
 	result    transpile.Result
 	rendering review.Rendering
 	side      review.Side
-	// nodes are the lineages of single nodes, by pool and node.
-	nodes *sync.Map
+	// nodes are the lineages of single nodes, by pool and node, and known what settersOf found, by item.
+	nodes, known *sync.Map
 }
 
 // newSnapshot returns a snapshot without its report. It keeps the rendering of an earlier one if the tree has none.
 func newSnapshot(tree source.Tree, res transpile.Result, r review.Rendering, earlier *snapshot) *snapshot {
-	s := &snapshot{tree: tree, result: res, nodes: new(sync.Map)}
+	s := &snapshot{tree: tree, result: res, nodes: new(sync.Map), known: new(sync.Map)}
 	switch {
 	case !res.Report.Fatal():
 		s.rendering, s.side = r, r.Side("")
 	case earlier != nil:
-		s.result, s.rendering, s.side, s.nodes = earlier.result, earlier.rendering, earlier.side, earlier.nodes
+		s.result, s.rendering, s.side = earlier.result, earlier.rendering, earlier.side
+		s.nodes, s.known = earlier.nodes, earlier.known
 	}
 	return s
 }
@@ -77,7 +78,24 @@ type setters struct {
 }
 
 // settersOf returns who sets an item. Pools with the same answer are one entry.
-func (s *snapshot) settersOf(it item) (out []setters) {
+func (s *snapshot) settersOf(it item) []setters {
+	if known, ok := s.known.Load(it); ok {
+		return known.([]setters) //nolint:forcetypeassert // only this method stores
+	}
+	out := s.findSetters(it)
+	if len(out) == 0 && it.kind == disruption.KindKargs {
+		// A document can have several arguments in one text, and Flatcar gets them at its first boot only.
+		if words := machineconfig.SplitKargs([]string{it.name}); len(words) > 1 {
+			out = s.findSetters(item{it.kind, words[0]})
+		} else {
+			out = s.findSetters(item{disruption.KindFirstBootKargs, ""})
+		}
+	}
+	s.known.Store(it, out)
+	return out
+}
+
+func (s *snapshot) findSetters(it item) (out []setters) {
 	byText := map[string]int{}
 	add := func(pool string, found lineage.Item, config machineconfig.Config) {
 		one := setters{pools: []string{pool}, item: found, effect: disruption.EffectNewNodes}

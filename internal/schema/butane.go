@@ -47,18 +47,20 @@ var readDescriptions = sync.OnceValue(func() map[string]map[string]description {
 
 // own are Bunsen's own words about fields of all dialects. They follow Butane's.
 var own = map[string]string{
-	"storage.files.template": "true marks a file whose text has references: `${secret:NAME/KEY}` is replaced on " +
-		"nodes by a value of a Secret, and `${fact:NAME}` by the node's value in `nodes.yaml`.",
-	"kernel_arguments.should_not_exist":        "Not supported by Bunsen: a node removes only kernel arguments that it added.",
-	"storage.files.verification.hash":          "For a remote file, `bunsen hash FILE` writes it.",
-	"storage.files.contents.verification.hash": "For a remote file, `bunsen hash FILE` writes it.",
-	"storage.disks":                            "Bunsen: only new nodes get it; existing nodes keep what they have.",
-	"storage.raid":                             "Bunsen: only new nodes get it; existing nodes keep what they have.",
-	"storage.luks":                             "Bunsen: only new nodes get it; existing nodes keep what they have.",
-	"storage.filesystems":                      "Bunsen: only new nodes get it; existing nodes keep what they have.",
+	"storage.files.template": "true marks a file whose text has references to secrets, such as " +
+		"`${secret:NAME/KEY}`. Nodes replace them by the values, which no config has.",
+	"storage.files.contents.source": "Bunsen: a remote file needs `verification.hash`, which `bunsen hash FILE` " +
+		"writes.",
+	"storage.files.contents.verification.hash": "Bunsen: for a remote file, `bunsen hash FILE` writes it.",
+	"storage.disks":       newNodes,
+	"storage.raid":        newNodes,
+	"storage.luks":        newNodes,
+	"storage.filesystems": newNodes,
 }
 
-// Dialect is the name of a variant and a version in names of schemas: butane-fcos-1.6.0.
+const newNodes = "Bunsen: only new nodes get it; existing nodes keep what they have."
+
+// dialectName is the name of a variant and a version in names of schemas: butane-fcos-1.6.0.
 func dialectName(variant, version string) string { return butanePrefix + variant + "-" + version }
 
 const butanePrefix = "butane-"
