@@ -26,6 +26,9 @@ type Tree struct {
 	Root string
 	// FS is the same directory as a file system.
 	FS fs.FS
+	// Extract puts a file into Root, if FS has it in memory. It is nil if Root has all files, and may be called
+	// concurrently.
+	Extract func(name string) error
 	// Digest is the digest of all files: `sha256:<hex>` over paths, modes and contents. The digest of a commit and path
 	// is always the same, whichever way Bunsen fetched the commit.
 	Digest string
@@ -54,6 +57,8 @@ type Destination struct {
 	// Earlier is the directory of another tree, such as that of the previous commit; empty: none. Files that are the
 	// same in both trees may be linked instead of written.
 	Earlier string
+	// Memory keeps the files of a tree that is not large in memory: Dir gets those that Tree.Extract asks for.
+	Memory bool
 }
 
 // Refusal is one refused entry of a tree, with the reason.

@@ -255,6 +255,7 @@ func convert(repo repository, pool string, n named) translation {
 		var b butane.Output
 		b, found = butane.Translate(butane.Input{
 			Source: doc.Source, Origin: doc.Origin, Root: repo.tree.Root, FS: repo.fs, Refused: repo.refused,
+			Extract: repo.tree.Extract,
 		})
 		out, d.included, d.contents = kinds.ObjectOutput{Config: b.Config, Origin: b.Origin}, includedBy(b.Locals),
 			b.Contents

@@ -40,6 +40,8 @@ type LocalRevision struct {
 	Path string
 	// Limits of the tree; zero fields are their defaults.
 	Limits source.Limits
+	// Memory keeps the files in memory, as source.Destination says.
+	Memory bool
 }
 
 // Resolve opens the repository and finds the commit of the revision, as git does. Spellings that are not supported are
@@ -106,7 +108,7 @@ func OpenRevision(ctx context.Context, r LocalRevision, into string) (source.Tre
 		return source.Tree{}, ReadFault(ctx, "reading revision "+r.Revision+" of "+r.Repository, err)
 	}
 	s.limits = r.Limits.OrDefault()
-	return s.Materialise(ctx, r.Path, source.Destination{Dir: into})
+	return s.Materialise(ctx, r.Path, source.Destination{Dir: into, Memory: r.Memory})
 }
 
 // notFound returns the fault for a revision that the repository does not have, with the refs that it has.

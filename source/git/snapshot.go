@@ -97,6 +97,10 @@ func (s *Snapshot) Materialise(ctx context.Context, path string, into source.Des
 		return source.Tree{}, fmt.Errorf("%s: %w", doing, err)
 	}
 	defer top.Close()
+	var files *Files
+	if into.Memory {
+		files = NewFiles(into.Dir)
+	}
 	folder, err := source.CleanPath(path)
 	if err != nil {
 		return source.Tree{}, err
@@ -104,7 +108,7 @@ func (s *Snapshot) Materialise(ctx context.Context, path string, into source.Des
 	inventory := source.NewInventory(s.limits)
 	w := walk{
 		ctx: ctx, store: s.store, inventory: inventory,
-		fileBytes: s.limits.FileBytes, at: &place{root: s.root, folder: folder},
+		fileBytes: s.limits.FileBytes, at: &place{root: s.root, folder: folder}, files: files,
 	}
 	if err := s.allowSubmodules(w.at); err != nil {
 		return source.Tree{}, err
@@ -116,10 +120,14 @@ func (s *Snapshot) Materialise(ctx context.Context, path string, into source.Des
 	if err != nil {
 		return source.Tree{}, ReadFault(ctx, doing, err)
 	}
-	return source.Tree{
+	tree := source.Tree{
 		Commit: s.commit, Root: into.Dir, FS: os.DirFS(into.Dir),
 		Digest: w.inventory.Digest(), Refused: w.inventory.Refused(), Entries: w.inventory.Entries(),
-	}, nil
+	}
+	if files != nil {
+		tree = files.Into(tree)
+	}
+	return tree, nil
 }
 
 // ReadFault turns an error of reading objects into a Retry fault, because another fetch may fix the objects. ReadFault
@@ -176,6 +184,7 @@ type walk struct {
 	inventory *source.Inventory
 	fileBytes int64 // the size of the largest allowed file
 	at        *place
+	files     *Files // nil: each file is written to its directory
 }
 
 func (w *walk) folder(at string, hash plumbing.Hash, into *Directory) error {
@@ -242,6 +251,9 @@ func (w *walk) file(p string, e object.TreeEntry, into *Directory) error {
 	}
 	if !w.inventory.Add(p, e.Mode == filemode.Executable, data) || same && into.Link(e.Name) {
 		return nil
+	}
+	if w.files != nil {
+		return w.files.Add(p, mode, data)
 	}
 	if err := into.Write(e.Name, mode, data); err != nil {
 		return fmt.Errorf("writing %s: %w", p, err)

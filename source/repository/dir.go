@@ -12,6 +12,7 @@ import (
 	"path"
 
 	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/git"
 )
 
 // Committed returns what a version control system has of a file instead of the file itself, and whether it is
@@ -36,6 +37,17 @@ func OpenDir(ctx context.Context, dir, into string, committed Committed, l sourc
 	}, nil
 }
 
+// ReadDir is OpenDir for a reader that stays shorter than its program: it keeps the files of a folder that is not large
+// in memory, and puts into the other folder only those that the tree's Extract asks for.
+func ReadDir(ctx context.Context, dir, into string, committed Committed, l source.Limits) (source.Tree, error) {
+	files := git.NewFiles(into)
+	s, err := scanInto(ctx, dir, into, files, committed, l)
+	if err != nil {
+		return source.Tree{}, fmt.Errorf("reading the folder %s: %w", dir, err)
+	}
+	return files.Into(source.Tree{Digest: s.Digest(), Refused: s.Refused(), Entries: s.Entries()}), nil
+}
+
 // digest returns the digest of a stored tree.
 func digest(dir string) (string, error) {
 	s, err := scanDir(context.Background(), dir, "", nil, source.Limits{
@@ -58,15 +70,22 @@ type scan struct {
 	from, to  *os.Root
 	inventory *source.Inventory
 	committed Committed // nil if each file itself counts
+	files     *git.Files // nil: the files are copied
 }
 
 func scanDir(ctx context.Context, dir, into string, committed Committed, l source.Limits) (*source.Inventory, error) {
+	return scanInto(ctx, dir, into, nil, committed, l)
+}
+
+func scanInto(ctx context.Context, dir, into string, files *git.Files, committed Committed,
+	l source.Limits,
+) (*source.Inventory, error) {
 	from, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer from.Close()
-	s := scan{ctx: ctx, from: from, inventory: source.NewInventory(l), committed: committed}
+	s := scan{ctx: ctx, from: from, inventory: source.NewInventory(l), committed: committed, files: files}
 	if into != "" {
 		if s.to, err = os.OpenRoot(into); err != nil {
 			return nil, err
@@ -157,6 +176,9 @@ func (s *scan) add(p string, executable bool, data []byte) error {
 	if !s.inventory.Add(p, executable, data) || s.to == nil {
 		return nil
 	}
+	if s.files != nil {
+		return s.files.Add(p, modeOf(executable), data)
+	}
 	return s.write(p, executable, bytes.NewReader(data))
 }
 
@@ -167,6 +189,11 @@ func (s *scan) large(p string, executable bool, f *os.File) error {
 		return err
 	}
 	sum := sha256.New()
+	if s.files != nil { // A file that is too large for memory is in the folder, and so are all others.
+		if err := s.files.Spill(); err != nil {
+			return err
+		}
+	}
 	content := io.TeeReader(&contextReader{s.ctx, io.LimitReader(f, info.Size())}, sum)
 	if s.to != nil {
 		err = s.write(p, executable, content)
@@ -194,14 +221,18 @@ func (r *contextReader) Read(b []byte) (int, error) {
 	return r.Reader.Read(b)
 }
 
+func modeOf(executable bool) fs.FileMode {
+	if executable {
+		return 0o755
+	}
+	return 0o644
+}
+
 func (s *scan) write(p string, executable bool, content io.Reader) error {
 	if err := s.to.MkdirAll(path.Dir(p), 0o755); err != nil {
 		return err
 	}
-	mode := os.FileMode(0o644)
-	if executable {
-		mode = 0o755
-	}
+	mode := modeOf(executable)
 	f, err := s.to.OpenFile(p, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err

@@ -175,10 +175,23 @@ func (t *translator) locals() []Local {
 			t.fatal(r.at, "missing-local", "%v", err)
 		default:
 			t.checked[r.path] = true
+			t.extract(r.at, found)
 		}
 		out = append(out, Local{r.path, found})
 	}
 	return out
+}
+
+// extract puts files where Butane reads them.
+func (t *translator) extract(at string, found []origin.File) {
+	if t.in.Extract == nil {
+		return
+	}
+	for _, f := range found {
+		if err := t.in.Extract(f.Path); err != nil {
+			t.fatal(at, "missing-local", "%v", err)
+		}
+	}
 }
 
 // takeLarge reads the local file at a reference, if it is too large for a config. It returns the file with its digest.

@@ -40,6 +40,8 @@ type Input struct {
 	Root string
 	// FS is the same directory as a file system, without the entries that Refused lists.
 	FS fs.FS
+	// Extract puts a file of FS into Root; nil if Root has all files.
+	Extract func(name string) error
 	// Refused maps paths that were left out of the tree to the reason: "symbolic link", "submodule".
 	Refused map[string]string
 }

@@ -50,7 +50,7 @@ func (p Repository) Open(ctx context.Context, arg string) (tree source.Tree, don
 	if err != nil {
 		return source.Tree{}, done, err
 	}
-	at := git.LocalRevision{Repository: p.Repo, Revision: arg, Path: p.Folder()}
+	at := git.LocalRevision{Repository: p.Repo, Revision: arg, Path: p.Folder(), Memory: true}
 	if tree, err = git.OpenRevision(ctx, at, into); err != nil {
 		if p.Revisions {
 			return source.Tree{}, done, fmt.Errorf("reading %q as a revision: %w", arg, err)
@@ -78,7 +78,7 @@ func OpenDir(ctx context.Context, dir string) (tree source.Tree, done func(), er
 	if err != nil {
 		return source.Tree{}, done, err
 	}
-	tree, err = repository.OpenDir(ctx, dir, into, committed(dir), source.Limits{})
+	tree, err = repository.ReadDir(ctx, dir, into, committed(dir), source.Limits{})
 	return tree, done, err
 }
 
