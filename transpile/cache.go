@@ -108,7 +108,7 @@ func (t *Transpiler) storedDocument(key string) (e documentEntry, ok bool) {
 
 // storeDocument stores a document that has no fatal finding beyond the life of the process.
 func (t *Transpiler) storeDocument(key string, e documentEntry) {
-	if t.Store == nil {
+	if t.Store == nil || t.Keep != nil && !t.Keep(e.fragment) {
 		return
 	}
 	out := storedEntry{Fragment: e.fragment, Findings: e.findings}

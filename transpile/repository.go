@@ -44,6 +44,9 @@ type includedFiles struct {
 // hasUnchanged reports whether all included files still have the same digests.
 func (r repository) hasUnchanged(all []included) bool {
 	for _, i := range all {
+		if r.refusesPartOf(i.path) {
+			return false // Butane refuses the document.
+		}
 		now, known := r.files[i.path]
 		if !known {
 			files, err := butane.Files(r.fs, i.path)
@@ -55,6 +58,17 @@ func (r repository) hasUnchanged(all []included) bool {
 		}
 	}
 	return true
+}
+
+// refusesPartOf reports whether a refused entry is at a path, above or below it.
+func (r repository) refusesPartOf(name string) bool {
+	for refused := range r.refused {
+		if refused == name || name == "." || strings.HasPrefix(refused, name+"/") ||
+			strings.HasPrefix(name, refused+"/") {
+			return true
+		}
+	}
+	return false
 }
 
 // cleanFS is a tree's file system without the refused entries. (A user's directory may have such entries, an unpacked

@@ -48,6 +48,8 @@ type Transpiler struct {
 	ImagesByTag bool
 	// Store has results of earlier processes; nil for none. Set it before the first use.
 	Store Store
+	// Keep reports whether a fragment may be in the Store, which outlives the repository; nil: each may.
+	Keep func(Fragment) bool
 
 	mu        sync.Mutex
 	turn      int

@@ -53,7 +53,11 @@ Exit codes: 0 done, 2 invalid input.`,
 			if _, err := fmt.Fprintln(cmd.OutOrStdout(), strings.Join(wrote, "\n")); err != nil {
 				return fmt.Errorf("printing the files: %w", err)
 			}
-			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "next: read README.md, and run bunsen validate\n")
+			next := "read README.md, and run bunsen validate"
+			if len(b.CI) > 0 {
+				next += "; put the commit of a release in place of the zeros in the checks"
+			}
+			_, err = fmt.Fprintln(cmd.ErrOrStderr(), "next: "+next)
 			return err
 		},
 	}

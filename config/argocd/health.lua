@@ -15,17 +15,24 @@ local conditions = {}
 for _, c in ipairs(is.conditions or {}) do
   conditions[c.type] = c
 end
-local ready, stalled, reconciling = conditions.Ready, conditions.Stalled, conditions.Reconciling
+local function is_true(kind)
+  return conditions[kind] ~= nil and conditions[kind].status == "True"
+end
+local ready = conditions.Ready or {}
+for _, kind in ipairs({"Stalled", "Degraded"}) do
+  if is_true(kind) then
+    return because("Degraded", conditions[kind].message)
+  end
+end
 if obj.spec ~= nil and (obj.spec.suspend or obj.spec.paused) then
-  return because("Suspended", (ready or stalled or {}).message)
+  return because("Suspended", ready.message)
 end
-if stalled ~= nil and stalled.status == "True" then
-  return because("Degraded", stalled.message)
+for _, kind in ipairs({"Reconciling", "Updating"}) do
+  if is_true(kind) then
+    return because("Progressing", conditions[kind].message)
+  end
 end
-if reconciling ~= nil and reconciling.status == "True" then
-  return because("Progressing", reconciling.message)
-end
-if ready ~= nil and ready.status ~= "True" then
+if ready.status ~= nil and ready.status ~= "True" then
   return because(ready.status == "False" and "Degraded" or "Progressing", ready.message)
 end
 return because("Healthy")

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"text/template"
@@ -61,6 +62,8 @@ func osName(r distribution.Release) string {
 	return r.ID + "-" + r.Variant
 }
 
+var userName = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,31}$`)
+
 //go:embed all:new
 var newTree embed.FS
 
@@ -79,6 +82,12 @@ func NewRepository(b Begin) (map[string][]byte, error) {
 		if pool == membership.Worker || pool == membership.Master {
 			return nil, fmt.Errorf("every cluster has the pool %s; name only pools of your own", pool)
 		}
+	}
+	if twice := slices.Sorted(slices.Values(b.Pools)); len(slices.Compact(slices.Clone(twice))) < len(twice) {
+		return nil, fmt.Errorf("a pool is named twice: %s", strings.Join(twice, ", "))
+	}
+	if b.User != "" && (len(b.Keys) == 0 || !userName.MatchString(b.User)) {
+		return nil, fmt.Errorf("%q cannot get SSH keys: name a user of Linux, and at least one key", b.User)
 	}
 	if len(b.Keys) > 0 && b.User == "" {
 		if b.User = "core"; system.KeysReader == "" {
@@ -103,7 +112,7 @@ func NewRepository(b Begin) (map[string][]byte, error) {
 			return nil
 		case to == "cluster/pool.yaml":
 			for _, pool := range b.Pools {
-				if out["cluster/"+pool+".yaml"], err = execute(name, pool); err != nil {
+				if out["cluster/pool-"+pool+".yaml"], err = execute(name, pool); err != nil {
 					return err
 				}
 			}

@@ -13,7 +13,7 @@ func TestANewRepositoryRendersOnEverySystem(t *testing.T) {
 	for _, system := range adopt.OSNames() {
 		t.Run(system, func(t *testing.T) {
 			b := adopt.Begin{
-				OS: system, Pools: []string{"storage"}, User: "admin",
+				OS: system, Pools: []string{"storage", "123", "rollout"}, User: "admin",
 				Keys: []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIF758/7uB88unhi8l9ZBJhS5kyaQQZSw5QwlvfHBb3Qd a@b"},
 				URL:  "https://git.example.com/os.git", CI: map[string][]byte{".ci/x.yml": []byte("x\n")},
 			}
@@ -32,7 +32,7 @@ func TestANewRepositoryRendersOnEverySystem(t *testing.T) {
 			if !maps.Equal(pools, map[string]int{"master": 2, "worker": 3}) {
 				t.Errorf("the pools have %v documents", pools)
 			}
-			if len(res.Cluster) != 4 {
+			if len(res.Cluster) != 6 {
 				t.Errorf("cluster/ has %d objects", len(res.Cluster))
 			}
 			readme := string(files["README.md"])
@@ -81,6 +81,9 @@ func TestWhatNoRepositoryCanBeginWith(t *testing.T) {
 		"a system of nobody":                {adopt.Begin{OS: "plan9"}, `"plan9" is not known: name one of almalinux,`},
 		"a pool that leaves its directory":  {adopt.Begin{OS: "flatcar", Pools: []string{"../x"}}, `"../x" cannot be the name`},
 		"a pool that every cluster has":     {adopt.Begin{OS: "flatcar", Pools: []string{"worker"}}, "every cluster has the pool worker"},
+		"a pool twice":                      {adopt.Begin{OS: "flatcar", Pools: []string{"a", "a"}}, "a pool is named twice"},
+		"a user that is YAML":               {adopt.Begin{OS: "flatcar", Keys: key, User: "x: y"}, `"x: y" cannot get SSH keys`},
+		"a user without keys":               {adopt.Begin{OS: "flatcar", User: "ada"}, `"ada" cannot get SSH keys`},
 		"keys for a user that nobody named": {adopt.Begin{OS: "debian", Keys: key}, "name the user who may log in"},
 	} {
 		t.Run(because, func(t *testing.T) {

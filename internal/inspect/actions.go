@@ -286,7 +286,10 @@ func hostActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1alpha
 	case v1alpha1.FailureHost:
 		do := []string{"change on " + row.Name + " what the message names; its daemon looks again by itself"}
 		if undone := undo(f, v, row.Desired.Config); len(undone) > 0 {
-			do = append(do, fleet.Alternative("no machine should have that config", undone[len(undone)-1]))
+			if commits := undoCommits(f, v, row.Desired.Config); len(commits) > 1 {
+				undone = commits[1:] // The first one only lists what the second reverts.
+			}
+			do = append(do, fleet.Alternative("no machine should have that config", undone[0]))
 		}
 		return do
 	case v1alpha1.FailureDiskFull:

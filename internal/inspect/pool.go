@@ -39,9 +39,9 @@ func PoolReason(f *fleet.Fleet, v *fleet.Pool, asked []string) []Answer {
 	}
 	out = append(out, delayAnswers(f, v)...)
 	if a, failed := failedNodesAnswer(f, v); failed && !verdictNamesAll(v) {
-		if onlyFailedWait(v) { // The rollout's answer has the same sentences, and delays nobody else.
+		if onlyFailedWait(v) { // The rollout's answer is about these nodes, with the same sentences.
 			out = slices.DeleteFunc(out, func(o Answer) bool {
-				return o.Cause == poolstate.CauseBudget || o.Cause == poolstate.CauseFailed
+				return o.Cause == poolstate.CauseFailed && o.Until == nil
 			})
 		}
 		out = append(out, a)

@@ -4,18 +4,21 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
 
-// Limit is how many bytes a Store has on disk by default.
-const Limit = 256 << 20
+// Limit is how many bytes a Store has on disk by default. A run may read all of them.
+const Limit = 64 << 20
 
 const (
 	// The results are in so many files, so that a run rewrites few of them.
@@ -23,15 +26,19 @@ const (
 	// before the results of a file: its format, and the digest of what follows
 	magic = "bunsen results 1\n"
 	// the precision of the time of the last use
-	hour = time.Hour
+	day = 24 * time.Hour
+	// after which nobody misses a result, or the results of another program
+	unused = 30
+	// the beginning of the names of files that are not yet complete
+	unfinished = "new-"
 )
 
 // Store is a directory with the results of earlier runs. Several goroutines and several processes may use one
 // directory: a process that writes replaces what another wrote meanwhile to the same file, which loses only results.
 type Store struct {
-	dir, version string
-	limit        int64
-	now          time.Time
+	dir   string
+	limit int64
+	today uint32
 
 	mu     sync.Mutex
 	loaded [shards]*shard
@@ -46,92 +53,108 @@ type shard struct {
 
 type entry struct {
 	value []byte
-	// hours since 1970
+	// days since 1970
 	used uint32
 }
 
-// Open returns the store in a directory, which it makes. The version identifies the program: another one may return
-// other results. The limit is in bytes.
+// Open returns the store in a directory, which it makes, for one version of a program: another one may return other
+// results. The limit is in bytes. It is an error if others than the user can read or write the directory.
 func Open(dir, version string, limit int64, now time.Time) (*Store, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	sum := sha256.Sum256([]byte(version))
+	s := &Store{
+		dir: filepath.Join(dir, hex.EncodeToString(sum[:8])), limit: limit, today: uint32(max(0, now.Unix()) /
+			int64(day/time.Second)),
+	}
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the directory of stored results: %w", err)
 	}
-	s := &Store{dir: dir, version: version, limit: limit, now: now}
-	s.removeLeftOvers()
+	for _, d := range []string{dir, s.dir} {
+		info, err := os.Lstat(d)
+		if err != nil {
+			return nil, fmt.Errorf("reading the directory of stored results: %w", err)
+		}
+		if !info.IsDir() || !isPrivate(info) {
+			return nil, fmt.Errorf("%s is no directory of this user alone: remove it", d)
+		}
+	}
+	removeOld(dir, s.dir, now)
 	return s, nil
 }
 
-// removeLeftOvers removes files that a killed process did not finish.
-func (s *Store) removeLeftOvers() {
-	files, _ := filepath.Glob(filepath.Join(s.dir, unfinished))
-	for _, file := range files {
-		if info, err := os.Lstat(file); err == nil && s.now.Sub(info.ModTime()) > hour {
-			_ = os.Remove(file)
+// removeOld removes the results of other programs that nobody used for long, and what a killed process left.
+func removeOld(dir, own string, now time.Time) {
+	others, _ := os.ReadDir(dir)
+	for _, e := range others {
+		path := filepath.Join(dir, e.Name())
+		if info, err := e.Info(); err == nil && path != own && now.Sub(info.ModTime()) > unused*day {
+			_ = os.RemoveAll(path)
+		}
+	}
+	left, _ := os.ReadDir(own)
+	for _, e := range left {
+		info, err := e.Info()
+		if err == nil && strings.HasPrefix(e.Name(), unfinished) && now.Sub(info.ModTime()) > time.Hour {
+			_ = os.Remove(filepath.Join(own, e.Name()))
 		}
 	}
 }
 
-// unfinished matches files that are not yet complete.
-const unfinished = "new-*"
-
 // Get returns the value that this or an earlier run put under a key, and whether there is one.
 func (s *Store) Get(name string) ([]byte, bool) {
-	k := s.key(name)
+	k := sha256.Sum256([]byte(name))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of := s.shard(k)
 	e, has := of.entries[k]
-	if now := s.hours(); has && e.used != now {
-		of.entries[k], of.changed = entry{e.value, now}, true
+	if has && e.used != s.today {
+		of.entries[k], of.changed = entry{e.value, s.today}, true
 	}
 	return e.value, has
 }
 
 // Put stores a value, which nobody changes afterwards. It is on disk after Close.
 func (s *Store) Put(name string, value []byte) {
-	k := s.key(name)
+	k := sha256.Sum256([]byte(name))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of := s.shard(k)
-	of.entries[k], of.changed = entry{value, s.hours()}, true
+	of.entries[k], of.changed = entry{value, s.today}, true
 }
 
 // Close writes what changed. Results that were not used for the longest time are left out beyond the limit.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	var errs []error
 	for i, of := range s.loaded {
 		if of == nil || !of.changed {
 			continue
 		}
-		if err := s.write(s.path(i), of.encode(s.limit/shards)); err != nil {
-			return fmt.Errorf("writing stored results: %w", err)
+		if err := s.write(s.path(i), of.encode(s.limit/shards, s.today)); err != nil {
+			errs = append(errs, fmt.Errorf("writing stored results: %w", err))
+			continue
 		}
 		of.changed = false
 	}
-	return nil
+	return errors.Join(errs...)
 }
-
-func (s *Store) key(name string) key { return sha256.Sum256([]byte(s.version + "\x00" + name)) }
-
-func (s *Store) hours() uint32 { return uint32(s.now.Unix() / int64(hour/time.Second)) }
 
 func (s *Store) path(shard int) string { return filepath.Join(s.dir, fmt.Sprintf("%02x", shard)) }
 
-// shard reads the file of a key at its first use. A file that is damaged, or that others may write, has nothing.
+// shard reads the file of a key at its first use. A file that is damaged, or not of this user alone, has nothing.
 func (s *Store) shard(k key) *shard {
 	i := int(k[0]) % shards
 	if s.loaded[i] == nil {
 		s.loaded[i] = &shard{entries: map[key]entry{}}
 		if text, err := readPrivate(s.path(i), s.limit); err == nil {
-			s.loaded[i].entries = decode(text)
+			s.loaded[i].entries = decode(text, s.today)
 		}
 	}
 	return s.loaded[i]
 }
 
 func readPrivate(file string, limit int64) ([]byte, error) {
-	f, err := os.Open(file)
+	f, err := os.OpenFile(file, os.O_RDONLY|noFollow, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -140,14 +163,14 @@ func readPrivate(file string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() || info.Mode().Perm()&writableByOthers != 0 || info.Size() > limit {
+	if !info.Mode().IsRegular() || !isPrivate(info) || info.Size() > limit {
 		return nil, os.ErrInvalid
 	}
 	return io.ReadAll(io.LimitReader(f, limit))
 }
 
 // decode returns what an encoded shard has; nothing if a byte of it is wrong.
-func decode(text []byte) map[key]entry {
+func decode(text []byte, today uint32) map[key]entry {
 	out := map[key]entry{}
 	rest, ok := bytes.CutPrefix(text, []byte(magic))
 	if !ok || len(rest) < sha256.Size || sha256.Sum256(rest[sha256.Size:]) != key(rest[:sha256.Size]) {
@@ -160,14 +183,14 @@ func decode(text []byte) map[key]entry {
 			return map[key]entry{}
 		}
 		end := head + int(size)
-		out[key(rest[:sha256.Size])] = entry{rest[head:end:end], used}
+		out[key(rest[:sha256.Size])] = entry{rest[head:end:end], min(used, today)}
 		rest = rest[end:]
 	}
 	return out
 }
 
-// encode drops the entries beyond a limit that were not used for the longest time.
-func (of *shard) encode(limit int64) []byte {
+// encode drops the entries that nobody used for long, and beyond a limit those that were not used for the longest time.
+func (of *shard) encode(limit int64, today uint32) []byte {
 	keys := slices.SortedFunc(maps.Keys(of.entries), func(a, b key) int {
 		if x, y := of.entries[a].used, of.entries[b].used; x != y {
 			return int(y) - int(x)
@@ -177,7 +200,7 @@ func (of *shard) encode(limit int64) []byte {
 	body := make([]byte, 0, 64<<10)
 	for _, k := range keys {
 		e := of.entries[k]
-		if int64(len(body)+len(e.value)+sha256.Size+8) > limit {
+		if int64(len(body)+len(e.value)+sha256.Size+8) > limit || today-e.used > unused {
 			continue
 		}
 		body = append(body, k[:]...)
@@ -191,7 +214,7 @@ func (of *shard) encode(limit int64) []byte {
 
 // write replaces a file at once, so that another process reads the old or the new one.
 func (s *Store) write(file string, text []byte) error {
-	f, err := os.CreateTemp(s.dir, unfinished)
+	f, err := os.CreateTemp(s.dir, unfinished+"*")
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ func closed(t *testing.T, s *results.Store) {
 
 func files(t *testing.T, dir string) (out []string) {
 	t.Helper()
-	out, err := filepath.Glob(filepath.Join(dir, "*"))
+	out, err := filepath.Glob(filepath.Join(dir, "*", "*"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestTheNextProcessFindsWhatWasPut(t *testing.T) {
 
 // Each single byte of a file is changed, cut off and added: no result is ever another one.
 func TestADamagedFileHasNoResult(t *testing.T) {
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "results")
 	s := open(t, dir, "v1", results.Limit, noon)
 	s.Put("a", []byte("the value"))
 	closed(t, s)
@@ -109,12 +109,12 @@ func TestAFileThatOthersCanWriteHasNoResult(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("modes of files say nothing there")
 	}
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "results")
 	s := open(t, dir, "v1", results.Limit, noon)
 	s.Put("a", []byte("the value"))
 	closed(t, s)
 	file := files(t, dir)[0]
-	for mode, want := range map[os.FileMode]bool{0o600: true, 0o644: true, 0o620: false, 0o602: false} {
+	for mode, want := range map[os.FileMode]bool{0o600: true, 0o644: false, 0o620: false, 0o602: false} {
 		if err := os.Chmod(file, mode); err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +126,7 @@ func TestAFileThatOthersCanWriteHasNoResult(t *testing.T) {
 
 // The store stays below its limit. What was used last stays, whenever it was put.
 func TestTheOldestResultsGo(t *testing.T) {
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "results")
 	const limit = 1 << 20
 	value := bytes.Repeat([]byte("x"), 10_000)
 	for day := range 10 {
@@ -159,12 +159,17 @@ func TestTheOldestResultsGo(t *testing.T) {
 
 // Several processes end at once, beside one that was killed while it wrote.
 func TestProcessesWriteAtOnce(t *testing.T) {
-	dir := t.TempDir()
-	left := filepath.Join(dir, "new-left")
+	dir := filepath.Join(t.TempDir(), "results")
+	closed(t, open(t, dir, "v1", results.Limit, noon))
+	own, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(own) != 1 {
+		t.Fatal(own, err)
+	}
+	left := filepath.Join(own[0], "new-left")
 	if err := os.WriteFile(left, []byte("half"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chtimes(left, noon, noon.Add(-time.Hour)); err != nil {
+	if err := os.Chtimes(left, noon, noon.Add(-2*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	var all sync.WaitGroup
@@ -191,5 +196,57 @@ func TestProcessesWriteAtOnce(t *testing.T) {
 		if strings.HasPrefix(filepath.Base(file), "new-") {
 			t.Errorf("%s is left", file)
 		}
+	}
+}
+
+// A directory that a commit, or another user, brought has modes that git gives, or another owner.
+func TestADirectoryOfOthersIsRefused(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("modes of files say nothing there")
+	}
+	dir := filepath.Join(t.TempDir(), "results")
+	closed(t, open(t, dir, "v1", results.Limit, noon))
+	own, _ := filepath.Glob(filepath.Join(dir, "*"))
+	for _, at := range []string{dir, own[0]} {
+		if err := os.Chmod(at, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := results.Open(dir, "v1", results.Limit, noon); err == nil || !strings.Contains(err.Error(), at) {
+			t.Errorf("%s: %v", at, err)
+		}
+		if err := os.Chmod(at, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := results.Open(link, "v1", results.Limit, noon); err == nil {
+		t.Error("a link to a directory was taken")
+	}
+}
+
+// What nobody used for a month goes, and the results of a program that nobody ran for a month.
+func TestUnusedResultsGo(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "results")
+	s := open(t, dir, "v1", results.Limit, noon)
+	s.Put("a", []byte("x"))
+	s.Put("b", []byte("x"))
+	closed(t, s)
+	later := open(t, dir, "v1", results.Limit, noon.AddDate(0, 0, 20))
+	later.Get("a")
+	closed(t, later)
+	last := open(t, dir, "v1", results.Limit, noon.AddDate(0, 0, 40))
+	if _, has := last.Get("a"); !has {
+		t.Error("what was used 20 days ago is gone")
+	}
+	own, _ := filepath.Glob(filepath.Join(dir, "*"))
+	if err := os.Chtimes(own[0], noon, noon); err != nil {
+		t.Fatal(err)
+	}
+	open(t, dir, "v2", results.Limit, noon.AddDate(0, 0, 31))
+	if _, err := os.Stat(own[0]); !os.IsNotExist(err) {
+		t.Errorf("the results of the other program are there: %v", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 
 	"github.com/bunsen-os/bunsen/internal/secretmask"
 
@@ -136,6 +137,32 @@ func (c *checker) samples(objects []transpile.ClusterObject) (out secretmask.Pat
 func (x content) has(at origin.Pos) bool {
 	return at.File == x.at.File && at.Line >= x.at.Line && at.Line <= x.at.Line+x.lines
 }
+
+// Storable returns a function that reports whether a fragment may be stored on disk: nothing in it is declared as
+// secret, is for its owner alone on machines, or looks like a credential. The store has results of earlier runs.
+func Storable(store transpile.Store) func(transpile.Fragment) bool {
+	c := &checker{store: store}
+	return func(f transpile.Fragment) bool {
+		config, err := machineconfig.Parse(f.MachineConfig.Spec)
+		if err != nil || f.MachineConfig.Annotations[v1alpha1.SecretPathsAnnotation] != "" {
+			return false
+		}
+		for _, file := range config.Ignition.Storage.Files {
+			if file.Mode != nil && *file.Mode&ownerOnly == 0 {
+				return false
+			}
+		}
+		for _, u := range config.Ignition.Passwd.Users {
+			if u.PasswordHash != nil {
+				return false
+			}
+		}
+		return !slices.ContainsFunc(c.textsOf(f), func(x text) bool { return len(x.Credentials) > 0 })
+	}
+}
+
+// ownerOnly are the bits of a mode that a file for its owner alone has not.
+const ownerOnly = 0o077
 
 func textsOf(f transpile.Fragment) (out []text) {
 	config, err := machineconfig.Parse(f.MachineConfig.Spec)

@@ -194,9 +194,10 @@ func blockedBy(about string, blockers []host.Blocker) Outcome {
 	o := failedUpdate(blocked, about, errors.New(strings.Join(parts, "; ")))
 	first := blockers[0]
 	o.failure.Cause, o.failure.Path = v1alpha1.FailureHost, first.Path
+	of := slices.IndexFunc(blockers, host.Blocker.IsOfConfig)
 	switch {
-	case slices.ContainsFunc(blockers, host.Blocker.IsOfConfig):
-		o.failure.Cause = v1alpha1.FailureBlocked
+	case of >= 0:
+		o.failure.Cause, o.failure.Path = v1alpha1.FailureBlocked, blockers[of].Path
 	case first.Kind == host.Full, first.Kind == host.NoInodes:
 		o.failure.Cause = v1alpha1.FailureDiskFull
 	}

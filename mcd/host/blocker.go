@@ -102,7 +102,7 @@ func (o Blocker) String() string {
 
 // IsOfConfig reports whether the config itself has what stops the step, so that a change of the machine does not help.
 func (o Blocker) IsOfConfig() bool {
-	return o.Kind == WrongInstall || o.Kind == MaskedUnit && o.At == ""
+	return o.Kind == WrongInstall || o.Kind == ReadOnlyMount || o.Kind == InMemory || o.Kind == MaskedUnit && o.At == ""
 }
 
 // maskText describes a unit that is masked and would be reloaded or restarted. A unit without a mask on the node is

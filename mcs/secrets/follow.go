@@ -124,15 +124,16 @@ func (f *Follower) Run(ctx context.Context) error {
 func (f *Follower) Read(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
+	// Before the pools: another server that publishes a newer config meanwhile makes the update a conflict.
+	published, err := f.api.published(ctx)
+	if err != nil {
+		return err
+	}
 	names, recorded, err := f.api.referencedConfigs(ctx)
 	if err != nil {
 		return err
 	}
 	configs, err := f.configs(ctx, names)
-	if err != nil {
-		return err
-	}
-	published, err := f.api.published(ctx)
 	if err != nil {
 		return err
 	}

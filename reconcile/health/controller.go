@@ -2,6 +2,7 @@ package health
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -167,9 +168,11 @@ func (r *SummaryController) Reconcile(ctx context.Context, _ reconcile.Request) 
 
 // tellPools writes the verdict on each pool into its conditions. A pool that changed meanwhile gets the next verdict.
 func (r *SummaryController) tellPools(ctx context.Context, facts status.ClusterFacts, now time.Time) error {
+	var errs []error
 	for _, v := range facts.Verdicts {
 		at := slices.IndexFunc(facts.Pools, func(p *mcfgv1.MachineConfigPool) bool { return p.Name == v.Name })
-		if v.Kind != "MachineConfigPool" || at < 0 {
+		// This controller leads: that its Lease does not say so yet is no verdict on a pool.
+		if v.Kind != "MachineConfigPool" || at < 0 || v.Cause == noController {
 			continue
 		}
 		before := facts.Pools[at]
@@ -177,11 +180,14 @@ func (r *SummaryController) tellPools(ctx context.Context, facts status.ClusterF
 		pool.Status = status.Judged(before.Status, v, now)
 		if err := kube.WriteStatus(ctx, r.Client, pool, before); client.IgnoreNotFound(err) != nil &&
 			!apierrors.IsConflict(err) {
-			return fmt.Errorf("writing the verdict on MachineConfigPool %q: %w", v.Name, err)
+			errs = append(errs, fmt.Errorf("writing the verdict on MachineConfigPool %q: %w", v.Name, err))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
+
+// noController is the cause of verdicts without a controller that leads.
+const noController = "Controller"
 
 func (r *SummaryController) facts(ctx context.Context, now time.Time) (status.ClusterFacts, error) {
 	f := status.ClusterFacts{Version: r.Version}

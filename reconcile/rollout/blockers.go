@@ -121,10 +121,12 @@ func unavailableCause(p plan) poolstate.Cause {
 		return slices.ContainsFunc(p.nodes.Occupying, func(m *poolstate.Member) bool { return !m.Updated && is(m) })
 	}
 	switch {
-	case p.nodes.Total.Failed > 0, waits(func(m *poolstate.Member) bool { return m.Degraded() }):
+	case p.nodes.Total.Failed > 0:
 		return poolstate.CauseFailed
 	case waits(func(m *poolstate.Member) bool { return m.Health.Silence != "" }):
 		return poolstate.CauseNotReady
+	case waits(func(m *poolstate.Member) bool { return m.Degraded() }):
+		return poolstate.CauseFailed
 	case waits(func(m *poolstate.Member) bool { return m.Cordon.Unschedulable }):
 		return poolstate.CauseCordoned
 	}

@@ -36,7 +36,7 @@ func TestImagesOfAPool(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			f := facts("v1", c.nodes...)
 			f.Images = status.NewImageFacts(c.nodes, c.missing)
-			s := status.Pool(mcfgv1.MachineConfigPoolStatus{}, f, noon)
+			s := status.Pool(observed, f, noon)
 			if got := show(s); c.want != "" && !strings.Contains(got, c.want) || c.want == "" &&
 				strings.Contains(got, "PinnedImageSets") {
 				t.Errorf("the conditions are\n%s", got)

@@ -65,6 +65,10 @@ func Pool(old mcfgv1.MachineConfigPoolStatus, f PoolFacts, now time.Time) mcfgv1
 	set(blocked(f, converged))
 	setImages(&s, f.Images, set)
 	set(degraded(s.Conditions))
+	if s.ObservedGeneration != old.ObservedGeneration && !converged && !f.Rollout.Target.IsZero() {
+		setOutcome(&s, v1alpha1.ReconcilingCondition, v1alpha1.ReasonProgressing, "pool "+f.Rollout.Pool+
+			" begins an update", now)
+	}
 	return s
 }
 
@@ -391,16 +395,23 @@ func NewImageFacts(nodes []poolstate.Node, missing []string) (f ImageFacts) {
 }
 
 // Judged returns the status of a pool with the condition that says its outcome to kstatus: the verdict of the whole
-// cluster, so that `kubectl wait`, Flux and Argo CD come to the same result as `bunsen why`.
+// cluster, so that `kubectl wait`, Flux and Argo CD come to the same result as `bunsen why`. Until the verdict on a new
+// generation, Pool says that the pool is reconciling.
 func Judged(old mcfgv1.MachineConfigPoolStatus, v v1alpha1.Verdict, now time.Time) mcfgv1.MachineConfigPoolStatus {
 	s := *old.DeepCopy()
-	want := mcfgv1.MachineConfigPoolConditionType(kstatus(v.Outcome))
-	s.Conditions = slices.DeleteFunc(s.Conditions, func(c mcfgv1.MachineConfigPoolCondition) bool {
-		return c.Type != want && (c.Type == v1alpha1.StalledCondition || c.Type == v1alpha1.ReconcilingCondition)
-	})
-	if want != "" { // The message of the verdict changes with each node, and would be written as often.
-		setter(&s, now)(poolCondition(want, true, cmp.Or(v.Cause, string(v.Outcome)), "pool "+v.Name+" is "+
-			strings.ToLower(string(v.Outcome))+"; for the reason: bunsen why pool/"+v.Name))
-	}
+	// The message of the verdict changes with each node, and would be written as often.
+	setOutcome(&s, kstatus(v.Outcome), cmp.Or(v.Cause, string(v.Outcome)), "pool "+v.Name+" is "+
+		strings.ToLower(string(v.Outcome))+"; for the reason: bunsen why pool/"+v.Name, now)
 	return s
+}
+
+// setOutcome sets Reconciling or Stalled and removes the other one; an empty kind removes both.
+func setOutcome(s *mcfgv1.MachineConfigPoolStatus, kind, reason, text string, now time.Time) {
+	s.Conditions = slices.DeleteFunc(s.Conditions, func(c mcfgv1.MachineConfigPoolCondition) bool {
+		return string(c.Type) != kind && (c.Type == v1alpha1.StalledCondition ||
+			c.Type == v1alpha1.ReconcilingCondition)
+	})
+	if kind != "" {
+		setter(s, now)(poolCondition(mcfgv1.MachineConfigPoolConditionType(kind), true, reason, text))
+	}
 }

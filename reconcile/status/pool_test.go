@@ -29,6 +29,9 @@ func node(name, current, desired, state string, reason ...string) poolstate.Node
 	}
 }
 
+// observed is the status of a pool whose generation the controller has seen before.
+var observed = mcfgv1.MachineConfigPoolStatus{ObservedGeneration: 7}
+
 func facts(target string, nodes ...poolstate.Node) status.PoolFacts {
 	return status.PoolFacts{
 		Generation:    7,
@@ -141,6 +144,7 @@ func TestPoolConditions(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			old := mcfgv1.MachineConfigPoolStatus{Configuration: configuration("v0")}
+			old.ObservedGeneration = observed.ObservedGeneration
 			got := status.Pool(old, tc.facts, noon)
 			if diff := gocmp.Diff(tc.want, show(got)); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)
@@ -155,7 +159,7 @@ func TestPoolConditions(t *testing.T) {
 
 // TestAPoolThatCannotBeRendered keeps saying so beside what its nodes report, until it can.
 func TestAPoolThatCannotBeRendered(t *testing.T) {
-	bad := status.Rendered(mcfgv1.MachineConfigPoolStatus{}, "worker", nil,
+	bad := status.Rendered(observed, "worker", nil,
 		errors.New(`merging "10-worker-chrony": two files at /etc/chrony.conf`), noon)
 	bad = status.Pool(bad, facts("v1", node("n0", "v1", "v1", v1alpha1.StateDegraded, "drift")), noon)
 	want := `RenderDegraded=True||Failed to render configuration for pool worker: merging "10-worker-chrony": two files at /etc/chrony.conf
@@ -177,7 +181,7 @@ RolloutBlocked=False||
 
 // TestAnImageWithoutADigest is a condition while a config has one, and no failure of the pool.
 func TestAnImageWithoutADigest(t *testing.T) {
-	never := status.Rendered(mcfgv1.MachineConfigPoolStatus{}, "worker", nil, nil, noon)
+	never := status.Rendered(observed, "worker", nil, nil, noon)
 	is := status.Rendered(never, "worker", []string{"MachineConfig a: x", "MachineConfig b: y"}, nil, noon)
 	unknown := status.Rendered(is, "worker", nil, errors.New("no"), noon)
 	gone := status.Rendered(unknown, "worker", nil, nil, noon)
@@ -201,19 +205,19 @@ func TestAnImageWithoutADigest(t *testing.T) {
 func TestAPoolThatWasCreatedAgain(t *testing.T) {
 	f := facts("v1", node("n0", "v0", "v1", v1alpha1.StateDegraded, "no space"))
 	f.Decision.Record = v1alpha1.RolloutRecord{Config: "v1", Healthy: "v0"}
-	if got := status.Pool(mcfgv1.MachineConfigPoolStatus{}, f, noon).Configuration; got.Name != "v0" ||
+	if got := status.Pool(observed, f, noon).Configuration; got.Name != "v0" ||
 		len(got.Source) > 0 {
 		t.Errorf("status.configuration is %+v", got)
 	}
 	f.Decision.Record.Healthy = ""
-	if got := status.Pool(mcfgv1.MachineConfigPoolStatus{}, f, noon).Configuration; got.Name != "" {
+	if got := status.Pool(observed, f, noon).Configuration; got.Name != "" {
 		t.Errorf("a pool that was never healthy has status.configuration %+v", got)
 	}
 }
 
 // TestTransitionTimes: a condition's time moves where its status does, and nowhere else.
 func TestTransitionTimes(t *testing.T) {
-	one := status.Pool(mcfgv1.MachineConfigPoolStatus{}, facts("v1", node("n0", "v0", "v1", v1alpha1.StateWorking)),
+	one := status.Pool(observed, facts("v1", node("n0", "v0", "v1", v1alpha1.StateWorking)),
 		noon)
 	same := status.Pool(one, facts("v1", node("n0", "v0", "v1", v1alpha1.StateWorking)), noon.Add(time.Hour))
 	if diff := gocmp.Diff(one, same); diff != "" {
@@ -266,7 +270,7 @@ func TestTheOldPoolStatusIsLeftAlone(t *testing.T) {
 // TestTheOrderOfNodesDoesNotMatter: a cache lists nodes in any order.
 func TestTheOrderOfNodesDoesNotMatter(t *testing.T) {
 	a, b := node("n0", "v0", "v1", v1alpha1.StateDegraded, "a"), node("n1", "v0", "v1", v1alpha1.StateDegraded, "b")
-	one := status.Pool(mcfgv1.MachineConfigPoolStatus{}, facts("v1", a, b), noon)
+	one := status.Pool(observed, facts("v1", a, b), noon)
 	if diff := gocmp.Diff(one, status.Pool(one, facts("v1", b, a), noon.Add(time.Hour))); diff != "" {
 		t.Errorf("another order gives another status:\n%s", diff)
 	}
@@ -279,7 +283,7 @@ func TestManyBrokenNodesFitIntoAMessage(t *testing.T) {
 		nodes = append(nodes, node(fmt.Sprintf("n%04d", i), "v0", "v1", v1alpha1.StateDegraded,
 			strings.Repeat("ä", 1500)))
 	}
-	for _, c := range status.Pool(mcfgv1.MachineConfigPoolStatus{}, facts("v1", nodes...), noon).Conditions {
+	for _, c := range status.Pool(observed, facts("v1", nodes...), noon).Conditions {
 		if len(c.Message) > 32768 {
 			t.Errorf("%s has a message of %d bytes", c.Type, len(c.Message))
 		}
@@ -297,7 +301,7 @@ func TestSilentDaemons(t *testing.T) {
 	f.Decision.Blocks = []poolstate.Block{
 		poolstate.SilentBlock(map[string]time.Time{"n1": noon.Add(-12 * time.Minute)}),
 	}
-	got := status.Pool(mcfgv1.MachineConfigPoolStatus{}, f, noon)
+	got := status.Pool(observed, f, noon)
 	want := "Updated=False||\n" +
 		"Updating=True||All nodes are updating to MachineConfig v1: all ran it when they last reported " +
 		"(DaemonSilent), see RolloutBlocked\n" +
@@ -325,7 +329,7 @@ func TestAnUpdatedPoolMayWait(t *testing.T) {
 		Reason: "GitSource config: MachineConfig a is " +
 			"not as main@sha1:1 has it",
 	}}
-	got := show(status.Pool(mcfgv1.MachineConfigPoolStatus{}, f, noon))
+	got := show(status.Pool(observed, f, noon))
 	for _, want := range []string{
 		"Updated=True||All nodes are updated with MachineConfig v1\n",
 		"RolloutBlocked=True|Applying|GitSource config: MachineConfig a is not as main@sha1:1 has it\n",
@@ -338,3 +342,36 @@ func TestAnUpdatedPoolMayWait(t *testing.T) {
 
 // version reads a config in the form of v1alpha1.ConfigVersion.String.
 func version(text string) v1alpha1.ConfigVersion { return v1alpha1.ParseConfigVersion(text) }
+
+// TestANewGenerationIsReconciling: nobody who waits for the pool takes the verdict on the generation before for that on
+// the new one.
+func TestANewGenerationIsReconciling(t *testing.T) {
+	behind := facts("v1", node("n0", "v0", "v0", v1alpha1.StateDone))
+	verdict := func(o v1alpha1.Outcome) v1alpha1.Verdict {
+		return v1alpha1.Verdict{Kind: "MachineConfigPool", Name: "worker", Outcome: o}
+	}
+	outcome := func(s mcfgv1.MachineConfigPoolStatus) string {
+		var out []string
+		for _, c := range s.Conditions {
+			if c.Type == v1alpha1.StalledCondition || c.Type == v1alpha1.ReconcilingCondition {
+				out = append(out, fmt.Sprintf("%s=%s %s", c.Type, c.Status, c.Reason))
+			}
+		}
+		return strings.Join(out, ", ")
+	}
+	for _, before := range v1alpha1.Outcomes {
+		old := mcfgv1.MachineConfigPoolStatus{ObservedGeneration: 6}
+		began := status.Pool(status.Judged(old, verdict(before), noon), behind, noon)
+		if got := outcome(began); got != "Reconciling=True Progressing" {
+			t.Errorf("after %s: %s", before, got)
+		}
+		judged := status.Judged(began, verdict(v1alpha1.OutcomeDegraded), noon)
+		if got := outcome(status.Pool(judged, behind, noon)); got != "Stalled=True Degraded" {
+			t.Errorf("after %s, and with the verdict on the same generation: %s", before, got)
+		}
+	}
+	done := facts("v1", node("n0", "v1", "v1", v1alpha1.StateDone))
+	if got := outcome(status.Pool(mcfgv1.MachineConfigPoolStatus{}, done, noon)); got != "" {
+		t.Errorf("a pool that runs its config already: %s", got)
+	}
+}

@@ -135,6 +135,7 @@ var shellFiles = map[string][]string{
 		"directory_windows.go",
 		"evidence.go",
 		"explain.go",
+		"files.go",
 		"local.go",
 		"location.go",
 		"owner_unix.go",

@@ -11,13 +11,13 @@ import (
 	"slices"
 	"strings"
 
-	gogit "github.com/go-git/go-git/v5"
 	"golang.org/x/crypto/ssh"
 
 	"github.com/bunsen-os/bunsen/examples"
 	"github.com/bunsen-os/bunsen/internal/cli"
 	"github.com/bunsen-os/bunsen/internal/forge"
 	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/git"
 )
 
 // NoCI is the value of a flag for no checks of pull requests.
@@ -61,10 +61,14 @@ func Checks(service, url string) (map[string][]byte, error) {
 	return out, nil
 }
 
-// RemoteOf returns the URL of the remote origin of the git repository of a directory, without credentials; "" if there
-// is none. It runs no program.
+// RemoteOf returns the URL of the remote origin of the git repository of which a directory is the top, without
+// credentials; "" if there is none. It runs no program.
 func RemoteOf(dir string) string {
-	repo, err := gogit.PlainOpenWithOptions(dir, &gogit.PlainOpenOptions{DetectDotGit: true})
+	at, err := git.FindAround(dir)
+	if err != nil || at.Folder != "" || at.WorkTree == "" {
+		return ""
+	}
+	repo, err := at.Open()
 	if err != nil {
 		return ""
 	}
@@ -82,17 +86,20 @@ func PublicKeys(files []string) (keys []string, err error) {
 			return nil, cli.Invalid(fmt.Errorf("reading the public SSH key: %s has a private key; name the file with "+
 				"the extension .pub", file))
 		}
-		for len(strings.TrimSpace(string(text))) > 0 {
-			key, comment, options, rest, err := ssh.ParseAuthorizedKey(text)
+		for line := range strings.Lines(string(text)) {
+			if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+				continue
+			}
+			key, comment, options, _, err := ssh.ParseAuthorizedKey([]byte(line))
 			if err != nil || len(options) > 0 {
 				return nil, cli.Invalid(fmt.Errorf("reading the public SSH key: %s has no public keys as in "+
 					"~/.ssh/id_ed25519.pub, or keys with options", file))
 			}
-			line := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
+			line = strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
 			if comment != "" && comment == strings.Map(plainComment, comment) {
 				line += " " + comment
 			}
-			keys, text = append(keys, line), rest
+			keys = append(keys, line)
 		}
 	}
 	return keys, nil
@@ -120,27 +127,37 @@ func WriteNew(dir string, files map[string][]byte) (wrote []string, err error) {
 	}
 	defer root.Close()
 	var documents []string
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		_, err := root.Lstat(name)
-		top, _, _ := strings.Cut(name, "/")
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			wrote = append(wrote, name)
-		case slices.Contains([]string{"base", "cluster", "pools"}, top):
-			documents = append(documents, name)
+	for _, folder := range []string{"base", "cluster", "pools"} {
+		if _, err := root.Lstat(folder); !errors.Is(err, fs.ErrNotExist) {
+			documents = append(documents, folder+"/")
 		}
 	}
 	if len(documents) > 0 {
-		return nil, cli.Invalid(fmt.Errorf("%s has these files already, and nothing was written: %s; name a new "+
-			"directory, or remove them", filepath.Clean(dir), strings.Join(documents, ", ")))
+		return nil, cli.Invalid(fmt.Errorf("%s has %s already, and nothing was written: name a new directory",
+			filepath.Clean(dir), strings.Join(documents, ", ")))
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if _, err := root.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+			wrote = append(wrote, name)
+		}
 	}
 	for _, name := range wrote {
 		if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
 			return nil, cli.Invalid(fmt.Errorf("writing %s: %w", name, err))
 		}
-		if err := root.WriteFile(name, files[name], 0o644); err != nil {
+		if err := writeFile(root, name, files[name]); err != nil {
 			return nil, cli.Invalid(fmt.Errorf("writing %s: %w", name, err))
 		}
 	}
 	return wrote, nil
+}
+
+// writeFile replaces no file.
+func writeFile(root *os.Root, name string, text []byte) error {
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Close())
 }

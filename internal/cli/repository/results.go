@@ -1,7 +1,9 @@
 package repository
 
 import (
+	"crypto/sha256"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -31,7 +33,7 @@ func (c Cached) Use(memory *review.Renderings) (done func()) {
 	if err != nil {
 		return func() {}
 	}
-	memory.Transpiler.Store = store
+	memory.Transpiler.Store, memory.Transpiler.Keep = store, review.Storable(store)
 	return func() {
 		_ = store.Close() // The next run computes what could not be stored, for example on a full disk.
 	}
@@ -59,6 +61,16 @@ func programVersion() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("reading this program: %w", err)
 	}
+	// The linker writes the digest of everything that it linked near the beginning.
+	head := make([]byte, 64<<10)
+	f, err := os.Open(file)
+	if err != nil {
+		return "", fmt.Errorf("reading this program: %w", err)
+	}
+	defer f.Close()
+	if _, err := io.ReadFull(f, head); err != nil {
+		return "", fmt.Errorf("reading this program: %w", err)
+	}
 	build, _ := debug.ReadBuildInfo()
-	return fmt.Sprintf("%s %d %d", build, info.Size(), info.ModTime().UnixNano()), nil
+	return fmt.Sprintf("%s %x %d %d", build, sha256.Sum256(head), info.Size(), info.ModTime().UnixNano()), nil
 }

@@ -27,6 +27,8 @@ const (
 	mostSearched, mostFound = 60, 100
 	// If a search finds no more items, it says who changed each last.
 	mostTraced = 5
+	// the configs that it reads for that
+	mostReads = 200
 )
 
 type place struct {
@@ -83,14 +85,15 @@ func (s DetailSession) Search(ctx context.Context, query string, now time.Time) 
 			places = append(places, variantsOf(x)...)
 		}
 	}
+	reads := mostReads
 	found, more := SearchContents(all, query, mostFound)
 	if more > 0 {
 		p.Notes = append(p.Notes, fmt.Sprintf("%d more items match; write more of the name.", more))
 	}
 	for _, m := range found {
 		item := foundItem(m, byName)
-		if len(found) <= mostTraced {
-			if err := s.findChanges(ctx, f, m, item.In, now); err != nil {
+		if len(found) <= mostTraced || m.Name == query {
+			if err := s.findChanges(ctx, f, m, item.In, &reads, now); err != nil {
 				p.Notes = append(p.Notes, "Who changed "+m.Kind+" "+m.Name+" last is not known: "+err.Error())
 			}
 		}
@@ -100,9 +103,9 @@ func (s DetailSession) Search(ctx context.Context, query string, now time.Time) 
 }
 
 // findChanges sets who last changed an item, for each config that has it. An item that nodes have from documents of
-// their own is left out: the configs before are in other objects.
+// their own is left out: the configs before are in other objects. reads is how many configs the request may still read.
 func (s DetailSession) findChanges(ctx context.Context, f *fleet.Fleet, m ContentMatch, in []FoundConfig,
-	now time.Time,
+	reads *int, now time.Time,
 ) error {
 	for i := range in {
 		if len(m.In[i].Nodes) > 0 || in[i].Config != m.In[i].Config {
@@ -114,6 +117,9 @@ func (s DetailSession) findChanges(ctx context.Context, f *fleet.Fleet, m Conten
 		}
 		last, err := h.LastChange(in[i].Config, m.In[i].key,
 			func(name string) (machineconfig.Config, bool, error) {
+				if *reads--; *reads < 0 {
+					return machineconfig.Config{}, false, nil
+				}
 				mc, err := s.config(ctx, name, now)
 				if apierrors.IsNotFound(err) {
 					return machineconfig.Config{}, false, nil
