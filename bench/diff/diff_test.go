@@ -19,7 +19,7 @@ func TestTheTablesArePrinted(t *testing.T) {
 	}
 	for _, want := range []string{
 		"The program:", "Its steps", "nothing changed", "worker's", "growth with repository",
-		"with main in memory",
+		"with main in memory", "stored results",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the tables say nothing of %q:\n%s", want, &out)
@@ -33,7 +33,7 @@ func TestTheTablesArePrinted(t *testing.T) {
 func TestAFailingProgramIsSaid(t *testing.T) {
 	b := &bench{dir: t.TempDir(), options: options{binary: "false"}}
 	// it ends as the program does where there is a difference
-	if _, err := b.diff(t.Context(), b.dir, "main"); err == nil {
+	if _, err := b.diff(t.Context(), b.dir, "main", false); err == nil {
 		t.Error("a program that says nothing was measured")
 	}
 }
