@@ -69,7 +69,7 @@ type scan struct {
 	ctx       context.Context
 	from, to  *os.Root
 	inventory *source.Inventory
-	committed Committed // nil if each file itself counts
+	committed Committed  // nil if each file itself counts
 	files     *git.Files // nil: the files are copied
 }
 
