@@ -311,6 +311,14 @@ func TestTheAction(t *testing.T) {
 			},
 			want: "<!-- bunsen:plan:v1:prod -->",
 		},
+		"a merge of an earlier commit of the pull request": {
+			before: func(r *runner) {
+				r.git("checkout", "-q", "change")
+				r.git("commit", "-q", "--allow-empty", "-m", "pushed meanwhile")
+				r.git("checkout", "-q", "main")
+			},
+			inputs: map[string]string{"run": "plan"}, code: 2, want: "nor a merge of it",
+		},
 		"a base that is an option": {
 			inputs: map[string]string{"run": "plan", "base": "--dry-run"}, code: 2, want: "--dry-run",
 		},
@@ -460,7 +468,8 @@ func fakeGitHub(t *testing.T, r *runner) (told func() string) {
 	}))
 	t.Cleanup(server.Close)
 	event := filepath.Join(t.TempDir(), "event.json")
-	write(t, event, `{"pull_request": {"number": 7, "head": {"sha": "`+strings.Repeat("a", 40)+`"}}}`)
+	head := strings.TrimSpace(output(t, "git", "-C", r.workspace, "rev-parse", "change"))
+	write(t, event, `{"pull_request": {"number": 7, "head": {"sha": "`+head+`"}}}`)
 	r.env = append(r.env, "GITHUB_ACTIONS=true", "GITHUB_API_URL="+server.URL, "GITHUB_SERVER_URL="+server.URL,
 		"GITHUB_REPOSITORY=infra/os-config", "GITHUB_EVENT_PATH="+event, "GITHUB_RUN_ID=1",
 		"GITHUB_EVENT_NAME=pull_request_target", "GITHUB_BASE_REF=main", "NO_PROXY=127.0.0.1")
