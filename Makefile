@@ -110,7 +110,7 @@ $(ASSETS): bin/bunsen-standalone
 	@bin/bunsen-standalone assets bin/assets
 
 ##@ Release
-.PHONY: release release-files cli pins images manifests chart
+.PHONY: release release-files cli pins tag images manifests chart
 RELEASE = -o '$(CURDIR)/dist' -version '$(VERSION)' $(if $(PUSH),-push '$(PUSH)') $(if $(SIGNING_KEY),-key '$(abspath $(SIGNING_KEY))') $(if $(BIN),-bin '$(abspath $(BIN))') $(if $(DOWNLOADS),-downloads '$(DOWNLOADS)') $(if $(CI_IMAGE),-ci)
 
 release: ## Everything that a release publishes, into an empty dist/: images, manifests, chart, the CLI for laptops, packages, checksums; needs mksquashfs
@@ -123,9 +123,13 @@ cli: #: The CLI for Linux, macOS and Windows as archives and packages, into dist
 	@rm -rf dist && mkdir -p dist
 	@go run -C tools ./release cli $(RELEASE)
 
-pins: #: After a release: the digests of dist/ in what jobs of CI run, to commit
+pins: #: After make release: the digests of dist/ in what jobs of CI run, to commit: make pins VERSION=v1.2.3 SIGNING_KEY=FILE
 	$(call say,pins: action/ templates/ .pre-commit-hooks.yaml)
-	@go run -C tools ./release pins -o '$(CURDIR)/dist' $(if $(SIGNING_KEY),-key '$(abspath $(SIGNING_KEY))')
+	@go run -C tools ./release pins $(RELEASE)
+
+tag: #: A signed tag of the commit with the pins, if these are of that version: make tag VERSION=v1.2.3
+	@go run -C tools ./release tag -version '$(VERSION)'
+	@git tag -s '$(VERSION)' -m '$(VERSION)'
 
 images: #: OCI images for amd64 and arm64, into dist/images; to push them: make images PUSH=registry.example.com/bunsen [SIGNING_KEY=FILE]
 	$(call say,images: dist/images)

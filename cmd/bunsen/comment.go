@@ -27,6 +27,7 @@ reviewer can read, and has them, gets its plan and the status "failure" (docs/se
 the comment instead of posting it. With --dry-run, bunsen sends nothing: standard output is exactly the comment, and standard
 error names the pull request. A dry run with a token reads the comments, and reports whether it would create or edit one.
 
+HEAD is the pull request's last commit, or a merge of it; bunsen posts nothing about another commit.
 BASE and HEAD are revisions. To compare a directory, write a path, such as ./before. See docs/ci.md.
 Exit codes: 0 posted, 2 invalid input, 3 service unreachable.`,
 		Example: `  # In a job of a pull request: HEAD is the merge commit, and its first parent is the base branch
@@ -50,6 +51,9 @@ Exit codes: 0 posted, 2 invalid input, 3 service unreachable.`,
 			}
 			base, head, err := c.Arguments(cmd.Context(), args)
 			if err != nil {
+				return cli.Invalid(err)
+			}
+			if err := c.CheckHead(cmd.Context(), head, target); err != nil {
 				return cli.Invalid(err)
 			}
 			c.At.Revisions = true

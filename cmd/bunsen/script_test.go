@@ -61,7 +61,7 @@ func runScripts(t *testing.T, dir, cache string) {
 	testscript.Run(t, testscript.Params{
 		Dir: dir, UpdateScripts: *update, RequireExplicitExec: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "pull": pull, "told": told,
+			"exits": exits, "pull": pull, "head": head, "told": told,
 			"registry": startRegistry, "login": login, "followed": followed,
 		},
 		Setup: func(env *testscript.Env) error {
@@ -111,21 +111,13 @@ func pull(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: pull github|gitlab|gitea [fork]")
 	}
 	fork := len(args) > 1 && args[1] == "fork"
-	p := &forgetest.Pull{Kind: forge.Kind(args[0]), Self: "bunsen-bot", ReadOnly: fork}
+	p := &forgetest.Pull{Kind: forge.Kind(args[0]), Self: "bunsen-bot", ReadOnly: fork, Head: commitOf(ts, "HEAD")}
 	server := httptest.NewServer(p)
 	ts.Defer(server.Close)
 	t := p.Target(server.URL)
-	source, event := forgetest.Project, ts.MkAbs("event.json")
-	if fork {
-		source = "mallory/os-config"
-	}
-	ts.Check(os.WriteFile(event,
-		fmt.Appendf(nil,
-			`{"pull_request":{"number":%d,"head":{"sha":%q,"repo":{"full_name":%q}},"base":{"sha":"","repo":{"full_name":%q}}}}`,
-			t.Number, t.Head, source, forgetest.Project), 0o600))
 	env := map[string]string{
 		"BUNSEN_TOKEN": t.Token, "GITHUB_ACTIONS": "", "GITLAB_CI": "", "GITEA_ACTIONS": "",
-		"GITHUB_EVENT_PATH": event,
+		"GITHUB_EVENT_PATH": writeEvent(ts, p),
 	}
 	switch t.Kind {
 	case forge.GitLab:
@@ -140,7 +132,42 @@ func pull(ts *testscript.TestScript, neg bool, args []string) {
 	for k, v := range env {
 		ts.Setenv(k, v)
 	}
+	ts.Setenv("HEAD", p.Head)
 	pulls.Store(ts, p)
+}
+
+// head makes a revision the last commit of the pull request, as a push does.
+func head(ts *testscript.TestScript, neg bool, args []string) {
+	v, _ := pulls.Load(ts)
+	p, ok := v.(*forgetest.Pull)
+	if neg || len(args) != 1 || !ok {
+		ts.Fatalf("usage: head REVISION, after pull")
+	}
+	p.Head = commitOf(ts, args[0])
+	writeEvent(ts, p)
+	ts.Setenv("HEAD", p.Head)
+	if ts.Getenv("GITLAB_CI") != "" {
+		ts.Setenv("CI_COMMIT_SHA", p.Head)
+	}
+}
+
+func commitOf(ts *testscript.TestScript, revision string) string {
+	out, err := exec.Command("git", "-C", ts.MkAbs("."), "rev-parse", revision).Output()
+	ts.Check(err)
+	return strings.TrimSpace(string(out))
+}
+
+// writeEvent writes what starts a job for the pull request. That of one that may only read is of a fork.
+func writeEvent(ts *testscript.TestScript, p *forgetest.Pull) (file string) {
+	source, file := forgetest.Project, filepath.Join(ts.Getenv("WORK"), "event.json")
+	if p.ReadOnly {
+		source = "mallory/os-config"
+	}
+	ts.Check(os.WriteFile(file,
+		fmt.Appendf(nil,
+			`{"pull_request":{"number":%d,"head":{"sha":%q,"repo":{"full_name":%q}},"base":{"sha":"","repo":{"full_name":%q}}}}`,
+			forgetest.Number, p.Head, source, forgetest.Project), 0o600))
+	return file
 }
 
 // pulls are the services of the scripts that run.

@@ -30,6 +30,8 @@ type runner struct {
 	action string
 	path   string
 	env    []string
+	// releases is the URL of the server with the releases.
+	releases string
 }
 
 // newRunner checks out an example as a repository with one commit.
@@ -41,6 +43,7 @@ func newRunner(t *testing.T, action string, releases *httptest.Server, files map
 	if err := os.WriteFile(authority, certificate, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	r.releases = releases.URL
 	r.env = []string{"CURL_CA_BUNDLE=" + authority}
 	if err := os.CopyFS(r.workspace, os.DirFS(filepath.Join(root, "examples", "quickstart"))); err != nil {
 		t.Fatal(err)
@@ -168,8 +171,8 @@ func (r *runner) wants(condition string, context map[string]string) bool {
 	return true
 }
 
-// pinned returns a copy of the action that pins the release in a directory.
-func pinnedAction(t *testing.T, out string, keyFile string) string {
+// pinnedAction returns a copy of the action that pins the release in a directory, which is at an address.
+func pinnedAction(t *testing.T, out, keyFile, downloads string) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.CopyFS(filepath.Join(dir, "action"), os.DirFS(filepath.Join(root, "action"))); err != nil {
@@ -187,7 +190,24 @@ func pinnedAction(t *testing.T, out string, keyFile string) string {
 			t.Fatal(err)
 		}
 	}
-	if err := writePins(buildOptions{Root: dir, Out: out, Key: keyFile}); err != nil {
+	if err := writePins(buildOptions{
+		Root: dir, Out: withImage(t, out, keyFile), Key: keyFile, Version: version, Downloads: downloads,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// withImage returns a release that also has the image for jobs, which a registry of this test could not keep.
+func withImage(t *testing.T, out, keyFile string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(out)); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "images.json"), `{"bunsen-ci": "registry.example.com/bunsen/bunsen-ci@sha256:`+
+		strings.Repeat("ab", 32)+`"}`)
+	if err := writeSums(dir, keyFile); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -252,7 +272,7 @@ func TestTheAction(t *testing.T) {
 		out, keyFile = cliRelease(t)
 	}
 	archive := "bunsen-" + version + "-linux-" + arch() + ".tar.gz"
-	action := pinnedAction(t, out, keyFile)
+	action := pinnedAction(t, out, keyFile, "")
 	key, err := os.ReadFile(filepath.Join(action, "action", "release.pem"))
 	if err != nil {
 		t.Fatal(err)
@@ -291,6 +311,14 @@ func TestTheAction(t *testing.T) {
 			},
 			want: "<!-- bunsen:plan:v1:prod -->",
 		},
+		"a merge of an earlier commit of the pull request": {
+			before: func(r *runner) {
+				r.git("checkout", "-q", "change")
+				r.git("commit", "-q", "--allow-empty", "-m", "pushed meanwhile")
+				r.git("checkout", "-q", "main")
+			},
+			inputs: map[string]string{"run": "plan"}, code: 2, want: "nor a merge of it",
+		},
 		"a base that is an option": {
 			inputs: map[string]string{"run": "plan", "base": "--dry-run"}, code: 2, want: "--dry-run",
 		},
@@ -303,7 +331,7 @@ func TestTheAction(t *testing.T) {
 			want: "is not what this commit pins",
 		},
 		"checksums of somebody else": {instead: map[string]string{"SHA256SUMS": "y"}, code: 1, want: "is not that of the key"},
-		"no signature":               {instead: map[string]string{"SHA256SUMS.sig": ""}, code: 1, want: "downloading"},
+		"no signature":               {instead: map[string]string{"SHA256SUMS.sig": ""}, code: 1, want: "there is no https://"},
 		"a pin that nobody signed": {
 			code: 1, want: "the maintainers signed no " + archive,
 			instead: map[string]string{archive: "mine"},
@@ -312,7 +340,7 @@ func TestTheAction(t *testing.T) {
 				if out, err := exec.Command("sh", "-c", "printf mine | sha256sum | cut -c 1-64").Output(); err == nil {
 					sum = strings.TrimSpace(string(out))
 				}
-				r.action = pinnedAction(t, out, keyFile)
+				r.action = pinnedAction(t, out, keyFile, "")
 				write(t, filepath.Join(r.action, "action", "pins"), sum+"  "+archive+"\n")
 			},
 		},
@@ -321,16 +349,32 @@ func TestTheAction(t *testing.T) {
 		},
 		"a key of the user": {inputs: map[string]string{"public-key": string(key)}, want: "and the signature is that of the key"},
 		"another key of the user": {
-			inputs: map[string]string{"public-key": string(otherKey(t))}, code: 1, want: "is not that of the key",
+			inputs: map[string]string{"public-key": string(otherKey(t, "EC"))}, code: 1, want: "is not that of the key",
 		},
-		"no openssl": {before: withoutOpenSSL, want: "its SHA-256 is the pinned one\n"},
+		"a key that macOS cannot check": {
+			inputs: map[string]string{"public-key": string(otherKey(t, "ed25519"))}, code: 1,
+			want: "::error title=bunsen::the public key is an Ed25519 key",
+		},
+		"no openssl": {
+			before: withoutOpenSSL,
+			want: "::warning title=bunsen::the signature of " + version +
+				" is not checked, because this runner has no openssl\n",
+		},
+		"a fork of Bunsen with releases of its own": {
+			inputs: map[string]string{"downloads": ""}, want: "and the signature is that of the key",
+			before: func(r *runner) { r.action = pinnedAction(t, out, keyFile, r.releases+"/"+version) },
+		},
+		"a mirror without this release": {
+			instead: map[string]string{archive: ""}, code: 1,
+			want: archive + ": set the input downloads to a place that has the release " + version,
+		},
 		"no openssl, and a key of the user": {
 			inputs: map[string]string{"public-key": string(key)}, before: withoutOpenSSL, code: 1,
 			want: "needs openssl",
 		},
 		"a commit before the first release": {
 			before: func(r *runner) {
-				r.action = pinnedAction(t, out, keyFile)
+				r.action = pinnedAction(t, out, keyFile, "")
 				write(t, filepath.Join(r.action, "action", "pins"), pinsHead)
 			}, code: 1, want: "this commit of Bunsen pins no release",
 		},
@@ -373,9 +417,11 @@ func write(t *testing.T, name, text string) {
 	}
 }
 
-func otherKey(t *testing.T) []byte {
+func otherKey(t *testing.T, algorithm string) []byte {
 	t.Helper()
-	out, err := exec.Command("sh", "-c", "openssl genpkey -algorithm ed25519 | openssl pkey -pubout").Output()
+	options := map[string]string{"EC": "-pkeyopt ec_paramgen_curve:P-256"}[algorithm]
+	out, err := exec.Command("sh", "-c", "openssl genpkey -algorithm "+algorithm+" "+options+
+		" | openssl pkey -pubout").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -422,7 +468,8 @@ func fakeGitHub(t *testing.T, r *runner) (told func() string) {
 	}))
 	t.Cleanup(server.Close)
 	event := filepath.Join(t.TempDir(), "event.json")
-	write(t, event, `{"pull_request": {"number": 7, "head": {"sha": "`+strings.Repeat("a", 40)+`"}}}`)
+	head := strings.TrimSpace(output(t, "git", "-C", r.workspace, "rev-parse", "change"))
+	write(t, event, `{"pull_request": {"number": 7, "head": {"sha": "`+head+`"}}}`)
 	r.env = append(r.env, "GITHUB_ACTIONS=true", "GITHUB_API_URL="+server.URL, "GITHUB_SERVER_URL="+server.URL,
 		"GITHUB_REPOSITORY=infra/os-config", "GITHUB_EVENT_PATH="+event, "GITHUB_RUN_ID=1",
 		"GITHUB_EVENT_NAME=pull_request_target", "GITHUB_BASE_REF=main", "NO_PROXY=127.0.0.1")

@@ -447,10 +447,10 @@ func chartFile(version string, objects []*chartObject, images map[string]string)
 	}
 	for name, value := range map[string]any{
 		"crds": crds, "images": shown, "links": []link{
-			{"Documentation", repositoryURL + "/blob/main/docs/README.md"},
-			{"Examples", repositoryURL + "/tree/main/examples"},
-			{"Changes", repositoryURL + "/blob/main/CHANGELOG.md"},
-			{"Security", repositoryURL + "/blob/main/SECURITY.md"},
+			{"Documentation", homepage + "/blob/main/docs/README.md"},
+			{"Examples", homepage + "/tree/main/examples"},
+			{"Changes", homepage + "/blob/main/CHANGELOG.md"},
+			{"Security", homepage + "/blob/main/SECURITY.md"},
 		},
 	} {
 		text, err := yaml.Marshal(value)
@@ -473,8 +473,8 @@ func chartFile(version string, objects []*chartObject, images map[string]string)
 		Annotations map[string]string `yaml:"annotations"`
 	}{
 		"v2", "bunsen", "Manages the operating system of a cluster's nodes from a git repository", "application",
-		chartVersion(version), version, ">=1.30.0-0", repositoryURL,
-		[]string{repositoryURL},
+		chartVersion(version), version, ">=1.30.0-0", homepage,
+		[]string{homepage},
 		[]string{"butane", "coreos", "flatcar", "gitops", "ignition", "machine-config", "nodes", "operating-system"},
 		annotations,
 	})
@@ -483,9 +483,6 @@ func chartFile(version string, objects []*chartObject, images map[string]string)
 	}
 	return string(text), nil
 }
-
-// repositoryURL is the project's.
-const repositoryURL = "https://github.com/bunsen-os/bunsen"
 
 // semverRune maps a rune to one that a semantic version may have.
 func semverRune(r rune) rune {

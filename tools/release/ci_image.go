@@ -15,6 +15,7 @@ import (
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/partial"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
@@ -176,14 +177,14 @@ func ciImage(p program, debian []byte, c commit) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.Name = cliName
-	img, err := image(p, c)
+	below, err := mutate.Append(empty.Image, mutate.Addendum{Layer: layer, History: v1.History{
+		Created: v1.Time{Time: c.Time}, CreatedBy: "mmdebstrap " + ciSuite + " " + ciPackages, Author: "Bunsen",
+	}})
 	if err != nil {
 		return nil, err
 	}
-	img, err = mutate.Append(img, mutate.Addendum{Layer: layer, History: v1.History{
-		Created: v1.Time{Time: c.Time}, CreatedBy: "mmdebstrap " + ciSuite + " " + ciPackages, Author: "Bunsen",
-	}})
+	p.Name = cliName
+	img, err := imageOn(below, p, c)
 	if err != nil {
 		return nil, err
 	}

@@ -76,6 +76,20 @@ func TestTheImageForJobs(t *testing.T) {
 			config.Config.Labels["org.opencontainers.image.title"] != ciImageName {
 			t.Errorf("%+v, %v", config, err)
 		}
+		layers, err := img.Layers()
+		if err != nil || len(layers) != 2 {
+			t.Fatalf("%d layers, %v", len(layers), err)
+		}
+		// What is the same in every release is below, so that nodes of a runner pull it once.
+		top, err := layers[1].Uncompressed()
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(top)
+		top.Close()
+		if err != nil || untar(t, content, "")["usr/local/bin/bunsen"] != "elf" {
+			t.Errorf("bunsen is not in the upper layer, %v", err)
+		}
 		files := map[string]string{}
 		unpacked := mutate.Extract(img)
 		for r := tar.NewReader(unpacked); ; {

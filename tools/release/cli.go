@@ -13,7 +13,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/bunsen-os/bunsen/tools/linked"
@@ -42,7 +41,7 @@ func (b binary) platforms() []linked.Platform {
 
 // buildCLI writes the files of the CLI without those of the other programs.
 func buildCLI(ctx context.Context, o buildOptions) error {
-	c, err := commitOf(ctx, o.Root, o.Version)
+	c, err := o.commit(ctx)
 	if err != nil {
 		return err
 	}
@@ -217,25 +216,20 @@ func zipped(name string, all []file, at time.Time) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-const (
-	bashCompletion = "usr/share/bash-completion/completions/bunsen"
-	fishCompletion = "usr/share/fish/vendor_completions.d/bunsen.fish"
-)
-
-// completions are where the shells of a distribution look for scripts, by the format of its packages.
-var completions = map[string]map[string]string{
-	"deb": {
-		"bunsen.bash": bashCompletion, "_bunsen": "usr/share/zsh/vendor-completions/_bunsen",
-		"bunsen.fish": fishCompletion,
-	},
-	"rpm": {
-		"bunsen.bash": bashCompletion, "_bunsen": "usr/share/zsh/site-functions/_bunsen",
-		"bunsen.fish": fishCompletion,
-	},
-	"apk": {
-		"bunsen.bash": bashCompletion, "_bunsen": "usr/share/zsh/site-functions/_bunsen",
-		"bunsen.fish": fishCompletion,
-	},
+// completion returns where the shell of a distribution looks for a script, by the format of its packages; "" for a
+// script that no shell of it reads.
+func completion(script, format string) string {
+	switch {
+	case script == "bunsen.bash":
+		return "usr/share/bash-completion/completions/bunsen"
+	case script == "bunsen.fish":
+		return "usr/share/fish/vendor_completions.d/bunsen.fish"
+	case script == "_bunsen" && format == "deb":
+		return "usr/share/zsh/vendor-completions/_bunsen"
+	case script == "_bunsen":
+		return "usr/share/zsh/site-functions/_bunsen"
+	}
+	return ""
 }
 
 // cliPackage returns the CLI as a package, with its name as a plug-in of kubectl.
@@ -253,7 +247,7 @@ func cliPackage(p program, manual []file, format string) (linuxPackage, error) {
 		},
 	}
 	for _, f := range manual {
-		if to := completions[format][path.Base(f.Path)]; to != "" {
+		if to := completion(path.Base(f.Path), format); to != "" {
 			l.Files = append(l.Files, file{to, 0o644, f.Content})
 		}
 		if path.Dir(f.Path) != "man" {
@@ -291,8 +285,14 @@ func checkBuild(p program) error {
 	return nil
 }
 
-// isRelease reports whether a version is that of a release: the package managers of laptops know no others.
+// isRelease reports whether a version is that of a release, or of a candidate for one.
 func isRelease(version string) bool {
 	m := release.FindStringSubmatch(version)
-	return m != nil && m[3] == "" && m[5] == "" && strings.Count(m[1], ".") == 2
+	return m != nil && m[3] == "" && m[5] == ""
+}
+
+// isFull reports whether a version is that of a release, and not of a candidate: whoever installs with a package
+// manager gets the newest version that it knows.
+func isFull(version string) bool {
+	return isRelease(version) && release.FindStringSubmatch(version)[2] == ""
 }

@@ -333,13 +333,18 @@ func TestAnArchiveForEachLaptop(t *testing.T) {
 	}
 }
 
-func TestOnlyReleasesHaveManagers(t *testing.T) {
+func TestOnlyFullVersionsHaveManagers(t *testing.T) {
 	for version, want := range map[string]bool{
-		"v1.2.3": true, "1.2.3": true, "v1.2.3-rc.1": true, "v1.2.3-4-gabcdef0": false, "v1.2.3-dirty": false,
+		"v1.2.3": true, "1.2.3": true, "v1.2.3-rc.1": false, "v1.2.3-4-gabcdef0": false, "v1.2.3-dirty": false,
 		"dev": false, "806c246": false, "v1.2": false,
 	} {
-		if isRelease(version) != want {
-			t.Errorf("%s is a release: %t", version, !want)
+		dir := t.TempDir()
+		if err := writeManagers(buildOptions{Out: dir}, nil, commit{Version: version}); err != nil {
+			t.Fatal(err)
+		}
+		written, err := filepath.Glob(filepath.Join(dir, "bunsen.*"))
+		if err != nil || len(written) != map[bool]int{true: 2}[want] {
+			t.Errorf("%s has %q, %v", version, written, err)
 		}
 	}
 }

@@ -132,43 +132,6 @@ func TestTheComponentOfGitLab(t *testing.T) {
 	}
 }
 
-// TestThePinsOfAnImage writes the digest of a release into all files that name the image.
-func TestThePinsOfAnImage(t *testing.T) {
-	dir := t.TempDir()
-	for _, name := range append(ciPinned, "action/pins") {
-		text, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		write(t, filepath.Join(dir, name), string(text))
-	}
-	out := t.TempDir()
-	reference := "registry.example.com/bunsen/bunsen-ci@sha256:" + strings.Repeat("ab", 32)
-	write(t, filepath.Join(out, "images.json"), `{"bunsen-ci": "`+reference+`"}`)
-	write(t, filepath.Join(out, "SHA256SUMS"), strings.Repeat("cd", 32)+"  bunsen-v1.2.3-linux-amd64.tar.gz\n"+
-		strings.Repeat("ef", 32)+"  bunsen-v1.2.3-windows-amd64.zip\n")
-	if err := writePins(buildOptions{Root: dir, Out: out}); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range ciPinned {
-		text, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil || strings.Count(string(text), reference) != 1 || strings.Contains(string(text), "sha256:0000") {
-			t.Errorf("%s: %v\n%s", name, err, text)
-		}
-	}
-	pins, err := os.ReadFile(filepath.Join(dir, "action", "pins"))
-	if err != nil || string(pins) != pinsHead+strings.Repeat("cd", 32)+"  bunsen-v1.2.3-linux-amd64.tar.gz\n" {
-		t.Errorf("%v\n%s", err, pins)
-	}
-	write(t, filepath.Join(out, "SHA256SUMS"), "")
-	if err := writePins(buildOptions{Root: dir, Out: out}); err == nil || !strings.Contains(err.Error(), "no archive") {
-		t.Errorf("a release without archives: %v", err)
-	}
-}
-
 // TestTheWorkflowsForGitHub has actionlint read the examples, and a workflow that uses each input of the action.
 func TestTheWorkflowsForGitHub(t *testing.T) {
 	lint, err := exec.Command("go", "tool", "-n", "actionlint").Output()

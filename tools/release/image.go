@@ -59,7 +59,10 @@ func (p program) files() []file {
 }
 
 // image returns the image of a program for one platform.
-func image(p program, c commit) (v1.Image, error) {
+func image(p program, c commit) (v1.Image, error) { return imageOn(empty.Image, p, c) }
+
+// imageOn puts the files of a program above those of another image.
+func imageOn(below v1.Image, p program, c commit) (v1.Image, error) {
 	content, err := archive(p.files(), c.Time)
 	if err != nil {
 		return nil, fmt.Errorf("writing the layer of %s: %w", p.Name, err)
@@ -72,7 +75,7 @@ func image(p program, c commit) (v1.Image, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compressing the layer of %s: %w", p.Name, err)
 	}
-	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	base := mutate.ConfigMediaType(mutate.MediaType(below, types.OCIManifestSchema1), types.OCIConfigJSON)
 	img, err := mutate.Append(base, mutate.Addendum{Layer: layer, History: v1.History{
 		Created: v1.Time{Time: c.Time}, CreatedBy: "make images", Author: "Bunsen",
 	}})
@@ -99,7 +102,7 @@ func labels(b binary, c commit) map[string]string {
 	return map[string]string{
 		"org.opencontainers.image.title":       b.Name,
 		"org.opencontainers.image.description": b.Purpose,
-		"org.opencontainers.image.source":      "https://github.com/bunsen-os/bunsen",
+		"org.opencontainers.image.source":      homepage,
 		"org.opencontainers.image.licenses":    "Apache-2.0",
 		"org.opencontainers.image.vendor":      "Bunsen",
 		"org.opencontainers.image.version":     c.Version,

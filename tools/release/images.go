@@ -210,6 +210,22 @@ func goBuild(ctx context.Context, o buildOptions, b binary, at linked.Platform, 
 	return nil
 }
 
+// commit returns the commit that is built. A version that others will take for a release has nothing that is not in
+// git, because nobody could find out what it was.
+func (o buildOptions) commit(ctx context.Context) (commit, error) {
+	if o.Bin == "" && isRelease(o.Version) {
+		out, err := exec.CommandContext(ctx, "git", "-C", o.Root, "status", "--porcelain").Output()
+		if err != nil {
+			return commit{}, fmt.Errorf("looking for changes that are not in git: %w", err)
+		}
+		if len(out) > 0 {
+			return commit{}, fmt.Errorf("%s would have changes that are not in git: commit them, or remove them:\n%s",
+				o.Version, out)
+		}
+	}
+	return commitOf(ctx, o.Root, o.Version)
+}
+
 // commitOf returns the checked out commit for the images. The time in SOURCE_DATE_EPOCH replaces the time of the
 // commit.
 func commitOf(ctx context.Context, root, version string) (commit, error) {

@@ -17,6 +17,7 @@ import (
 	_ "github.com/goreleaser/nfpm/v2/rpm"
 )
 
+// homepage is where the project is.
 const homepage = "https://github.com/bunsen-os/bunsen"
 
 // about follows the sentence about a program in the description of its package.

@@ -69,6 +69,7 @@ func run(ctx context.Context, args []string) error {
 		"manifests": func() error { return writeManifests(o.Root, o.Out) },
 		"chart":     func() error { return writeChart(o.Root, o.Out, o.Version) },
 		"pins":      func() error { return writePins(o) },
+		"tag":       func() error { return checkTag(ctx, o.Root, "HEAD", o.Version) },
 		"cli":       func() error { return buildCLI(ctx, o) },
 		"all":       func() error { return build(ctx, o, writeImages, writeCLI, writeRelease) },
 	}
@@ -83,7 +84,7 @@ func run(ctx context.Context, args []string) error {
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}
-	if o.Out == "" && args[0] != "licences" {
+	if o.Out == "" && args[0] != "licences" && args[0] != "tag" {
 		return fmt.Errorf("release %s needs -o DIR", args[0])
 	}
 	return command()
@@ -93,7 +94,7 @@ func run(ctx context.Context, args []string) error {
 func build(ctx context.Context, o buildOptions, writers ...func(context.Context, buildOptions, []program,
 	commit) error,
 ) error {
-	c, err := commitOf(ctx, o.Root, o.Version)
+	c, err := o.commit(ctx)
 	if err != nil {
 		return err
 	}

@@ -27,12 +27,12 @@ func (o buildOptions) url(c commit, name string) string {
 // tagOf returns the tag of a version.
 func tagOf(version string) string { return "v" + strings.TrimPrefix(version, "v") }
 
-// writeManagers writes the manifest of krew, the formula of Homebrew, and the pins for jobs of CI. A build of a commit
-// that is no release has none, because these name versions that people compare.
+// writeManagers writes the manifest of krew and the formula of Homebrew. A candidate and a build of another commit have
+// none.
 func writeManagers(o buildOptions, archives []cliArchive, c commit) error {
-	if !isRelease(c.Version) {
-		fmt.Fprintf(os.Stderr, "%s is no release: bunsen.yaml for krew and bunsen.rb for Homebrew are not written\n",
-			c.Version)
+	if !isFull(c.Version) {
+		fmt.Fprintf(os.Stderr, "%s is no full version, so there are no bunsen.yaml for krew and bunsen.rb for "+
+			"Homebrew\n", c.Version)
 		return nil
 	}
 	plugin, err := krewPlugin(o, archives, c)

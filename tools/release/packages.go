@@ -6,7 +6,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -180,23 +182,42 @@ func writePackages(ctx context.Context, out string, p program, units map[string]
 		units, c)
 }
 
-// writeSums writes SHA256SUMS for all files of a directory. With a key, writeSums also writes the signature of that
-// file, SHA256SUMS.sig, in base64.
+// published returns the files of a directory that a release publishes, by name: those in it, and the schemas. A release
+// has no folders.
+func published(dir string) (map[string]string, error) {
+	files := map[string]string{}
+	for _, from := range []string{dir, filepath.Join(dir, "schemas")} {
+		entries, err := os.ReadDir(from)
+		if err != nil && (from == dir || !errors.Is(err, os.ErrNotExist)) {
+			return nil, fmt.Errorf("reading what was built: %w", err)
+		}
+		for _, e := range entries {
+			if e.IsDir() || strings.HasPrefix(e.Name(), "SHA256SUMS") {
+				continue
+			}
+			if files[e.Name()] != "" {
+				return nil, fmt.Errorf("two files of the release would be named %s", e.Name())
+			}
+			files[e.Name()] = filepath.Join(from, e.Name())
+		}
+	}
+	return files, nil
+}
+
+// writeSums writes SHA256SUMS for all files that are published from a directory. With a key, it also writes the
+// signature of that file, SHA256SUMS.sig, in base64.
 func writeSums(dir, keyFile string) error {
-	entries, err := os.ReadDir(dir)
+	files, err := published(dir)
 	if err != nil {
-		return fmt.Errorf("reading what was built: %w", err)
+		return err
 	}
 	var sums strings.Builder
-	for _, e := range entries {
-		if e.IsDir() || strings.HasPrefix(e.Name(), "SHA256SUMS") {
-			continue
-		}
-		content, err := os.ReadFile(filepath.Join(dir, e.Name()))
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		content, err := os.ReadFile(files[name])
 		if err != nil {
 			return fmt.Errorf("reading what was built: %w", err)
 		}
-		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(content), e.Name())
+		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(content), name)
 	}
 	text := []byte(sums.String())
 	if err := os.WriteFile(filepath.Join(dir, "SHA256SUMS"), text, 0o644); err != nil {

@@ -18,14 +18,33 @@ import (
 
 func checkSums(t *testing.T, out string, key *ecdsa.PublicKey) {
 	t.Helper()
+	// As bunsen-release.yml uploads them: the page of a release has no folders.
+	page := t.TempDir()
+	for _, pattern := range []string{"*", "schemas/*"} {
+		found, err := filepath.Glob(filepath.Join(out, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range found {
+			if info, err := os.Stat(at); err != nil || info.IsDir() {
+				continue
+			}
+			if err := os.Symlink(at, filepath.Join(page, filepath.Base(at))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	cmd := exec.Command("sha256sum", "--check", "--strict", "SHA256SUMS")
-	cmd.Dir = out
+	cmd.Dir = page
 	text, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%s", err, text)
 	}
+	if all, err := os.ReadDir(page); err != nil || len(all) != strings.Count(string(text), ": OK\n")+2 {
+		t.Errorf("%d files are published, and SHA256SUMS without its signature has\n%s", len(all), text)
+	}
 	for _, file := range []string{
-		"install.yaml", "crds.yaml", "images.json", "bunsen-" + number + ".tgz",
+		"install.yaml", "crds.yaml", "butane.json", "images.json", "bunsen-" + number + ".tgz",
 		"bunsen-" + version + "-linux-" + arch() + ".tar.gz",
 		"bunsen-programs-" + version + "-linux-" + arch() + ".tar.gz", "bunsen.yaml", "bunsen.rb",
 		"bunsen_" + number + "_" + arch() + ".deb", "bunsen-" + number + "-1." + alpineArch[arch()] + ".rpm",
@@ -90,6 +109,19 @@ func checkArchive(t *testing.T, out string) {
 		"machine-config-server",
 	}; !slices.Equal(names, want) {
 		t.Errorf("the archive has the programs %q, want %q", names, want)
+	}
+}
+
+func TestTwoFilesOfOneName(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "schemas"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "images.json"), "{}")
+	write(t, filepath.Join(dir, "schemas", "images.json"), "{}")
+	err := writeSums(dir, "")
+	if err == nil || !strings.Contains(err.Error(), "two files of the release would be named images.json") {
+		t.Errorf("the checksums: %v", err)
 	}
 }
 

@@ -22,6 +22,8 @@ import (
 
 	"github.com/bunsen-os/bunsen/internal/review"
 	"github.com/bunsen-os/bunsen/internal/review/report"
+	"github.com/bunsen-os/bunsen/source/git"
+	"github.com/bunsen-os/bunsen/source/git/history"
 )
 
 // Post is a comment and a status for a pull request.
@@ -146,6 +148,34 @@ func onlyToken(name string) string {
 		return os.Getenv(name)
 	}
 	return ""
+}
+
+// CheckHead returns an error if a comment about the head would be one about another commit than the pull request's last
+// one. A job may have checked out a merge that the service created for it: while somebody pushes, or with conflicts,
+// that is a merge of an earlier commit. Head may also be a directory, which no commit describes.
+func (c Comparison) CheckHead(ctx context.Context, head string, t forge.Target) error {
+	if c.At.Directory(head) {
+		return nil
+	}
+	at := git.LocalRevision{Repository: c.At.Repo, Revision: head}
+	_, hash, err := at.Resolve(ctx)
+	if err != nil {
+		return nil // The comparison has the same error, and the comment reports it.
+	}
+	commits, err := history.Open(ctx, at)
+	if err != nil {
+		return err
+	}
+	parents, err := commits.Parents(ctx)
+	if err != nil {
+		return err
+	}
+	if hash.String() == t.Head || len(parents) > 1 && slices.Contains(parents, t.Head) {
+		return nil
+	}
+	return fmt.Errorf("%s is commit %s, and neither the pull request's last commit, %s, nor a merge of it: check out "+
+		"one of these, so that the comment is about what is merged (a pull request with conflicts has no new merge)",
+		head, hash, t.Head)
 }
 
 // NameCommits names the commits of a comparison by those of the pull request: what a CI job has checked out may be a

@@ -1,6 +1,7 @@
 package forgetest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -30,6 +31,8 @@ type Pull struct {
 	Gateway bool
 	// Merged: the merge of the pull request created the commit Head.
 	Merged bool
+	// Head, if set, is the pull request's last commit in place of the constant.
+	Head string
 
 	// Comments and Statuses are what clients wrote, and Log the calls that changed something, in order. Read these only
 	// while no request runs.
@@ -50,7 +53,7 @@ const (
 
 // Target returns the pull request on a server that runs the Pull.
 func (r *Pull) Target(server string) forge.Target {
-	t := forge.Target{Kind: r.Kind, Project: Project, Number: Number, Head: Head, Token: Token}
+	t := forge.Target{Kind: r.Kind, Project: Project, Number: Number, Head: r.head(), Token: Token}
 	switch r.Kind {
 	case forge.GitHub:
 		t.API, t.Author = server, "github-actions[bot]"
@@ -103,29 +106,31 @@ func (r *Pull) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 
 type paths struct{ user, list, create, edit, status, editMethod, statuses, pulls string }
 
+func (r *Pull) head() string { return cmp.Or(r.Head, Head) }
+
 func (r *Pull) paths() paths {
 	switch r.Kind {
 	case forge.GitHub:
 		base := "/repos/" + Project
 		return paths{
 			"/user", base + "/issues/7/comments", base + "/issues/7/comments", base + "/issues/comments/",
-			base + "/statuses/" + Head, http.MethodPatch, base + "/commits/" + Head + "/status", base + "/commits/" +
-				Head + "/pulls",
+			base + "/statuses/" + r.head(), http.MethodPatch, base + "/commits/" + r.head() + "/status",
+			base + "/commits/" + r.head() + "/pulls",
 		}
 	case forge.GitLab:
 		base := "/api/v4/projects/42"
 		return paths{
 			"/api/v4/user", base + "/merge_requests/7/notes", base + "/merge_requests/7/notes",
-			base + "/merge_requests/7/notes/", base + "/statuses/" + Head, http.MethodPut,
-			base + "/repository/commits/" + Head + "/statuses", base + "/repository/commits/" + Head +
+			base + "/merge_requests/7/notes/", base + "/statuses/" + r.head(), http.MethodPut,
+			base + "/repository/commits/" + r.head() + "/statuses", base + "/repository/commits/" + r.head() +
 				"/merge_requests",
 		}
 	default:
 		base := "/api/v1/repos/" + Project
 		return paths{
 			"/api/v1/user", base + "/issues/7/comments", base + "/issues/7/comments",
-			base + "/issues/comments/", base + "/statuses/" + Head, http.MethodPatch, base + "/commits/" + Head +
-				"/status", base + "/commits/" + Head + "/pull",
+			base + "/issues/comments/", base + "/statuses/" + r.head(), http.MethodPatch, base + "/commits/" +
+				r.head() + "/status", base + "/commits/" + r.head() + "/pull",
 		}
 	}
 }
