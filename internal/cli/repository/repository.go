@@ -208,8 +208,12 @@ func BelowTop(dir string) string {
 
 // Ignores returns a function that reports whether git leaves a file of a directory out of commits, as the directory is
 // from now on.
-func Ignores(dir string) func(file string) bool {
-	at, err := git.FindAround(dir)
+func Ignores(dir string) func(file string) bool { return ignores(git.FindAround(dir)) }
+
+// IgnoresAt is Ignores for the top of a work tree. It looks for no repository around it.
+func IgnoresAt(top string) func(file string) bool { return ignores(git.FindAt(top)) }
+
+func ignores(at git.Location, err error) func(file string) bool {
 	if err != nil {
 		return func(string) bool { return false }
 	}
