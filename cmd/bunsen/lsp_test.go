@@ -561,6 +561,33 @@ func TestAFileThatGitIgnoresIsNoProblem(t *testing.T) {
 	}
 }
 
+// TestBelowGitOnlySecretsInDocumentsAreMarked opens a folder of a work tree: what git ignores there is not known.
+func TestBelowGitOnlySecretsInDocumentsAreMarked(t *testing.T) {
+	top := t.TempDir()
+	dir := filepath.Join(top, "clusters/prod")
+	key := "AGE-SECRET-" + "KEY-1" + strings.Repeat("Q", 58) + "\n"
+	for name, text := range map[string]string{
+		".git/HEAD": "ref: refs/heads/main\n", ".gitignore": "*.key\n", "clusters/prod/a.key": key,
+		"clusters/prod/pools/worker/10-a.bu": valid,
+	} {
+		write(t, filepath.Join(top, name), text)
+	}
+	e := startEditor(t, dir, (&url.URL{Scheme: "file", Path: dir}).String())
+	const document = "pools/worker/10-a.bu"
+	e.open(document, valid+"# "+key)
+	for {
+		p := <-e.shown
+		if p.URI != e.uri(document) {
+			t.Errorf("%s has %v", p.URI, p.Diagnostics)
+			continue
+		}
+		if len(p.Diagnostics) != 1 || p.Diagnostics[0].Code != "private-key" {
+			t.Errorf("the document has %v", p.Diagnostics)
+		}
+		return
+	}
+}
+
 // wordsOf splits a line of a story; a word in quotation marks is a text of Go.
 func wordsOf(t *testing.T, line string) (out []string) {
 	t.Helper()
