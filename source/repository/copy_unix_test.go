@@ -4,6 +4,7 @@ package repository_test
 
 import (
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"syscall"
@@ -13,8 +14,17 @@ import (
 	"github.com/bunsen-os/bunsen/source/repository"
 )
 
-// TestACopyGoesOnAfterAFullDisk makes one write fail, as a full disk does, and then none.
+// TestACopyGoesOnAfterAFullDisk makes one write fail, as a full disk does, and then none. It does so in a process of
+// its own, because the limit of the size of files is that of the whole process.
 func TestACopyGoesOnAfterAFullDisk(t *testing.T) {
+	if os.Getenv("FULL_DISK") == "" {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$") //nolint:gosec // this test
+		cmd.Env = append(os.Environ(), "FULL_DISK=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
 	dir := t.TempDir()
 	put(t, filepath.Join(dir, "a"), "text")
 	put(t, filepath.Join(dir, "big"), string(make([]byte, source.SumBytes)))
