@@ -149,7 +149,7 @@ func session(ctx context.Context, binary, dir, file string, rounds int) (row []s
 	c.conn = jsonrpc2.NewConn(ctx, jsonrpc2.NewBufferedStream(pipes{answers, in}, jsonrpc2.VSCodeObjectCodec{}), c,
 		jsonrpc2.SetLogger(quiet{}))
 	defer func() {
-		err = errors.Join(err, c.conn.Notify(ctx, "exit", nil), cmd.Wait())
+		err = errors.Join(err, c.conn.Call(ctx, "shutdown", nil, nil), c.conn.Notify(ctx, "exit", nil), cmd.Wait())
 	}()
 	raw, err := os.ReadFile(filepath.Join(dir, file))
 	if err != nil {

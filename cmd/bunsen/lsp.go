@@ -32,7 +32,7 @@ names, finds definitions and references, and corrects what a message advises.
 It reads only the folders that the editor opened, follows no link, runs no program and asks no server. Only the editor
 changes files.
 
-Exit codes: 0 the editor ended the connection.`,
+Exit codes: 0 the editor shut the server down, or ended the connection. 1 it said exit without shutdown.`,
 		Example: `  # Neovim, in an init.lua
   vim.lsp.config('bunsen', {cmd = {'bunsen', 'lsp'}, filetypes = {'yaml', 'butane'}, root_markers = {'pools'}})
   vim.lsp.enable('bunsen')
@@ -44,7 +44,7 @@ Exit codes: 0 the editor ended the connection.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return lsp.Serve(cmd.Context(), streams{cmd.InOrStdin(), cmd.OutOrStdout()}, lsp.Options{
-				Version: version, LargeFiles: largeFiles, Ignored: repository.Ignores, Log: cmd.ErrOrStderr(),
+				Version: version, LargeFiles: largeFiles, Ignored: repository.IgnoresAt, Log: cmd.ErrOrStderr(),
 				Open: func(folder *os.Root) (lsp.Copy, error) { return repository.OpenCopy(folder) },
 			})
 		},

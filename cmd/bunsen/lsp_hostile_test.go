@@ -146,6 +146,31 @@ func TestAHostileRepository(t *testing.T) {
 				}
 			}, want: "mod",
 		},
+		"a split index of pipes and links": {
+			files: map[string]string{
+				"pools/worker/10-a.bu": valid + "      mod: 0644\n",
+				"a.key":                "AGE-SECRET-" + "KEY-1" + strings.Repeat("Q", 58) + "\n",
+				".git/HEAD":            "ref: refs/heads/main\n", ".git/refs/heads/main": "", ".git/objects/x": "",
+				".git/info/exclude": "", ".git/config": "",
+			},
+			make: func(t *testing.T, dir, outside string) {
+				t.Helper()
+				pipe(".git/sharedindex.a")(t, dir, outside)
+				link("OUT/index", ".git/sharedindex.b")(t, dir, outside)
+			}, want: "mod",
+		},
+		"lists of many ignored files": {
+			files: map[string]string{
+				"pools/worker/10-a.bu": valid + "      mod: 0644\n",
+				"a.key":                "AGE-SECRET-" + "KEY-1" + strings.Repeat("Q", 58) + "\n",
+				".git/HEAD":            "ref: refs/heads/main\n", ".git/refs/heads/main": "", ".git/objects/x": "",
+				".git/info/exclude": "", ".git/config": "",
+			},
+			make: func(t *testing.T, dir, _ string) {
+				t.Helper()
+				write(t, filepath.Join(dir, ".gitignore"), strings.Repeat("a\n", 30<<20))
+			}, want: "mod",
+		},
 		"an index of a terabyte": {
 			files: map[string]string{
 				"pools/worker/10-a.bu": valid + "      mod: 0644\n# AGE-SECRET-" + "KEY-1" + strings.Repeat("Q", 58) + "\n",

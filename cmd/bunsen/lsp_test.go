@@ -37,7 +37,9 @@ type editor struct {
 	versions map[string]int
 	shown    chan problems
 	notice   chan string
-	stderr   *bytes.Buffer
+	// applied are edits that the server asked for.
+	applied chan changes
+	stderr  *bytes.Buffer
 }
 
 type problems struct {
@@ -62,6 +64,17 @@ func (a area) String() string {
 		return fmt.Sprintf("%d:%d-%d", a.Start.Line+1, a.Start.Character+1, a.End.Character+1)
 	}
 	return fmt.Sprintf("%d:%d-%d:%d", a.Start.Line+1, a.Start.Character+1, a.End.Line+1, a.End.Character+1)
+}
+
+// changes are edits of versions of texts.
+type changes struct {
+	DocumentChanges []struct {
+		TextDocument struct {
+			URI     string
+			Version int
+		}
+		Edits []edit
+	}
 }
 
 type edit struct {
@@ -97,6 +110,7 @@ func startEditor(t *testing.T, dir, root string, env ...string) *editor {
 	e := &editor{
 		t: t, dir: dir, texts: map[string]string{}, versions: map[string]int{}, stderr: new(bytes.Buffer),
 		shown: make(chan problems, 1000), notice: make(chan string, 100),
+		applied: make(chan changes, 10),
 	}
 	cmd := exec.CommandContext(context.Background(), program, "lsp")
 	cmd.Stderr, cmd.Env = e.stderr, append(os.Environ(), env...)
@@ -123,14 +137,23 @@ func startEditor(t *testing.T, dir, root string, env ...string) *editor {
 		}
 	})
 	var answer map[string]any
-	e.call("initialize", map[string]any{"rootUri": root, "capabilities": map[string]any{}}, &answer)
+	e.call("initialize", map[string]any{"rootUri": root, "capabilities": map[string]any{
+		"workspace": map[string]any{"applyEdit": true, "workspaceEdit": map[string]any{"documentChanges": true}},
+	}}, &answer)
 	e.tell("initialized", map[string]any{})
 	return e
 }
 
 // Handle takes what the server says by itself.
-func (e *editor) Handle(_ context.Context, _ *jsonrpc2.Conn, r *jsonrpc2.Request) {
+func (e *editor) Handle(ctx context.Context, conn *jsonrpc2.Conn, r *jsonrpc2.Request) {
 	switch r.Method {
+	case "workspace/applyEdit":
+		var p struct{ Edit changes }
+		err := json.Unmarshal(*r.Params, &p)
+		if err == nil {
+			e.applied <- p.Edit
+		}
+		_ = conn.Reply(ctx, r.ID, map[string]bool{"applied": err == nil})
 	case "textDocument/publishDiagnostics":
 		var p problems
 		if err := json.Unmarshal(*r.Params, &p); err == nil {
@@ -235,7 +258,7 @@ func (e *editor) at(file, text string) map[string]any {
 
 type action struct {
 	Title   string
-	Edit    *struct{ Changes map[string][]edit }
+	Edit    *changes
 	Command *struct {
 		Command   string
 		Arguments []any
@@ -314,18 +337,36 @@ func (e *editor) step(words []string) string {
 			case a.Title != words[3]:
 			case a.Command != nil:
 				e.call("workspace/executeCommand", a.Command, nil)
-				b.WriteString(<-e.notice + "\n")
-			default:
-				for _, c := range a.Edit.Changes[e.uri(file)] {
-					e.replace(file, c.Range, c.NewText)
-					text := strings.Split(e.texts[file], "\n")
-					shown := strings.Join(text[c.Range.Start.Line:min(len(text), c.Range.Start.Line+2)], "\n")
-					b.WriteString(ciphertext.ReplaceAllString(shown, "ENC[…]") + "\n")
+				select {
+				case text := <-e.notice:
+					b.WriteString(text + "\n")
+				case c := <-e.applied:
+					b.WriteString(e.apply(file, c))
 				}
+			default:
+				b.WriteString(e.apply(file, *a.Edit))
 			}
 		}
 	default:
 		e.t.Fatalf("no such step: %q", words)
+	}
+	return b.String()
+}
+
+// apply makes the edits of a text, and returns the changed lines.
+func (e *editor) apply(file string, all changes) string {
+	e.t.Helper()
+	var b strings.Builder
+	for _, d := range all.DocumentChanges {
+		if d.TextDocument.URI != e.uri(file) || d.TextDocument.Version != e.versions[file] {
+			e.t.Fatalf("an edit of %+v, and the text is version %d of %s", d.TextDocument, e.versions[file], file)
+		}
+		for _, c := range d.Edits {
+			e.replace(file, c.Range, c.NewText)
+			text := strings.Split(e.texts[file], "\n")
+			shown := strings.Join(text[c.Range.Start.Line:min(len(text), c.Range.Start.Line+2)], "\n")
+			b.WriteString(ciphertext.ReplaceAllString(shown, "ENC[…]") + "\n")
+		}
 	}
 	return b.String()
 }
@@ -517,6 +558,33 @@ func TestAFileThatGitIgnoresIsNoProblem(t *testing.T) {
 		if p.URI == e.uri(document) && p.Version == 3 {
 			t.Fatal("the editor does not show the key")
 		}
+	}
+}
+
+// TestBelowGitOnlySecretsInDocumentsAreMarked opens a folder of a work tree: what git ignores there is not known.
+func TestBelowGitOnlySecretsInDocumentsAreMarked(t *testing.T) {
+	top := t.TempDir()
+	dir := filepath.Join(top, "clusters/prod")
+	key := "AGE-SECRET-" + "KEY-1" + strings.Repeat("Q", 58) + "\n"
+	for name, text := range map[string]string{
+		".git/HEAD": "ref: refs/heads/main\n", ".gitignore": "*.key\n", "clusters/prod/a.key": key,
+		"clusters/prod/pools/worker/10-a.bu": valid,
+	} {
+		write(t, filepath.Join(top, name), text)
+	}
+	e := startEditor(t, dir, (&url.URL{Scheme: "file", Path: dir}).String())
+	const document = "pools/worker/10-a.bu"
+	e.open(document, valid+"# "+key)
+	for {
+		p := <-e.shown
+		if p.URI != e.uri(document) {
+			t.Errorf("%s has %v", p.URI, p.Diagnostics)
+			continue
+		}
+		if len(p.Diagnostics) != 1 || p.Diagnostics[0].Code != "private-key" {
+			t.Errorf("the document has %v", p.Diagnostics)
+		}
+		return
 	}
 }
 

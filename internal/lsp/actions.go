@@ -27,11 +27,11 @@ var (
 	advised   = regexp.MustCompile("write `([A-Za-z_]+): ([^`…]+)`")
 	hash      = regexp.MustCompile(`write (sha(?:256|512)-[0-9a-f]+), or remove it`)
 	renamed   = regexp.MustCompile(`: write (/[^\s,;]+)$`)
-	typed     = regexp.MustCompile("`((?:bunsen|sops) [^`]+)`")
 	plainPath = regexp.MustCompile(`^[A-Za-z0-9_.][A-Za-z0-9_./@-]*$`)
-	// A command with other characters could do something else in a shell.
-	plainCommand = regexp.MustCompile(`^[A-Za-z0-9_./@:=, -]+$`)
-	fileWord     = regexp.MustCompile(`[A-Za-z0-9_.@/-]+`)
+	fileWord  = regexp.MustCompile(`[A-Za-z0-9_.@/-]+`)
+	// typed are the commands of messages, which may quote the repository: only these, about the file of the message.
+	typed = regexp.MustCompile("`(bunsen hash|bunsen secret encrypt|bunsen secret rotate|sops encrypt -i) ([^`\\s]+)" +
+		"((?: --(?:add|remove) [a-z0-9,]+)?)`")
 )
 
 // corrections returns what resolves a finding in a document, as its message advises.
@@ -59,13 +59,14 @@ func corrections(d document, e transpile.Entry) (out []correction) {
 		}
 	}
 	for _, m := range typed.FindAllStringSubmatch(e.Message, -1) {
-		command := m[1]
-		if !plainCommand.MatchString(command) {
-			continue
+		verb, file, more := m[1], m[2], m[3]
+		if plainPath.MatchString(e.File) && file == "FILE" && verb == "bunsen hash" {
+			file = e.File
 		}
-		if plainPath.MatchString(e.File) { // Another path could mean something to a shell.
-			command = strings.Replace(command, "bunsen hash FILE", "bunsen hash "+e.File, 1)
+		if file != "FILE" && (file != e.File || !plainPath.MatchString(file)) {
+			continue // Another path could mean something to a shell.
 		}
+		command := verb + " " + file + more
 		out = append(out, correction{
 			title: "In a terminal: " + command, command: command,
 			encrypts: command == "bunsen secret encrypt "+e.File,
@@ -142,9 +143,9 @@ func (d document) setField(line, column int, keys []string, value string) (textE
 	return textEdit{}, false
 }
 
-// replaceScalar replaces a scalar that stands on one line.
+// replaceScalar replaces a scalar that stands on one line without a tag or an anchor.
 func (d document) replaceScalar(v *yaml.Node, with string) (textEdit, bool) {
-	if v.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+	if v.Style&(yaml.LiteralStyle|yaml.FoldedStyle|yaml.TaggedStyle) != 0 || v.Anchor != "" {
 		return textEdit{}, false
 	}
 	line := v.Line - 1
@@ -152,13 +153,32 @@ func (d document) replaceScalar(v *yaml.Node, with string) (textEdit, bool) {
 	text := d.line(line)[from:]
 	length := len(v.Value)
 	if v.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0 {
-		end := strings.IndexByte(text[min(1, len(text)):], text[0])
-		if end < 0 {
-			return textEdit{}, false
-		}
-		length = end + 2
-	} else if !strings.HasPrefix(text, v.Value) {
+		length = quotedLength(text)
+	}
+	if length > len(text) {
+		return textEdit{}, false
+	}
+	// The text must be the value, and nothing else: a value can go on in the next line.
+	roots, ok := parse(text[:length])
+	if !ok || len(roots) != 1 || roots[0].Kind != yaml.ScalarNode || roots[0].Value != v.Value ||
+		roots[0].Tag != v.Tag || roots[0].Style != v.Style || roots[0].Anchor != "" {
 		return textEdit{}, false
 	}
 	return textEdit{d.span(line, from, from+length), with}, true
+}
+
+// quotedLength returns the length of the quoted scalar at the beginning of a text; 0 if there is none.
+func quotedLength(text string) int {
+	if text == "" || text[0] != '"' && text[0] != '\'' {
+		return 0
+	}
+	for i := 1; i < len(text); i++ {
+		switch {
+		case text[0] == '"' && text[i] == '\\', text[0] == '\'' && strings.HasPrefix(text[i:], "''"):
+			i++
+		case text[i] == text[0]:
+			return i + 1
+		}
+	}
+	return 0
 }

@@ -1,6 +1,7 @@
 package lsp
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/bunsen-os/bunsen/transpile"
@@ -48,6 +49,20 @@ func TestACorrectionIsWhatTheMessageAdvises(t *testing.T) {
 			`knows no key "contets" here; did you mean "contents"?`,
 			"ä: é\nö: ü contents: 1\n",
 		},
+		{
+			"a value in single quotes with one in it", "- path: 'it''s'\n  mode: '0''6' # x\n", 1, 3,
+			"write `mode: 0755`",
+			"- path: 'it''s'\n  mode: 0755 # x\n",
+		},
+		{
+			"a value in double quotes with one in it", "{path: a, mode: \"0\\\"6\", user: b}\n", 1, 2,
+			"write `mode: 0755`",
+			"{path: a, mode: 0755, user: b}\n",
+		},
+		{"a value with a tag", "path: a\nmode: !!str \"06\"\n", 1, 1, "write `mode: 0755`", ""},
+		{"a value with an anchor", "path: a\nmode: &m 06\nx: *m\n", 1, 1, "write `mode: 0755`", ""},
+		{"a quoted value of two lines", "path: a\nmode: \"0\n  6\"\n", 1, 1, "write `mode: 0755`", ""},
+		{"a plain value of two lines", "path: a\nmode: 0\n\n  6\n", 1, 1, "write `mode: 0755`", ""},
 		{"nothing that is known", "a: b\n", 1, 1, "write it in lowercase letters", ""},
 		{"a value that has several lines", "mode: |\n  a\n", 1, 1, "write `mode: 0755`", ""},
 	} {
@@ -81,8 +96,45 @@ func TestACommandNamesNoForeignText(t *testing.T) {
 			t.Errorf("%s: %v, want %s", file, all, want)
 		}
 	}
-	bad := transpile.Entry{File: "a", Line: 1, Message: "run `bunsen secret encrypt a; rm -rf x`"}
-	if all := corrections(newDocument("a", "b: c\n", true), bad); len(all) != 0 {
-		t.Errorf("%v", all)
+	for message, want := range map[string]string{
+		"run `bunsen secret encrypt a; rm -rf x`":                   "",
+		"run `bunsen secret encrypt a`":                             "bunsen secret encrypt a",
+		"run `bunsen secret encrypt b`":                             "",
+		"run `sops encrypt -i a`":                                   "sops encrypt -i a",
+		"run `sops decrypt -i a`":                                   "",
+		"run `bunsen secret rotate a --remove age1x,age1y`, and":    "bunsen secret rotate a --remove age1x,age1y",
+		"no pool `bunsen push a`":                                   "",
+		"no pool `bunsen secret decrypt a`":                         "",
+		"no file `bunsen hash a --out b`":                           "",
+		"unknown key `bunsen hash a` in `bunsen secret keygen a`":   "bunsen hash a",
+		"unknown key `bunsen hash FILE && sh` and `bunsen hash -x`": "",
+	} {
+		got := ""
+		for _, c := range corrections(newDocument("a", "b: c\n", true), transpile.Entry{
+			File: "a", Line: 1, Message: message,
+		}) {
+			got += c.command
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", message, got, want)
+		}
+	}
+}
+
+func TestAnAcceptedValueKeepsTheComment(t *testing.T) {
+	for text, want := range map[string]string{
+		"variant: fc|os # the best":   "variant: X # the best",
+		"variant: |":                  "variant: X",
+		"variant: | # which":          "variant: X # which",
+		"variant: |# which":           "variant: X# which",
+		"variant: \"f|c # s\"  # one": "variant: X  # one",
+		"variant: fc|#os":             "variant: X",
+	} {
+		before, after, _ := strings.Cut(text, "|")
+		d := newDocument("a.bu", before+after+"\n", false)
+		_, where := completeAt(nil, d, position{0, len(before)})
+		if got := d.apply(where, "X"); got != want+"\n" {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
 	}
 }

@@ -47,7 +47,7 @@ func completeAt(s *snapshot, d document, at position) ([]completion, span) {
 	if m := keyValue.FindStringSubmatchIndex(before); m != nil {
 		from := m[6]
 		if p, ok := marked(d, at.Line, before[:from]+marker); ok {
-			return s.values(d, p), d.span(at.Line, from, max(from, len(strings.TrimRight(text, " \t"))))
+			return s.values(d, p), d.span(at.Line, from, max(offset, from+valueLength(text[from:])))
 		}
 		return nil, span{}
 	}
@@ -70,6 +70,20 @@ func completeAt(s *snapshot, d document, at position) ([]completion, span) {
 		return nil, span{}
 	}
 	return s.keys(d, p, strings.HasPrefix(text[to:], ":")), where
+}
+
+// valueLength returns the length of the value at the beginning of a text, without the comment behind it.
+func valueLength(text string) int {
+	if n := quotedLength(text); n > 0 {
+		return n
+	}
+	if strings.HasPrefix(text, "#") {
+		return 0
+	}
+	for _, comment := range []string{" #", "\t#"} {
+		text, _, _ = strings.Cut(text, comment)
+	}
+	return len(strings.TrimRight(text, " \t"))
 }
 
 // marked returns the place of the marker, with another text of its line. Its path has "-" for items of lists.

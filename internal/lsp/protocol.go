@@ -1,6 +1,10 @@
 package lsp
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/sourcegraph/jsonrpc2"
+)
 
 // The part of the Language Server Protocol 3.17 that the server speaks. Names are those of the specification.
 
@@ -44,13 +48,16 @@ type changeParams struct {
 
 type initializeParams struct {
 	RootURI          string            `json:"rootUri"`
-	RootPath         string            `json:"rootPath"`
 	WorkspaceFolders []workspaceFolder `json:"workspaceFolders"`
 	Capabilities     struct {
 		General struct {
 			PositionEncodings []string `json:"positionEncodings"`
 		} `json:"general"`
 		Workspace struct {
+			ApplyEdit     bool `json:"applyEdit"`
+			WorkspaceEdit struct {
+				DocumentChanges bool `json:"documentChanges"`
+			} `json:"workspaceEdit"`
 			DidChangeWatchedFiles struct {
 				DynamicRegistration bool `json:"dynamicRegistration"`
 			} `json:"didChangeWatchedFiles"`
@@ -68,6 +75,22 @@ type foldersParams struct {
 		Removed []workspaceFolder `json:"removed"`
 	} `json:"event"`
 }
+
+type watchedParams struct {
+	Changes []struct {
+		URI string `json:"uri"`
+	} `json:"changes"`
+}
+
+type cancelParams struct {
+	ID jsonrpc2.ID `json:"id"`
+}
+
+// Errors of the protocol that JSON-RPC does not have.
+const (
+	codeNotInitialized = -32002
+	codeCancelled      = -32800
+)
 
 type object = map[string]any
 
@@ -95,7 +118,6 @@ func markdown(text string) markup { return markup{"markdown", text} }
 
 type hover struct {
 	Contents markup `json:"contents"`
-	Range    *span  `json:"range,omitempty"`
 }
 
 type completionItem struct {
@@ -104,7 +126,6 @@ type completionItem struct {
 	Detail        string   `json:"detail,omitempty"`
 	Documentation *markup  `json:"documentation,omitempty"`
 	TextEdit      textEdit `json:"textEdit"`
-	FilterText    string   `json:"filterText,omitempty"`
 }
 
 // Kinds of completion items.
@@ -119,8 +140,19 @@ type textEdit struct {
 	NewText string `json:"newText"`
 }
 
+// workspaceEdit has Changes for an editor that does not know DocumentChanges.
 type workspaceEdit struct {
-	Changes map[string][]textEdit `json:"changes"`
+	Changes         map[string][]textEdit `json:"changes,omitempty"`
+	DocumentChanges []documentEdit        `json:"documentChanges,omitempty"`
+}
+
+// documentEdit is for one version of a text: an editor refuses it for another one.
+type documentEdit struct {
+	TextDocument struct {
+		URI     string `json:"uri"`
+		Version int    `json:"version"`
+	} `json:"textDocument"`
+	Edits []textEdit `json:"edits"`
 }
 
 type command struct {

@@ -1,16 +1,14 @@
 package lsp
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"net/url"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,7 +19,6 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/internal/sops"
-	sopsdocument "github.com/bunsen-os/bunsen/internal/sops/document"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile"
 	"github.com/bunsen-os/bunsen/transpile/origin"
@@ -33,12 +30,15 @@ type Options struct {
 	Version string
 	// LargeFiles: the cluster has a content store.
 	LargeFiles bool
-	// Ignored returns a function that says which files of a folder git leaves out of commits; nil: none.
-	Ignored func(folder string) func(file string) bool
+	// Ignored returns a function that says which files git leaves out of commits, from the top of a work tree, as the
+	// work tree is at the time of the call; nil: none.
+	Ignored func(top string) func(file string) bool
 	// Open opens a folder with pools/, which it closes with the copy.
 	Open func(folder *os.Root) (Copy, error)
 	// Log gets what goes wrong inside of the server.
 	Log io.Writer
+	// Linger is how long a folder stays rendered after its last text was closed; 0: a minute.
+	Linger time.Duration
 }
 
 // Copy is a private copy of a folder, in which unsaved texts stand in place of files.
@@ -49,20 +49,37 @@ type Copy interface {
 	Close() error
 }
 
+// ErrNoShutdown is the error of Serve if the editor said exit, and not shutdown before it.
+var ErrNoShutdown = errors.New("the editor said exit without shutdown")
+
 // Serve answers an editor until it says exit, the streams end or the context does.
 func Serve(ctx context.Context, streams io.ReadWriteCloser, o Options) error {
+	o.Linger = cmp.Or(o.Linger, time.Minute)
 	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	s := &server{
-		Options: o, ctx: ctx, repositories: map[string]*repository{}, buffers: map[string]*buffer{}, wide: true,
+	return newServer(ctx, stop, o).serve(streams)
+}
+
+func newServer(ctx context.Context, stop context.CancelFunc, o Options) *server {
+	return &server{
+		Options: o, ctx: ctx, stop: stop, turn: make(chan struct{}, 1), cancels: map[jsonrpc2.ID]context.CancelFunc{},
+		repositories: map[string]*repository{}, buffers: map[string]*buffer{}, wide: true,
 	}
+}
+
+func (s *server) serve(streams io.ReadWriteCloser) error {
 	defer s.close()
+	ctx := s.ctx
 	conn := jsonrpc2.NewConn(ctx, jsonrpc2.NewBufferedStream(streams, jsonrpc2.VSCodeObjectCodec{}), s,
 		jsonrpc2.SetLogger(quiet{}))
 	defer conn.Close()
 	select {
 	case <-conn.DisconnectNotify():
 	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.phase == failed {
+		return ErrNoShutdown
 	}
 	return nil
 }
@@ -73,15 +90,35 @@ type quiet struct{}
 // Printf does nothing.
 func (quiet) Printf(string, ...any) {}
 
+// phase is how far the conversation with the editor is.
+type phase int
+
+const (
+	starting phase = iota
+	running
+	// shutDown: only exit may follow.
+	shutDown
+	// failed: the editor said exit without shutdown.
+	failed
+)
+
 type server struct {
 	Options
-	ctx context.Context
+	ctx  context.Context
+	stop context.CancelFunc
+	// wide, watches, versioned and applies follow from what the editor can do, and never change once it is running.
+	wide, watches, versioned, applies bool
+	// turn is held by the one question that is answered.
+	turn chan struct{}
+	// ending are repositories that end.
+	ending sync.WaitGroup
 
-	mu sync.Mutex
+	mu    sync.Mutex
+	phase phase
+	// cancels end the questions that are not answered yet.
+	cancels map[jsonrpc2.ID]context.CancelFunc
 	// folders are those that the editor opened, as absolute paths.
 	folders []string
-	wide    bool
-	watches bool
 	// repositories by the path of their folder with pools/
 	repositories map[string]*repository
 	// buffers by URI
@@ -97,13 +134,25 @@ type buffer struct {
 	file string
 }
 
+// close ends all repositories at the same time.
 func (s *server) close() {
+	s.stop()
 	s.mu.Lock()
-	all := slices.Collect(maps.Values(s.repositories))
-	s.mu.Unlock()
-	for _, r := range all {
-		r.stop()
+	for dir := range s.repositories {
+		s.end(dir)
 	}
+	s.mu.Unlock()
+	s.ending.Wait()
+}
+
+// end ends a repository in the background.
+func (s *server) end(dir string) {
+	r := s.repositories[dir]
+	delete(s.repositories, dir)
+	if r.idle != nil {
+		r.idle.Stop()
+	}
+	s.ending.Go(r.stop)
 }
 
 func (s *server) logf(format string, args ...any) {
@@ -111,6 +160,9 @@ func (s *server) logf(format string, args ...any) {
 		fmt.Fprintf(s.Log, format+"\n", args...)
 	}
 }
+
+// later answers a question beside the messages that follow it.
+type later func(ctx context.Context) (any, error)
 
 // Handle answers one message. A panic ends the message, and not the server.
 func (s *server) Handle(ctx context.Context, conn *jsonrpc2.Conn, r *jsonrpc2.Request) {
@@ -136,21 +188,52 @@ func (s *server) Handle(ctx context.Context, conn *jsonrpc2.Conn, r *jsonrpc2.Re
 			s.logf("answering %s: %v", r.Method, err)
 		}
 	}
-	if r.Method == "textDocument/codeAction" {
-		// It waits until the problems of the present text are known.
-		go func() { answer(s.isolated(ctx, conn, r)) }()
+	result, err := isolated(r.Method, func() (any, error) { return s.handle(ctx, conn, r) })
+	question, isLater := result.(later)
+	if err != nil || !isLater {
+		answer(result, err)
 		return
 	}
-	answer(s.isolated(ctx, conn, r))
+	ctx, stop := context.WithCancel(s.ctx)
+	s.mu.Lock()
+	s.cancels[r.ID] = stop
+	s.mu.Unlock()
+	go func() {
+		defer stop()
+		result, err := isolated(r.Method, func() (any, error) { return question(ctx) })
+		if ctx.Err() != nil {
+			err = &jsonrpc2.Error{Code: codeCancelled, Message: "the editor asks no more"}
+		}
+		s.mu.Lock()
+		delete(s.cancels, r.ID)
+		s.mu.Unlock()
+		answer(result, err)
+	}()
 }
 
-func (s *server) isolated(ctx context.Context, conn *jsonrpc2.Conn, r *jsonrpc2.Request) (result any, err error) {
+func isolated(method string, do func() (any, error)) (result any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("answering %s: %v", r.Method, fault.NewPanic(p))
+			err = fmt.Errorf("answering %s: %v", method, fault.NewPanic(p))
 		}
 	}()
-	return s.handle(ctx, conn, r)
+	return do()
+}
+
+// admit returns an error for a message that may not come now.
+func (s *server) admit(r *jsonrpc2.Request) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case r.Method == "exit", s.phase == running && r.Method != "initialize",
+		s.phase == starting && r.Method == "initialize":
+		return nil
+	case s.phase == starting:
+		return &jsonrpc2.Error{Code: codeNotInitialized, Message: "the first request is initialize"}
+	case s.phase == running:
+		return &jsonrpc2.Error{Code: jsonrpc2.CodeInvalidRequest, Message: "the server is initialized already"}
+	}
+	return &jsonrpc2.Error{Code: jsonrpc2.CodeInvalidRequest, Message: "after shutdown, only exit may follow"}
 }
 
 // params reads the parameters of a message.
@@ -164,20 +247,36 @@ func params[T any](r *jsonrpc2.Request) (out T, err error) {
 	return out, nil
 }
 
+// handle returns the answer of a message, or a function for it. A question is about the text at this time, also if the
+// next message changes it.
 func (s *server) handle(ctx context.Context, conn *jsonrpc2.Conn, r *jsonrpc2.Request) (any, error) {
+	if err := s.admit(r); err != nil {
+		return nil, err
+	}
 	switch r.Method {
 	case "initialize":
 		p, err := params[initializeParams](r)
-		return s.initialize(p), err
+		if err != nil {
+			return nil, err
+		}
+		return s.initialize(p), nil
 	case "initialized":
 		if s.watches {
 			go s.watch(ctx, conn)
 		}
 		return nil, nil
 	case "shutdown":
+		s.enter(shutDown)
 		return nil, nil
 	case "exit":
+		s.enter(failed)
 		return nil, conn.Close()
+	case "$/cancelRequest":
+		p, err := params[cancelParams](r)
+		if err == nil {
+			s.cancel(p.ID)
+		}
+		return nil, err
 	case "textDocument/didOpen":
 		p, err := params[documentParams](r)
 		if err == nil {
@@ -187,7 +286,7 @@ func (s *server) handle(ctx context.Context, conn *jsonrpc2.Conn, r *jsonrpc2.Re
 	case "textDocument/didChange":
 		p, err := params[changeParams](r)
 		if err == nil {
-			s.change(p)
+			s.change(conn, p)
 		}
 		return nil, err
 	case "textDocument/didClose":
@@ -196,13 +295,19 @@ func (s *server) handle(ctx context.Context, conn *jsonrpc2.Conn, r *jsonrpc2.Re
 			s.forget(p.TextDocument.URI)
 		}
 		return nil, err
-	case "textDocument/didSave", "workspace/didChangeWatchedFiles":
-		s.wakeAll()
+	case "textDocument/didSave":
+		s.wakeAll(conn)
 		return nil, nil
+	case "workspace/didChangeWatchedFiles":
+		p, err := params[watchedParams](r)
+		if err == nil && p.matter() {
+			s.wakeAll(conn)
+		}
+		return nil, err
 	case "workspace/didChangeWorkspaceFolders":
 		p, err := params[foldersParams](r)
 		if err == nil {
-			s.changeFolders(p)
+			s.changeFolders(conn, p)
 		}
 		return nil, err
 	case "textDocument/hover", "textDocument/completion", "textDocument/definition", "textDocument/references":
@@ -210,19 +315,19 @@ func (s *server) handle(ctx context.Context, conn *jsonrpc2.Conn, r *jsonrpc2.Re
 		if err != nil {
 			return nil, err
 		}
-		return s.ask(r.Method, p)
+		return s.ask(r.Method, p), nil
 	case "textDocument/codeAction":
 		p, err := params[codeActionParams](r)
 		if err != nil {
 			return nil, err
 		}
-		return s.codeActions(ctx, p)
+		return s.codeActions(p), nil
 	case "workspace/executeCommand":
 		p, err := params[executeParams](r)
 		if err != nil {
 			return nil, err
 		}
-		return nil, s.execute(ctx, conn, p)
+		return s.execute(conn, p), nil
 	}
 	if r.Notif {
 		return nil, nil
@@ -230,8 +335,30 @@ func (s *server) handle(ctx context.Context, conn *jsonrpc2.Conn, r *jsonrpc2.Re
 	return nil, &jsonrpc2.Error{Code: jsonrpc2.CodeMethodNotFound, Message: r.Method}
 }
 
-// showCommand shows a command that the user types in a terminal. The server runs none.
-const showCommand = "bunsen.show"
+// enter begins a phase.
+func (s *server) enter(to phase) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if to != failed || s.phase != shutDown {
+		s.phase = to
+	}
+}
+
+// cancel ends a question that is not answered yet.
+func (s *server) cancel(id jsonrpc2.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if stop := s.cancels[id]; stop != nil {
+		stop()
+	}
+}
+
+// Commands of the server: one shows what the user types in a terminal, because the server runs nothing, and one
+// encrypts a text of the editor.
+const (
+	showCommand    = "bunsen.show"
+	encryptCommand = "bunsen.encrypt"
+)
 
 func (s *server) initialize(p initializeParams) any {
 	s.mu.Lock()
@@ -247,6 +374,9 @@ func (s *server) initialize(p initializeParams) any {
 		encoding = "utf-8"
 	}
 	s.watches = p.Capabilities.Workspace.DidChangeWatchedFiles.DynamicRegistration
+	s.versioned = p.Capabilities.Workspace.WorkspaceEdit.DocumentChanges
+	s.applies = p.Capabilities.Workspace.ApplyEdit
+	s.phase = running
 	return object{
 		"serverInfo": object{"name": "bunsen", "version": s.Version},
 		"capabilities": object{
@@ -257,7 +387,7 @@ func (s *server) initialize(p initializeParams) any {
 			"referencesProvider":     true,
 			"completionProvider":     object{"triggerCharacters": []string{"$", "{", "/", " "}},
 			"codeActionProvider":     object{"codeActionKinds": []string{"quickfix"}},
-			"executeCommandProvider": object{"commands": []string{showCommand}},
+			"executeCommandProvider": object{"commands": []string{showCommand, encryptCommand}},
 			"workspace": object{"workspaceFolders": object{
 				"supported": true, "changeNotifications": true,
 			}},
@@ -272,15 +402,46 @@ func (s *server) addFolder(uri string) {
 	}
 }
 
-func (s *server) changeFolders(p foldersParams) {
+func (s *server) changeFolders(conn *jsonrpc2.Conn, p foldersParams) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, f := range p.Event.Added {
-		s.addFolder(f.URI)
-	}
 	for _, f := range p.Event.Removed {
 		if dir, ok := pathOf(f.URI); ok {
 			s.folders = slices.DeleteFunc(s.folders, func(have string) bool { return have == dir })
+		}
+	}
+	for _, f := range p.Event.Added {
+		s.addFolder(f.URI)
+	}
+	s.sweep()
+	for _, b := range s.buffers {
+		s.bind(conn, b)
+	}
+	s.sweep()
+}
+
+// sweep ends the repositories whose folder the editor closed. Those without a text end after a while: an editor closes
+// a text before it opens the next one.
+func (s *server) sweep() {
+	used := map[*repository]bool{}
+	for _, b := range s.buffers {
+		used[b.of] = true
+	}
+	for dir, r := range s.repositories {
+		switch {
+		case !slices.Contains(s.folders, r.top):
+			s.end(dir)
+		case used[r] && r.idle != nil:
+			r.idle.Stop()
+			r.idle = nil
+		case !used[r] && r.idle == nil:
+			r.idle = time.AfterFunc(s.Linger, func() {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				if s.repositories[dir] == r && r.idle != nil {
+					s.end(dir)
+				}
+			})
 		}
 	}
 }
@@ -297,93 +458,73 @@ func (s *server) watch(ctx context.Context, conn *jsonrpc2.Conn) {
 	}
 }
 
-// pathOf returns the path of a URI of a file on this machine.
-func pathOf(uri string) (string, bool) {
-	u, err := url.Parse(uri)
-	if err != nil || u.Scheme != "file" || u.Host != "" && u.Host != "localhost" || !path.IsAbs(u.Path) ||
-		strings.ContainsRune(u.Path, 0) {
-		return "", false
-	}
-	return filepath.Clean(filepath.FromSlash(u.Path)), true
-}
-
-func uriOf(file string) string {
-	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(file)}).String()
-}
-
 // open takes a text of the editor.
 func (s *server) open(conn *jsonrpc2.Conn, t textDocument) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := &buffer{uri: t.URI, text: t.Text, version: t.Version}
-	if file, ok := pathOf(t.URI); ok {
-		b.of, b.file = s.find(conn, file)
-	}
 	s.buffers[t.URI] = b
-	if b.of != nil {
-		b.of.wake()
+	s.bind(conn, b)
+	s.sweep()
+}
+
+// bind finds the repository of a text, and lets it render.
+func (s *server) bind(conn *jsonrpc2.Conn, b *buffer) {
+	b.of, b.file = nil, ""
+	file, ok := pathOf(b.uri)
+	if !ok {
+		return
+	}
+	// The innermost folder of the editor counts first, and those around it if it is within a repository.
+	folders := slices.DeleteFunc(slices.Clone(s.folders), func(f string) bool { return !isWithin(f, file) })
+	slices.SortFunc(folders, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	for _, top := range folders {
+		if rel, name, ok := s.find(top, file); ok {
+			b.of, b.file = s.repository(conn, top, rel), name
+			b.of.wake()
+			return
+		}
 	}
 }
 
-// find returns the repository of a file: the nearest folder with pools/, within the folders of the editor.
-func (s *server) find(conn *jsonrpc2.Conn, file string) (*repository, string) {
-	top := ""
-	for _, f := range s.folders {
-		if isWithin(f, file) && len(f) > len(top) {
-			top = f
-		}
-	}
-	if top == "" {
-		return nil, ""
-	}
+// isWithin reports whether a path is below a directory.
+func isWithin(dir, file string) bool {
+	const separator = string(filepath.Separator)
+	return strings.HasPrefix(file, strings.TrimSuffix(dir, separator)+separator)
+}
+
+// find returns the folder with pools/ of a file within a folder of the editor, and the path of the file there.
+func (s *server) find(top, file string) (rel, name string, ok bool) {
 	root, err := os.OpenRoot(top)
 	if err != nil {
 		s.logf("opening the folder: %v", err)
-		return nil, ""
+		return "", "", false
 	}
 	defer root.Close()
-	rel, err := filepath.Rel(top, file)
-	if err != nil {
-		return nil, ""
+	below, err := filepath.Rel(top, file)
+	if err != nil || isForeign(filepath.ToSlash(below)) {
+		return "", "", false
 	}
-	for dir := filepath.Dir(rel); ; dir = filepath.Dir(dir) {
+	for _, dir := range foldersAbove(filepath.ToSlash(below)) {
+		dir = filepath.FromSlash(dir)
 		// The root refuses links that lead out of it.
-		if info, err := root.Lstat(filepath.Join(dir, "pools")); err == nil && info.IsDir() {
-			name, err := filepath.Rel(dir, rel)
-			if err != nil {
-				return nil, ""
-			}
-			return s.repository(conn, root, filepath.Join(top, dir), dir), filepath.ToSlash(name)
-		}
-		if dir == "." {
-			return nil, ""
+		if info, err := root.Lstat(filepath.Join(dir, poolsFolder)); err == nil && info.IsDir() {
+			name, err := filepath.Rel(dir, below)
+			return dir, filepath.ToSlash(name), err == nil
 		}
 	}
+	return "", "", false
 }
 
-func isWithin(dir, file string) bool {
-	return dir == "/" || strings.HasPrefix(file, strings.TrimSuffix(dir, "/")+string(filepath.Separator))
+func (s *server) repository(conn *jsonrpc2.Conn, top, rel string) *repository {
+	dir := filepath.Join(top, rel)
+	if s.repositories[dir] == nil {
+		s.repositories[dir] = newRepository(s, conn, top, rel)
+	}
+	return s.repositories[dir]
 }
 
-func (s *server) repository(conn *jsonrpc2.Conn, top *os.Root, dir, rel string) *repository {
-	if r := s.repositories[dir]; r != nil {
-		return r
-	}
-	root, err := top.OpenRoot(rel)
-	if err != nil {
-		s.logf("opening the repository: %v", err)
-		return nil
-	}
-	r, err := openRepository(s, conn, root, dir, hasOwnGit(top, rel))
-	if err != nil {
-		s.logf("opening the repository: %v", err)
-		return nil
-	}
-	s.repositories[dir] = r
-	return r
-}
-
-func (s *server) change(p changeParams) {
+func (s *server) change(conn *jsonrpc2.Conn, p changeParams) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.buffers[p.TextDocument.URI]
@@ -398,7 +539,9 @@ func (s *server) change(p changeParams) {
 			b.text = newDocument(b.file, b.text, s.wide).apply(*c.Range, c.Text)
 		}
 	}
-	if b.of != nil {
+	if b.of == nil {
+		s.bind(conn, b)
+	} else {
 		b.of.wake()
 	}
 }
@@ -411,13 +554,29 @@ func (s *server) forget(uri string) {
 	if b != nil && b.of != nil {
 		b.of.wake()
 	}
+	s.sweep()
 }
 
-func (s *server) wakeAll() {
+// matter reports whether a change of files may change a repository.
+func (p watchedParams) matter() bool {
+	for _, c := range p.Changes {
+		if file, ok := pathOf(c.URI); !ok || !isForeign(filepath.ToSlash(file)) {
+			return true
+		}
+	}
+	return len(p.Changes) == 0
+}
+
+// wakeAll lets all repositories with texts render. A text outside of one may have got one.
+func (s *server) wakeAll(conn *jsonrpc2.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, r := range s.repositories {
-		r.wake()
+	for _, b := range s.buffers {
+		if b.of == nil {
+			s.bind(conn, b)
+		} else {
+			b.of.wake()
+		}
 	}
 }
 
@@ -446,26 +605,44 @@ func (s *server) uri(of *repository, file string) string {
 	return uriOf(filepath.Join(of.dir, filepath.FromSlash(file)))
 }
 
-// document returns a text of the editor, and the last rendering of its repository; nil if there is none yet.
-func (s *server) document(uri string) (*buffer, document, *snapshot, bool) {
+// buffer returns a text of the editor as it is now.
+func (s *server) buffer(uri string) (buffer, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.buffers[uri]
 	if b == nil {
-		return nil, document{}, nil, false
+		return buffer{}, false
 	}
-	d := newDocument(b.file, b.text, s.wide)
-	if b.of == nil {
-		return b, d, nil, true
-	}
-	return b, d, b.of.current.Load(), true
+	return *b, true
 }
 
-func (s *server) ask(method string, p positionParams) (any, error) {
-	b, d, last, ok := s.document(p.TextDocument.URI)
-	if !ok {
-		return nil, nil
+// last returns the last rendering of the repository of a text; nil if there is none yet.
+func (b buffer) last() *snapshot {
+	if b.of == nil {
+		return nil
 	}
+	return b.of.current.Load()
+}
+
+// ask answers one question about a position at a time: the editor forgets most of them while the user goes on.
+func (s *server) ask(method string, p positionParams) later {
+	b, ok := s.buffer(p.TextDocument.URI)
+	return func(ctx context.Context) (any, error) {
+		if !ok {
+			return nil, nil
+		}
+		select {
+		case s.turn <- struct{}{}:
+			defer func() { <-s.turn }()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		return s.answer(method, b, p)
+	}
+}
+
+func (s *server) answer(method string, b buffer, p positionParams) (any, error) {
+	d, last := newDocument(b.file, b.text, s.wide), b.last()
 	switch method {
 	case "textDocument/hover":
 		text, ok := hoverAt(last, d, p.Position)
@@ -492,7 +669,7 @@ func (s *server) ask(method string, p positionParams) (any, error) {
 	return s.locations(b, last, referencesAt(last, d, p.Position)), nil
 }
 
-func (s *server) locations(b *buffer, last *snapshot, all []origin.Pos) []location {
+func (s *server) locations(b buffer, last *snapshot, all []origin.Pos) []location {
 	out := make([]location, 0, len(all))
 	for _, p := range all {
 		out = append(out, location{s.uri(b.of, p.File), s.lines(b.of, last, p.File).word(max(1, p.Line), p.Column)})
@@ -515,85 +692,96 @@ func (s *server) lines(of *repository, last *snapshot, file string) document {
 // settle is how long an answer about problems waits for those of the present text.
 const settle = 900 * time.Millisecond
 
-func (s *server) codeActions(ctx context.Context, p codeActionParams) (any, error) {
-	b, d, last, ok := s.document(p.TextDocument.URI)
-	if !ok || b.of == nil {
-		return []codeAction{}, nil
-	}
-	ctx, stop := context.WithTimeout(ctx, settle)
-	defer stop()
-	for !last.isOf(b.file, d.text) {
-		if last = b.of.next(ctx, last); ctx.Err() != nil {
+func (s *server) codeActions(p codeActionParams) later {
+	b, ok := s.buffer(p.TextDocument.URI)
+	return func(ctx context.Context) (any, error) {
+		if !ok || b.of == nil {
 			return []codeAction{}, nil
 		}
+		ctx, stop := context.WithTimeout(ctx, settle)
+		defer stop()
+		last := b.last()
+		for !last.isOf(b.file, b.text) {
+			if last = b.of.next(ctx, last); ctx.Err() != nil {
+				return []codeAction{}, nil
+			}
+		}
+		return s.actionsOf(b, last, p.Range), nil
 	}
+}
+
+// actionsOf lists the corrections of the problems in some lines of a text.
+func (s *server) actionsOf(b buffer, last *snapshot, lines span) []codeAction {
+	d := newDocument(b.file, b.text, s.wide)
 	out := []codeAction{}
 	for _, e := range last.report {
 		if e.File != b.file {
 			continue
 		}
 		shown := diagnosticOf(d, e)
-		if shown.Range.End.Line < p.Range.Start.Line || shown.Range.Start.Line > p.Range.End.Line {
+		if shown.Range.End.Line < lines.Start.Line || shown.Range.Start.Line > lines.End.Line {
 			continue
 		}
 		for _, c := range corrections(d, e) {
 			a := codeAction{Title: c.title, Kind: "quickfix", Diagnostics: []diagnostic{shown}}
-			switch {
-			case len(c.edits) > 0:
-				a.Edit, a.IsPreferred = &workspaceEdit{map[string][]textEdit{b.uri: c.edits}}, true
-			case c.encrypts:
-				if text, ok := encrypt(last, b.file, d.text); ok {
-					whole := span{End: position{Line: len(d.lines)}}
-					a.Title = "Encrypt the file by its creation rule"
-					a.Edit = &workspaceEdit{map[string][]textEdit{b.uri: {{whole, text}}}}
-					break
-				}
-				fallthrough
-			default:
+			if len(c.edits) > 0 {
+				a.Edit, a.IsPreferred = s.edit(b, c.edits), true
+			} else if _, ok := last.encryption(b.file); c.encrypts && ok && s.applies {
+				a.Title = "Encrypt the file by its creation rule"
+				a.Command = &command{Title: a.Title, Command: encryptCommand, Arguments: []any{b.uri}}
+			} else {
 				a.Command = &command{Title: c.title, Command: showCommand, Arguments: []any{c.command}}
 			}
 			out = append(out, a)
 		}
 	}
-	return out, nil
+	return out
 }
 
-// encrypt encrypts a text for the public keys that the repository names for its file; false if it names none.
-func encrypt(last *snapshot, file, text string) (string, bool) {
-	for dir := path.Dir(file); ; dir = path.Dir(dir) {
-		rules := last.text(path.Join(dir, sops.RulesFile))
-		if rules == "" {
-			if dir == "." {
-				return "", false
+// edit returns edits of a text: of its version alone, if the editor can tell versions.
+func (s *server) edit(b buffer, edits []textEdit) *workspaceEdit {
+	if !s.versioned {
+		return &workspaceEdit{Changes: map[string][]textEdit{b.uri: edits}}
+	}
+	out := documentEdit{Edits: edits}
+	out.TextDocument.URI, out.TextDocument.Version = b.uri, b.version
+	return &workspaceEdit{DocumentChanges: []documentEdit{out}}
+}
+
+func (s *server) execute(conn *jsonrpc2.Conn, p executeParams) later {
+	var argument string
+	known := slices.Contains([]string{showCommand, encryptCommand}, p.Command) && len(p.Arguments) == 1 &&
+		json.Unmarshal(p.Arguments[0], &argument) == nil
+	b, isOpen := s.buffer(argument)
+	return func(ctx context.Context) (any, error) {
+		switch {
+		case !known || p.Command == encryptCommand && (!isOpen || !s.applies):
+			return nil, &jsonrpc2.Error{
+				Code: jsonrpc2.CodeInvalidParams, Message: "there is no command " + p.Command + " with these arguments",
 			}
-			continue
+		case p.Command == showCommand:
+			return nil, conn.Notify(ctx, "window/showMessage", object{
+				"type": messageInfo, "message": "Type it in a terminal, in the folder of pools/: " + argument,
+			})
 		}
-		all, err := sops.ParseRules([]byte(rules))
+		text, err := b.last().encrypt(b.file, b.text, sops.Writer{Random: rand.Reader, Now: time.Now()})
 		if err != nil {
-			return "", false
+			return nil, err
 		}
-		rule, ok := all.For(strings.TrimPrefix(strings.TrimPrefix(file, dir), "/"))
-		if !ok || len(rule.Groups) == 0 || len(rule.Foreign) > 0 {
-			return "", false
+		whole := span{End: position{Line: strings.Count(b.text, "\n") + 1}}
+		var applied struct {
+			Applied       bool   `json:"applied"`
+			FailureReason string `json:"failureReason"`
 		}
-		policy := sops.Policy{Groups: rule.Groups, Threshold: rule.Threshold, Rules: rule.Values}
-		format := string(sopsdocument.FormatOf(file))
-		out, err := sops.Writer{Random: rand.Reader, Now: time.Now()}.Encrypt(format, []byte(text), policy)
-		return string(out), err == nil
+		err = conn.Call(ctx, "workspace/applyEdit", object{
+			"label": "Encrypt the file", "edit": s.edit(b, []textEdit{{whole, text}}),
+		}, &applied)
+		if err == nil && !applied.Applied {
+			err = fmt.Errorf("the editor did not change %s: %s", b.file,
+				cmp.Or(applied.FailureReason, "the text may have changed; try it again"))
+		}
+		return nil, err
 	}
-}
-
-func (s *server) execute(ctx context.Context, conn *jsonrpc2.Conn, p executeParams) error {
-	if p.Command != showCommand || len(p.Arguments) != 1 {
-		return &jsonrpc2.Error{Code: jsonrpc2.CodeInvalidParams, Message: "there is no command " + p.Command}
-	}
-	var text string
-	if err := json.Unmarshal(p.Arguments[0], &text); err != nil {
-		return &jsonrpc2.Error{Code: jsonrpc2.CodeInvalidParams, Message: err.Error()}
-	}
-	return conn.Notify(ctx, "window/showMessage", object{
-		"type": messageInfo, "message": "Type it in a terminal, in the folder of pools/: " + text,
-	})
 }
 
 // diagnosticOf shows an entry of a report at its place in a text.

@@ -90,6 +90,9 @@ func TestAPanicEndsOneRunAndNotTheServer(t *testing.T) {
 			t.Errorf("%s %v is no error", bad.method, bad.params)
 		}
 	}
+	if err := conn.Call(t.Context(), "shutdown", nil, nil); err != nil {
+		t.Fatal(err)
+	}
 	if err := conn.Notify(t.Context(), "exit", nil); err != nil {
 		t.Fatal(err)
 	}

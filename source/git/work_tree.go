@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -87,49 +86,101 @@ func (c *Committed) Content(name string, info fs.FileInfo, file io.ReaderAt) (co
 	return content, executable, true
 }
 
-// Ignores reports whether git leaves a file of the work tree out of commits: a .gitignore of the repository matches it,
-// and the index does not have it. The name is a path from the top of the work tree.
-func (l Location) Ignores(name string) (bool, error) {
-	if l.WorkTree == "" {
+// Limits of files of patterns in bytes: of one, and of all that are read for one state of a work tree.
+const (
+	maxPatterns    = 1 << 20
+	maxAllPatterns = 8 << 20
+)
+
+// Ignored knows which files of a work tree git leaves out of commits. It reads the index once, and each .gitignore
+// once, when it is first asked for a file that these are about: a later change of them is not seen.
+type Ignored struct {
+	at      Location
+	tracked map[string]bool        // nil until it is read
+	lists   map[string]patternList // by their file
+	size    int64
+}
+
+type patternList struct {
+	patterns []gitignore.Pattern
+	err      error
+}
+
+// Ignored returns what knows the ignored files of a work tree as they are from now on.
+func (l Location) Ignored() *Ignored { return &Ignored{at: l, lists: map[string]patternList{}} }
+
+// Has reports whether git leaves a file out of commits: a .gitignore of the repository matches it, and the index does
+// not have it. The name is a path from the top of the work tree. A list of patterns that is too large is an error,
+// because it may say otherwise than the others.
+func (i *Ignored) Has(name string) (bool, error) {
+	if i.at.WorkTree == "" {
 		return false, nil
 	}
-	entries, err := l.index()
-	if err != nil {
-		return false, fmt.Errorf("reading the index of %s: %w", l.WorkTree, err)
-	}
-	for _, e := range entries {
-		if e.Name == name {
-			return false, nil
+	if i.tracked == nil {
+		entries, err := i.at.index()
+		if err != nil {
+			return false, fmt.Errorf("reading the index of %s: %w", i.at.WorkTree, err)
+		}
+		i.tracked = make(map[string]bool, len(entries))
+		for _, e := range entries {
+			i.tracked[e.Name] = true
 		}
 	}
-	parts := strings.Split(name, "/")
-	all, err := patterns(filepath.Join(l.CommonDir, "info", "exclude"), nil)
+	if i.tracked[name] {
+		return false, nil
+	}
+	all, err := i.list(filepath.Join(i.at.CommonDir, "info", "exclude"), nil)
 	if err != nil {
 		return false, err
 	}
-	for i := range parts {
-		list := filepath.Join(l.WorkTree, path.Join(parts[:i]...), ".gitignore")
-		if info, err := os.Lstat(list); err == nil && !info.Mode().IsRegular() {
-			continue // as git does with a link
-		}
-		more, err := patterns(list, parts[:i])
+	parts := strings.Split(name, "/")
+	for n := range parts {
+		folder := parts[:n:n]
+		more, err := i.list(filepath.Join(i.at.WorkTree, filepath.Join(folder...), ".gitignore"), folder)
 		if err != nil {
 			return false, err
 		}
-		all = append(all, more...)
+		all = append(all[:len(all):len(all)], more...)
 	}
 	return gitignore.NewMatcher(all).Match(parts, false), nil
 }
 
-// patterns reads a file of patterns, which count in a folder.
-func patterns(file string, folder []string) (all []gitignore.Pattern, err error) {
-	text, err := os.ReadFile(file)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("reading which files git ignores: %w", err)
+// list returns the patterns of a file, which count in a folder; nil for those that belong to no folder.
+func (i *Ignored) list(file string, folder []string) ([]gitignore.Pattern, error) {
+	l, known := i.lists[file]
+	if !known {
+		if l.patterns, l.err = i.read(file, folder); l.err != nil {
+			l.err = fmt.Errorf("reading which files git ignores: %w", l.err)
+		}
+		i.lists[file] = l
 	}
+	return l.patterns, l.err
+}
+
+func (i *Ignored) read(file string, folder []string) (all []gitignore.Pattern, err error) {
+	stat := os.Lstat // git follows no link to a .gitignore.
+	if folder == nil {
+		stat = os.Stat
+	}
+	info, err := stat(file)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if i.size += info.Size(); info.Size() > maxPatterns || i.size > maxAllPatterns {
+		return nil, fmt.Errorf("%s is too large: at most %d KiB of patterns are read from a file, and %d KiB in all",
+			file, maxPatterns>>10, maxAllPatterns>>10)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	folder = slices.Clone(folder)
 	for line := range strings.Lines(string(text)) {
 		if line = strings.TrimRight(line, "\r\n"); line != "" && !strings.HasPrefix(line, "#") {
-			all = append(all, gitignore.ParsePattern(line, slices.Clone(folder)))
+			all = append(all, gitignore.ParsePattern(line, folder))
 		}
 	}
 	return all, nil

@@ -11,7 +11,9 @@ import (
 	"maps"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -22,10 +24,18 @@ import (
 // Butane reads the files that a document includes from a directory, so the texts cannot be kept in memory alone.
 type Copy struct {
 	from, to *os.Root
-	// dir is where to is.
-	dir   string
-	files map[string]copied
+	// private is the directory of the copy, with the files in dir and the lock, which says that a process has it.
+	private, dir string
+	lock         *os.File
+	files        map[string]copied
 }
+
+// Names in the directory of temporary files, and in that of a copy.
+const (
+	copyPrefix = "bunsen-copy-"
+	copyFiles  = "files"
+	copyLock   = "lock"
+)
 
 // copied is a file of the copy.
 type copied struct {
@@ -40,22 +50,46 @@ type copied struct {
 	pointer bool
 }
 
-// NewCopy returns an empty copy of a folder, which it closes with itself.
+// NewCopy returns an empty copy of a folder, which it closes with itself. It removes copies that processes left when
+// they were killed.
 func NewCopy(from *os.Root) (*Copy, error) {
-	dir, err := os.MkdirTemp("", "bunsen-copy-")
+	removeAbandoned(os.TempDir())
+	private, err := os.MkdirTemp("", copyPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("making a directory for files: %w", err)
 	}
-	to, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
+	c := &Copy{from: from, private: private, dir: filepath.Join(private, copyFiles), files: map[string]copied{}}
+	if c.lock, err = lockNew(filepath.Join(private, copyLock)); err == nil {
+		if err = os.Mkdir(c.dir, 0o700); err == nil {
+			c.to, err = os.OpenRoot(c.dir)
+		}
 	}
-	return &Copy{from: from, to: to, dir: dir, files: map[string]copied{}}, nil
+	if err != nil {
+		if c.lock != nil {
+			_ = c.lock.Close()
+		}
+		return nil, errors.Join(fmt.Errorf("making a directory for files: %w", err), os.RemoveAll(private))
+	}
+	return c, nil
+}
+
+// removeAbandoned removes the copies of this user that no process has.
+func removeAbandoned(temporary string) {
+	all, err := os.ReadDir(temporary)
+	if err != nil {
+		return
+	}
+	for _, e := range all {
+		dir := filepath.Join(temporary, e.Name())
+		if strings.HasPrefix(e.Name(), copyPrefix) && e.IsDir() && isAbandoned(dir, copyLock) {
+			_ = os.RemoveAll(dir) // Whoever starts next tries it again.
+		}
+	}
 }
 
 // Close removes the copy.
 func (c *Copy) Close() error {
-	return errors.Join(c.from.Close(), c.to.Close(), os.RemoveAll(c.dir))
+	return errors.Join(c.from.Close(), c.to.Close(), c.lock.Close(), os.RemoveAll(c.private))
 }
 
 // update is one run of Tree.
@@ -68,9 +102,9 @@ type update struct {
 	infos     map[string]fs.FileInfo
 }
 
-// Tree brings the copy up to date, and returns it as a tree: without texts, the same one as OpenDir. It reads only
-// files that changed. It follows no symbolic link and opens no device. The texts are by the path of their file. A later
-// call changes the files of the tree.
+// Tree brings the copy up to date, and returns it as a tree: without texts, the same one as OpenDir without what git
+// has of the files. It reads only files that changed. It follows no symbolic link and opens no device. The texts are by
+// the path of their file. A later call changes the files of the tree.
 func (c *Copy) Tree(ctx context.Context, texts map[string]string) (source.Tree, error) {
 	u := update{
 		Copy: c, ctx: ctx, inventory: source.NewInventory(source.Limits{}), texts: maps.Clone(texts),
@@ -259,7 +293,8 @@ func (u *update) write(name string, now copied, content io.Reader) error {
 	sum := sha256.New()
 	_, err = io.Copy(io.MultiWriter(f, sum), io.MultiReader(&head, content))
 	if err := errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("copying %s: %w", name, err)
+		// The disk may be full: the next run must not find half a file.
+		return fmt.Errorf("copying %s: %w", name, errors.Join(err, u.to.Remove(name)))
 	}
 	if now.sum == [sha256.Size]byte{} {
 		now.sum = [sha256.Size]byte(sum.Sum(nil))

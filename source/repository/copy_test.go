@@ -128,3 +128,41 @@ func copyTo(t *testing.T, from, to string) {
 		t.Fatal(err)
 	}
 }
+
+// TestANewCopyRemovesWhatAKilledProcessLeft also keeps the copy of a process that runs, and what others made.
+func TestANewCopyRemovesWhatAKilledProcessLeft(t *testing.T) {
+	temporary := t.TempDir()
+	t.Setenv("TMPDIR", temporary)
+	open := func() *repository.Copy {
+		root, err := os.OpenRoot(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := repository.NewCopy(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	open()
+	put(t, filepath.Join(temporary, "bunsen-copy-left", "lock"), "")
+	put(t, filepath.Join(temporary, "bunsen-copy-left", "files", "secret"), "")
+	put(t, filepath.Join(temporary, "bunsen-copy-new", "lock.new"), "")
+	put(t, filepath.Join(temporary, "other", "lock"), "")
+	if err := os.Symlink("other", filepath.Join(temporary, "bunsen-copy-link")); err != nil {
+		t.Fatal(err)
+	}
+	open()
+	entries, err := os.ReadDir(temporary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]bool{}
+	for _, e := range entries {
+		got[e.Name()] = true
+	}
+	if got["bunsen-copy-left"] || len(got) != 5 { // two copies, and the three others
+		t.Errorf("there are %v", got)
+	}
+}

@@ -206,14 +206,20 @@ func BelowTop(dir string) string {
 	return filepath.FromSlash(at.Folder)
 }
 
-// Ignores returns a function that reports whether git leaves a file of a directory out of commits.
-func Ignores(dir string) func(file string) bool {
-	at, err := git.FindAround(dir)
+// Ignores returns a function that reports whether git leaves a file of a directory out of commits, as the directory is
+// from now on.
+func Ignores(dir string) func(file string) bool { return ignores(git.FindAround(dir)) }
+
+// IgnoresAt is Ignores for the top of a work tree. It looks for no repository around it.
+func IgnoresAt(top string) func(file string) bool { return ignores(git.FindAt(top)) }
+
+func ignores(at git.Location, err error) func(file string) bool {
 	if err != nil {
 		return func(string) bool { return false }
 	}
+	ignored := at.Ignored()
 	return func(file string) bool {
-		is, err := at.Ignores(path.Join(at.Folder, file))
+		is, err := ignored.Has(path.Join(at.Folder, file))
 		return is && err == nil // A file of which this is unknown counts as one of the repository.
 	}
 }

@@ -62,7 +62,7 @@ func ignore(file string) (text string, err error) {
 	if err != nil || at.WorkTree == "" {
 		return ", out of git", nil
 	}
-	if is, err := at.Ignores(path.Join(at.Folder, filepath.Base(file))); err != nil || is {
+	if is, err := at.Ignored().Has(path.Join(at.Folder, filepath.Base(file))); err != nil || is {
 		return ", which git ignores", err
 	}
 	list := filepath.Join(at.WorkTree, ".gitignore")
