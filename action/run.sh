@@ -13,9 +13,7 @@ validate)
   exec "$BUNSEN" validate --output github -- "${BUNSEN_FOLDER:-.}"
   ;;
 plan)
-  set -- --path "${BUNSEN_FOLDER:-.}"
-  if [ -n "${BUNSEN_KEY:-}" ]; then set -- "$@" --key "$BUNSEN_KEY"; fi
-  if [ -n "${BUNSEN_NODES:-}" ]; then set -- "$@" --nodes "$BUNSEN_NODES"; fi
+  set -- --path "${BUNSEN_FOLDER:-.}" --key "${BUNSEN_KEY:-}" --nodes "${BUNSEN_NODES:-}"
   case ${BUNSEN_BASE:-} in
   '') ;;
   *...*) set -- "$@" -- "$BUNSEN_BASE" ;;

@@ -20,7 +20,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -38,14 +40,33 @@ import (
 	"github.com/bunsen-os/bunsen/tools/linked"
 )
 
-// The limits of an image in bytes: unpacked, and as a node pulls it.
-var imageLimits = map[string]struct{ Unpacked, Pulled int64 }{
-	"bunsen": {80e6, 27e6}, // with the console: 1.4 MB
-	// with the clients of the git hosts, for the notifier: 8 MB; with encrypted files, mirrors and signature policies
-	// in repositories: 0.6 MB
-	"machine-config-controller": {87e6, 26e6},
-	"machine-config-server":     {70e6, 25e6},
-	"machine-config-daemon":     {25e6, 10e6},
+// sizeRow matches an image in the table of docs/installing.md: its name, and its limits in MB.
+var sizeRow = regexp.MustCompile("(?m)^\\| `([a-z-]+)`[^|]*\\|[^|]*\\| (\\d+) MB \\| (\\d+) MB \\|$")
+
+// imageLimit returns the limits of an image in bytes, which the page for operators states: unpacked, and as a node
+// pulls it.
+func imageLimit(t *testing.T, image string) (unpacked, pulled int64) {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(root, "docs", "installing.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range sizeRow.FindAllStringSubmatch(string(page), -1) {
+		if row[1] != image {
+			continue
+		}
+		a, err := strconv.ParseInt(row[2], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := strconv.ParseInt(row[3], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a * 1e6, b * 1e6
+	}
+	t.Fatalf("docs/installing.md has no size of the image %s", image)
+	return 0, 0
 }
 
 // version is the version of the release that the tests build, as its tag spells it, and number is how packages do.
@@ -236,9 +257,13 @@ func checkFiles(t *testing.T, b binary, img v1.Image) {
 			t.Fatal(err)
 		}
 	}
-	if limit := imageLimits[b.Name]; size > limit.Unpacked || pulled > limit.Pulled {
-		t.Errorf("the image has %d bytes, %d of them pulled; want at most %d and %d", size, pulled, limit.Unpacked,
-			limit.Pulled)
+	most, mostPulled := imageLimit(t, b.Name)
+	if size > most || pulled > mostPulled {
+		t.Errorf("the image has %d bytes, %d of them pulled; docs/installing.md says at most %d and %d", size, pulled,
+			most, mostPulled)
+	}
+	if size < most*8/10 {
+		t.Errorf("the image has %d bytes, much less than the %d of docs/installing.md: lower that", size, most)
 	}
 	t.Logf("%s: %.1f MB, pulled as %.1f MB", b.Name, float64(size)/1e6, float64(pulled)/1e6)
 	want := map[string]int64{"usr/local/bin/" + b.Name: 0o755, "usr/share/doc/" + b.Name + "/notices.txt": 0o644}
