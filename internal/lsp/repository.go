@@ -21,6 +21,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/review"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile"
+	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
 )
 
 // repository renders one folder with pools/ again after each change, in a goroutine of its own.
@@ -149,8 +150,8 @@ func (r *repository) tree(ctx context.Context, root *os.Root, texts map[string]s
 }
 
 // ignored returns which files git leaves out of commits. If its rules cannot be read without reading what the editor
-// did not open, nobody knows, and then every file but the documents may be one of them.
-func (r *repository) ignored(ctx context.Context, root *os.Root, documents []transpile.Fragment) func(string) bool {
+// did not open, nobody knows, and then every file that makes no config may be one of them.
+func (r *repository) ignored(ctx context.Context, root *os.Root, fragments []transpile.Fragment) func(string) bool {
 	if r.Ignored == nil {
 		return func(string) bool { return false }
 	}
@@ -162,11 +163,17 @@ func (r *repository) ignored(ctx context.Context, root *os.Root, documents []tra
 			r.logf("%s: only bunsen validate can tell which files git ignores there, so secrets in files that are no "+
 				"documents are not marked", r.dir)
 		}
-		isDocument := map[string]bool{}
-		for _, f := range documents {
-			isDocument[f.File] = true
+		counts := map[string]bool{}
+		for _, f := range fragments {
+			for _, f := range append([]transpile.Fragment{f}, f.Documents...) {
+				counts[f.File] = true
+				for _, o := range f.Origin.Files {
+					counts[o.Path] = true
+				}
+			}
 		}
-		return func(file string) bool { return !isDocument[file] }
+		// Without a valid state there are no fragments.
+		return func(file string) bool { return !counts[file] && !documents.IsButane(file) }
 	case top == "":
 		return func(string) bool { return false }
 	}

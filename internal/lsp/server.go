@@ -431,9 +431,6 @@ func (s *server) sweep() {
 		switch {
 		case !slices.Contains(s.folders, r.top):
 			s.end(dir)
-		case used[r] && r.idle != nil:
-			r.idle.Stop()
-			r.idle = nil
 		case !used[r] && r.idle == nil:
 			r.idle = time.AfterFunc(s.Linger, func() {
 				s.mu.Lock()
@@ -518,10 +515,16 @@ func (s *server) find(top, file string) (rel, name string, ok bool) {
 
 func (s *server) repository(conn *jsonrpc2.Conn, top, rel string) *repository {
 	dir := filepath.Join(top, rel)
-	if s.repositories[dir] == nil {
-		s.repositories[dir] = newRepository(s, conn, top, rel)
+	r := s.repositories[dir]
+	if r == nil {
+		r = newRepository(s, conn, top, rel)
+		s.repositories[dir] = r
 	}
-	return s.repositories[dir]
+	if r.idle != nil {
+		r.idle.Stop()
+		r.idle = nil
+	}
+	return r
 }
 
 func (s *server) change(conn *jsonrpc2.Conn, p changeParams) {

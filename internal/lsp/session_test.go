@@ -249,6 +249,36 @@ func TestAFolderWithoutTextsEnds(t *testing.T) {
 	}
 }
 
+func TestAFolderThatIsUsedAgainStays(t *testing.T) {
+	dir := t.TempDir()
+	first, second := filepath.Join(dir, "pools/a/a.bu"), filepath.Join(dir, "pools/a/b.bu")
+	put(t, first, "")
+	put(t, filepath.Join(dir, "state"), "rendered")
+	s := begin(t, Options{})
+	s.initialize(dir)
+	s.open(first)
+	s.shows("rendered")
+	s.tell("textDocument/didClose", object{"textDocument": object{"uri": uriOf(first)}})
+	if err := s.call("textDocument/hover", object{}); err != nil { // The server has read what came before.
+		t.Fatal(err)
+	}
+	drop(t, filepath.Join(dir, "pools"))
+	s.open(second)
+	if err := s.call("textDocument/hover", object{}); err != nil {
+		t.Fatal(err)
+	}
+	put(t, first, "")
+	s.event()
+	if err := s.call("textDocument/hover", object{}); err != nil {
+		t.Fatal(err)
+	}
+	s.server.mu.Lock()
+	defer s.server.mu.Unlock()
+	if r := s.server.repositories[dir]; r == nil || r.idle != nil {
+		t.Errorf("the folder ends although a text is open: %v", r)
+	}
+}
+
 func TestAPoolThatIsCalledPools(t *testing.T) {
 	dir := t.TempDir()
 	put(t, filepath.Join(dir, "pools/pools/a.bu"), "")
