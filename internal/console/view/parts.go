@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"html/template"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -210,6 +211,18 @@ func titleOf(w inspect.Why, n need) string {
 	return n.Title
 }
 
+// isAboutCommit reports whether the commit of a pool's config has a part in the reason: not in a manual change on a
+// node, nor in what another commit or a person does.
+func isAboutCommit(w inspect.Why) bool {
+	switch w.Cause {
+	case fleet.CauseSource, fleet.CauseController, poolstate.CausePaused:
+		return false
+	case poolstate.CauseFailed:
+		return slices.ContainsFunc(w.Busy, func(b inspect.BusyNode) bool { return b.Current != b.Desired })
+	}
+	return true
+}
+
 func needOf(w inspect.Why, now time.Time) need {
 	kind, name, _ := strings.Cut(w.About, "/")
 	n := need{About: w.About, Outcome: string(w.Outcome), Tone: toneOf(w.Outcome), Name: name, Since: w.Since}
@@ -226,7 +239,9 @@ func needOf(w inspect.Why, now time.Time) need {
 		n.Rest = strings.TrimSpace(n.Rest + " Until " + fleet.Moment(*w.Until, nil, now) + ".")
 	}
 	if w.Target != nil && kind == "pool" {
-		n.Commit = commitOf(name, *w.Target)
+		if isAboutCommit(w) {
+			n.Commit = commitOf(name, *w.Target)
+		}
 		n.Title = titleOf(w, n)
 	}
 	for _, a := range w.Also {

@@ -27,8 +27,8 @@ type ItemChange struct {
 const mostCompared = 30
 
 // LastChange returns which row of the history last changed an item of a config of the pool: it compares the config with
-// the one before, and so on. read returns a config of the cluster, and false if it is gone. The result is nil if not
-// even one comparison was possible.
+// the one before, and so on, up to the pool's first config. read returns a config of the cluster, and false if it is
+// gone. The result is nil if not even one comparison was possible.
 func (h History) LastChange(config string, item ItemKey,
 	read func(config string) (machineconfig.Config, bool, error),
 ) (*ItemChange, error) {
@@ -43,6 +43,10 @@ func (h History) LastChange(config string, item ItemKey,
 			return r.Rendered == config && r.Before != "" && r.Before != config
 		})
 		if at < 0 {
+			// The oldest row of a pool replaced nothing: the item came with it.
+			if oldest := len(h.Rows) - 1; oldest >= 0 && h.Rows[oldest].Rendered == config && h.Rows[oldest].Before == "" {
+				out = &ItemChange{Row: oldest}
+			}
 			return out, nil
 		}
 		at += next
