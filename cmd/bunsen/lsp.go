@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"os"
 
@@ -19,6 +20,9 @@ type streams struct {
 
 // Close ends the connection: nothing more is read.
 func (streams) Close() error { return os.Stdin.Close() }
+
+// codeNoShutdown is the exit code that the protocol asks for.
+const codeNoShutdown = 1
 
 func lspCommand() *cobra.Command {
 	var largeFiles, stdio bool
@@ -43,10 +47,14 @@ Exit codes: 0 the editor shut the server down, or ended the connection. 1 it sai
   args = ["lsp"]`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return lsp.Serve(cmd.Context(), streams{cmd.InOrStdin(), cmd.OutOrStdout()}, lsp.Options{
+			err := lsp.Serve(cmd.Context(), streams{cmd.InOrStdin(), cmd.OutOrStdout()}, lsp.Options{
 				Version: version, LargeFiles: largeFiles, Ignored: repository.IgnoresAt, Log: cmd.ErrOrStderr(),
 				Open: func(folder *os.Root) (lsp.Copy, error) { return repository.OpenCopy(folder) },
 			})
+			if errors.Is(err, lsp.ErrNoShutdown) {
+				return &cli.ExitError{Code: codeNoShutdown, Err: err}
+			}
+			return err
 		},
 	}
 	cmd.Flags().BoolVar(&largeFiles, cli.LargeFilesFlag, false, cli.LargeFilesUsage)

@@ -588,6 +588,26 @@ func TestBelowGitOnlySecretsInDocumentsAreMarked(t *testing.T) {
 	}
 }
 
+// TestTheExitCodeOfAServer is that of the protocol: 1 for an exit without shutdown.
+func TestTheExitCodeOfAServer(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const exit = `{"jsonrpc":"2.0","method":"exit"}`
+	for said, want := range map[string]int{"": 0, fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(exit), exit): 1} {
+		cmd := exec.CommandContext(t.Context(), self, "lsp")
+		cmd.Args[0], cmd.Stdin = "bunsen", strings.NewReader(said)
+		out, err := cmd.CombinedOutput()
+		if failed := new(exec.ExitError); err != nil && !errors.As(err, &failed) {
+			t.Fatal(err)
+		}
+		if got := cmd.ProcessState.ExitCode(); got != want {
+			t.Errorf("after %q it exits with %d, want %d\n%s", said, got, want, out)
+		}
+	}
+}
+
 // wordsOf splits a line of a story; a word in quotation marks is a text of Go.
 func wordsOf(t *testing.T, line string) (out []string) {
 	t.Helper()
