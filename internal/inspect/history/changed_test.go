@@ -67,7 +67,13 @@ func TestTheLastChangeOfAnItem(t *testing.T) {
 			map[string]machineconfig.Config{"a": config("1")},
 			[]history.Row{step("begin", "", "a")},
 			"a",
-			map[history.ItemKey]string{},
+			map[history.ItemKey]string{motd: "begin", hosts: "begin", quiet: "begin"},
+		},
+		"it came with the first config": {
+			map[string]machineconfig.Config{"a": config("1"), "b": config("2")},
+			[]history.Row{step("motd", "a", "b"), step("begin", "", "a")},
+			"b",
+			map[history.ItemKey]string{motd: "motd", hosts: "begin", quiet: "begin"},
 		},
 	} {
 		t.Run(because, func(t *testing.T) {
