@@ -21,7 +21,7 @@ var (
 	// ofBunsen matches what a job runs of Bunsen: the action, the component, the hook or the image.
 	ofBunsen  = regexp.MustCompile(`bunsen-os/bunsen(?:/review)?@|bunsen-os/bunsen\n|/bunsen-ci@sha256:`)
 	commit    = regexp.MustCompile(`^[0-9a-f]{40}$`)
-	installed = regexp.MustCompile(`\bgo (?:install|run) (\S+)`)
+	installed = regexp.MustCompile(`\bgo (?:install|run) (?:-C \S+ )?(\S+)`)
 	download  = regexp.MustCompile(`\b(?:curl|wget)\b`)
 	gitSource = regexp.MustCompile(`\bgit (?:clone|fetch|pull)\b`)
 	gitCommit = regexp.MustCompile(`\bgit checkout (?:-\S+ )*(?:"\$GITHUB_SHA"|[0-9a-f]{40})\s`)
@@ -59,6 +59,9 @@ func unpinned(text []byte) (problems []string, err error) {
 			say("action %s needs node, which the container may not have", n.Value)
 		}
 		for _, match := range installed.FindAllStringSubmatch(n.Value, -1) {
+			if strings.HasPrefix(match[1], "./") {
+				continue // It is of the checkout, which the job pins.
+			}
 			_, version, _ := strings.Cut(match[1], "@")
 			if name, isVariable := strings.CutPrefix(version, "$"); isVariable {
 				version = variables[strings.Trim(name, "{}")]
@@ -143,6 +146,8 @@ func TestUnpinnedWorkflowsAreFound(t *testing.T) {
 		"a service in short":                  {"services:\n- postgres:17", "is not pinned"},
 		"the latest bunsen":                   {"script:\n- go install example.org/cmd/bunsen@latest", "is not pinned to a commit"},
 		"a version of bunsen":                 {"script:\n- go install example.org/cmd/bunsen@v1.2.3", "is not pinned to a commit"},
+		"a program of the checkout":           {"script:\n- go run -C tools ./release tag", ""},
+		"the latest from a folder":            {"script:\n- go run -C x example.org/a@latest", "is not pinned to a commit"},
 		"a commit of bunsen":                  {"script:\n- go install example.org/cmd/bunsen@" + sha, ""},
 		"a commit of bunsen in a variable":    {"env:\n  C: " + sha + "\nsteps:\n- run: go install example.org/cmd/bunsen@$C", ""},
 		"a tag of bunsen in a variable":       {"variables:\n  C: v1\nsteps:\n- run: go install example.org/cmd/bunsen@${C}", "is not pinned to a commit"},
