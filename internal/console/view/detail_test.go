@@ -406,6 +406,30 @@ func TestPagesAtOnce(t *testing.T) {
 	all.Wait()
 }
 
+// TestAFailedAttemptIsAnUpdate: no event tells of a failure before the drain, so the page takes it from the node.
+func TestAFailedAttemptIsAnUpdate(t *testing.T) {
+	w := usual()
+	n := &w.Nodes[1]
+	n.Annotations[v1alpha1.StateAnnotation] = v1alpha1.StateDegraded
+	n.Annotations[v1alpha1.ReasonAnnotation] = "writing /etc/chrony.conf: no space left on device"
+	for _, o := range w.others {
+		if of, is := o.(*mcfgv1.MachineConfigNode); is && of.Name == n.Name {
+			of.Status.Conditions = append(of.Status.Conditions, metav1.Condition{
+				Type: string(mcfgv1.MachineConfigNodeNodeDegraded), Status: metav1.ConditionTrue,
+				LastTransitionTime: metav1.NewTime(noon.Add(-10 * time.Minute)),
+			})
+		}
+	}
+	got := detailHtml(t, w.session(), "node worker-01")
+	_, updates, _ := strings.Cut(got, `<section id="node-updates">`)
+	updates, _, _ = strings.Cut(updates, "</section>")
+	for _, want := range []string{"failed", "no space left on device", "2026-01-02T11:50:00Z"} {
+		if !strings.Contains(updates, want) {
+			t.Errorf("the updates lack %q:\n%s", want, updates)
+		}
+	}
+}
+
 // TestADrainShowsItsPods: the page lists the pods that a drain waits for, and counts those that the report omits.
 func TestADrainShowsItsPods(t *testing.T) {
 	w := usual()

@@ -57,7 +57,7 @@ func Overview(f *fleet.Fleet, s inspect.Status, acts []SourceActions, done []str
 		draw("moves", "overview-moves", len(moves), moves...),
 		draw("rest", "overview-rest", title, rest...),
 		draw("empty", "overview-empty", len(s.Pools) == 0),
-		draw("recent", "overview-recent", recent(past, now)),
+		draw("recent", "overview-recent", recent(past, o.Whys, now)),
 		draw("warnings", "overview-warnings", warningsOf(s, now)),
 		unmanaged(s),
 	}
@@ -334,9 +334,24 @@ type happening struct {
 	At                                 time.Time
 }
 
-// recent returns what happened to the pools within a day, the newest first.
-func recent(past map[string]history.History, now time.Time) []happening {
+// recent returns what happened to the pools within a day, the newest first: their rollouts, and nodes that no longer
+// are as their config says.
+func recent(past map[string]history.History, whys []inspect.Why, now time.Time) []happening {
 	var out []happening
+	for _, w := range whys {
+		drifted := driftedNodes(w)
+		if len(drifted) == 0 || w.Since == nil || now.Sub(*w.Since) > 24*time.Hour {
+			continue
+		}
+		x := happening{
+			Pool: w.Pool.Name, Subject: fleet.Names(drifted, mostNamed), Href: poolPath(w.Pool.Name),
+			Outcome: differsText(drifted), Sign: "alert", At: *w.Since,
+		}
+		if len(drifted) == 1 {
+			x.Href = nodePath(drifted[0])
+		}
+		out = append(out, x)
+	}
 	for pool, h := range past {
 		for i := range h.Rows {
 			r := &h.Rows[i]

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -117,7 +118,9 @@ type NodePage struct {
 	// Contents of the current config; nil if ContentsNote says why they are not shown.
 	Contents     *Contents
 	ContentsNote string
-	Daemon       *v1alpha1.DaemonReport
+	// Changed says which commits last changed the items, as far as that is known.
+	Changed map[history.ItemKey]LastChange
+	Daemon  *v1alpha1.DaemonReport
 	// Conditions and Events are those of the Node and of its MachineConfigNode, the newest events first.
 	Conditions []Condition
 	Events     []Event
@@ -255,6 +258,14 @@ func (p NodePage) updates() Region {
 		Took, Text, Steps, Tone, Sign string
 	}
 	var lines []line
+	if n := p.Why.Node; n != nil && n.Step == fleet.StepFailed && n.Current != n.Desired && n.Since != nil &&
+		!slices.ContainsFunc(p.Updates, func(u history.Update) bool { return u.Failed && !u.Ended.Before(*n.Since) }) {
+		// No event tells of a failure before the drain.
+		lines = append(lines, line{
+			At: *n.Since, Took: "failed", Text: fleet.ShortRendered(n.Desired.Config), Steps: fleet.Brief(n.Reason),
+			Tone: "bad", Sign: "cross",
+		})
+	}
 	for _, u := range p.Updates {
 		l := line{At: u.Began, Took: "under way", Text: fleet.Shorten(u.Text), Tone: "busy", Sign: "turn"}
 		if !u.Ended.IsZero() {
@@ -378,17 +389,27 @@ func moment(at time.Time) string {
 }
 
 func (p NodePage) origins() Region {
+	type item struct {
+		Item
+		Changed *LastChange
+	}
 	data := struct {
 		Name, Href, Note string
-		Commits          []string
-		Items            []Item
+		Asked            []string
+		Items            []item
+		Dated            bool
 		More             int
-	}{Note: p.ContentsNote}
+	}{Note: p.ContentsNote, Dated: len(p.Changed) > 0}
 	if c := p.Contents; c != nil {
-		data.Name, data.Note = c.Trace.Rendered.Name, c.Note
+		data.Name, data.Note, data.Asked = c.Trace.Rendered.Name, cmp.Or(data.Note, c.Note), c.Trace.Asked
 		data.Href = commitPath(c.Trace.Rendered.Pool, data.Name)
-		data.Commits = strings.Split(strings.TrimSpace(c.Trace.Commits()), "\n")
-		data.Items = c.Items[:min(len(c.Items), mostItems)]
+		for _, it := range c.Items[:min(len(c.Items), mostItems)] {
+			x := item{Item: it}
+			if last, known := p.Changed[it.key]; known && len(it.Nodes) == 0 {
+				x.Changed = &last
+			}
+			data.Items = append(data.Items, x)
+		}
 		data.More = len(c.Items) - len(data.Items)
 	}
 	return draw("node-origins", "node-origins", data)

@@ -142,18 +142,33 @@ func shortHash(revision string) string {
 	return hash[:min(len(hash), shortHashLen)]
 }
 
-// command is a command to copy, with when it helps and what it does, or advice that is not typed.
+// command is a command to copy, or advice that is not typed. Lead stands before it: when it helps, and what it does.
 type command struct {
-	When, Text, Note string
-	Typed            bool
+	Lead, Text string
+	Typed      bool
 }
 
 func commandsOf(lines []string) []command {
 	out := make([]command, len(lines))
 	for i, line := range lines {
-		out[i].When, out[i].Text, out[i].Note = fleet.CommandParts(line)
-		if out[i].Typed = fleet.IsTyped(out[i].Text); !out[i].Typed {
+		when, text, note := fleet.CommandParts(line)
+		out[i].Text, out[i].Typed = text, fleet.IsTyped(text)
+		if !out[i].Typed && note != "" {
+			out[i].Text, note = text+"; "+note, ""
+		}
+		if !out[i].Typed {
 			out[i].Text = sentenceCase(out[i].Text)
+		}
+		switch {
+		case when != "" && note != "":
+			out[i].Lead = "Or, when " + when + ": " + note
+		case when != "":
+			out[i].Lead = "Or, when " + when
+		case note != "":
+			out[i].Lead = sentenceCase(note)
+		}
+		if out[i].Lead != "" && !strings.Contains(out[i].Lead, ": ") {
+			out[i].Lead += ":"
 		}
 	}
 	return out
@@ -199,9 +214,12 @@ type need struct {
 // mostCommands: each failed node has a command.
 const mostCommands = 12
 
-// titleOf names the commit of a rollout that ended badly, rather than its config.
+// titleOf names the commit of a rollout that ended badly, rather than its config, and the nodes of a drift.
 func titleOf(w inspect.Why, n need) string {
+	drifted := driftedNodes(w)
 	switch {
+	case len(drifted) > 0 && w.Cause == poolstate.CauseFailed && len(drifted) == len(w.Busy):
+		return fleet.Names(drifted, mostNamed) + " " + differsText(drifted)
 	case w.Target.Subject == "" || n.Rest == "":
 	case w.Cause == poolstate.CauseHalted:
 		return fmt.Sprintf("The rollout of %q is halted", w.Target.Subject)
@@ -209,6 +227,24 @@ func titleOf(w inspect.Why, n need) string {
 		return fmt.Sprintf("The pool went back from %q", w.Target.Subject)
 	}
 	return n.Title
+}
+
+// driftedNodes are the nodes of a pool that failed because they are no longer as their config says.
+func driftedNodes(w inspect.Why) []string {
+	var out []string
+	for _, b := range w.Busy {
+		if w.Pool != nil && b.Step == fleet.StepFailed && b.Cause == v1alpha1.FailureDrift {
+			out = append(out, b.Name)
+		}
+	}
+	return out
+}
+
+func differsText(nodes []string) string {
+	if len(nodes) == 1 {
+		return "differs from its config"
+	}
+	return "differ from their configs"
 }
 
 // isAboutCommit reports whether the commit of a pool's config has a part in the reason: not in a manual change on a

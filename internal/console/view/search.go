@@ -36,10 +36,8 @@ type FoundConfig struct {
 	Nodes int
 	// Origin says which documents set the item, Commit who requested the config.
 	Origin, Commit string
-	// Changed is the row of the pool's history that last changed the item; nil if it is not known or was not searched.
-	// Unchanged: that row did not change it, and what was before is not known.
-	Changed   *commit
-	Unchanged bool
+	// Changed is nil if it is not known or was not searched.
+	Changed *LastChange
 }
 
 // FoundList are matches of one kind.
@@ -78,8 +76,7 @@ func (p SearchPage) Regions() []Region {
 	}
 	type holder struct {
 		Text, Href, Origin, Commit string
-		Changed                    *commit
-		Unchanged                  bool
+		Changed                    *LastChange
 	}
 	type item struct {
 		Kind, Name string
@@ -101,9 +98,7 @@ func (p SearchPage) Regions() []Region {
 	for _, it := range p.Items {
 		x := item{Kind: it.Kind, Name: it.Name}
 		for _, c := range it.In {
-			x.In = append(x.In, holder{
-				c.text(), commitPath(c.Pool, c.Config), c.Origin, c.Commit, c.Changed, c.Unchanged,
-			})
+			x.In = append(x.In, holder{c.text(), commitPath(c.Pool, c.Config), c.Origin, c.Commit, c.Changed})
 		}
 		data.Items = append(data.Items, x)
 	}

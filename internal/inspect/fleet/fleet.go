@@ -306,6 +306,7 @@ func (v *Pool) explainNodes(now time.Time) {
 		v.Rows[i] = v.nodeRow(&v.Facts.Nodes[i], now)
 	}
 	v.Unhealthy = v.unhealthyNodes()
+	slices.SortFunc(v.Rows, func(a, b NodeRow) int { return CompareNames(a.Name, b.Name) })
 }
 
 func (v *Pool) nodeRow(n *poolstate.Node, now time.Time) NodeRow {

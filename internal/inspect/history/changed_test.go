@@ -82,14 +82,12 @@ func TestTheLastChangeOfAnItem(t *testing.T) {
 				return c, has, nil
 			}
 			got := map[history.ItemKey]string{}
-			for _, item := range []history.ItemKey{motd, hosts, quiet} {
-				last, err := history.History{Rows: tt.rows}.LastChange(tt.of, item, read)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if last == nil {
-					continue
-				}
+			all := []history.ItemKey{motd, hosts, quiet}
+			changes, err := history.History{Rows: tt.rows}.LastChanges(tt.of, all, read)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for item, last := range changes {
 				got[item] = tt.rows[last.Row].Subject
 				if last.Unchanged {
 					got[item] += "?"

@@ -125,7 +125,7 @@ func NewTimeline(v *fleet.Pool, machines []mcfgv1.MachineConfigNode, events []co
 		}
 	}
 	slices.SortStableFunc(t.Nodes, func(a, b TimelineNode) int {
-		return cmp.Or(b.last().Compare(a.last()), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(b.last().Compare(a.last()), fleet.CompareNames(a.Name, b.Name))
 	})
 	return t
 }
