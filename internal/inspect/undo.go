@@ -183,12 +183,13 @@ func badCommits(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource, config s
 	if good := renderedCommit(v, src); good != "" {
 		r.good, r.bad = cmp.Or(r.good, good), fleet.HashOf(src.Status.AppliedRevision)
 	}
+	earlier := r.good != ""
 	if isUnusable(src) {
 		r.good, r.bad = cmp.Or(r.good, fleet.HashOf(src.Status.AppliedRevision)),
 			fleet.HashOf(src.Status.ObservedRevision)
 	}
 	r.describe(v, src)
-	if isUnusable(src) {
+	if isUnusable(src) && earlier { // Else the reason above the command says it.
 		r.what += "; GitSource " + src.Name + " cannot use " + r.bad
 	}
 	return r, r.good != "" && r.bad != "" && r.good != r.bad
