@@ -168,9 +168,9 @@ func actions() []*action {
 		},
 		{
 			kind: kube.KindPool, verb: "hold", title: "Hold pool", button: "Hold the pool", danger: true, event: "Held",
-			effect: "The pool gets the config of an earlier commit, and newer commits do not reach it until somebody " +
-				"releases it. Its nodes keep this config, or return to it as the rollout allows. New machines get it " +
-				"too. The repository does not change.",
+			effect: "The pool gets the config of the commit that you choose, and newer commits do not reach it until " +
+				"somebody releases it. Its nodes keep this config, or return to it as the rollout allows. New " +
+				"machines get it too. The repository does not change.",
 			link: func(x *request) string {
 				return textIf(kube.CanHold(x.fleet.Cluster, x.name), "Hold…")
 			},

@@ -128,7 +128,7 @@ func failedNodeActions(f *fleet.Fleet, v *fleet.Pool, n v1alpha1.FailedNode) (do
 	case blamesCommit(cause):
 		return nil, true
 	}
-	return hostActions(f, v, row, cause), false
+	return hostActions(f, v, row, cause, true), false
 }
 
 // causeGone says when a retry helps although a commit caused the failure.
@@ -269,9 +269,9 @@ func failureActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1al
 	}
 	switch {
 	case !blamesCommit(cause) && halted && cause != v1alpha1.FailureNoConfig:
-		return append(hostActions(f, v, row, cause), retry)
+		return append(hostActions(f, v, row, cause, true), retry)
 	case !blamesCommit(cause):
-		return hostActions(f, v, row, cause)
+		return hostActions(f, v, row, cause, false)
 	case cause == v1alpha1.FailureRefused && !halted:
 		return undo(f, v, row.Desired.Config)
 	case row.Current == row.Desired: // The node applies no config now, so no commit is the cause.
@@ -280,11 +280,14 @@ func failureActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1al
 	return append(undo(f, v, row.Desired.Config), fleet.Alternative(causeGone([]string{row.Name}), retry))
 }
 
-// hostActions are for a failure that no commit caused.
-func hostActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1alpha1.FailureCause) []string {
+// hostActions are for a failure that no commit caused. halted: a command of the caller follows, that goes on.
+func hostActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1alpha1.FailureCause,
+	halted bool,
+) []string {
+	again := map[bool]string{true: ", then:", false: "; its daemon tries again by itself"}[halted]
 	switch cause {
 	case v1alpha1.FailureHost:
-		do := []string{"change on " + row.Name + " what the message names; its daemon looks again by itself"}
+		do := []string{"change on " + row.Name + " what the message names" + again}
 		if undone := undo(f, v, row.Desired.Config); len(undone) > 0 {
 			if commits := undoCommits(f, v, row.Desired.Config); len(commits) > 1 {
 				undone = commits[1:] // The first one only lists what the second reverts.
@@ -293,10 +296,9 @@ func hostActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1alpha
 		}
 		return do
 	case v1alpha1.FailureDiskFull:
-		return []string{"free disk space on " + row.Name + "; its daemon tries again by itself"}
+		return []string{"free disk space on " + row.Name + again}
 	case v1alpha1.FailureUnsafePath:
-		return []string{"remove the link or directory that the message names on " + row.Name + "; its daemon tries " +
-			"again by itself"}
+		return []string{"remove the link or directory that the message names on " + row.Name + again}
 	case v1alpha1.FailureDrain:
 		return drainActions(row.Name, f.DrainReport(row))
 	case v1alpha1.FailureUncordon:

@@ -36,9 +36,8 @@ type ChangePage struct {
 
 // CommitHead says who made a commit, and what came of it in a pool.
 type CommitHead struct {
-	Pool   string
-	Row    history.Row
-	Revert string
+	Pool string
+	Row  history.Row
 }
 
 // Fact is a label with its text, and a link if it names a pool or a config of one.
@@ -88,11 +87,11 @@ func (p ChangePage) Regions() []Region {
 
 func (p ChangePage) head() Region {
 	data := struct {
-		Title, Pool, Href, Hash, Revert string
-		Commit                          commit
+		Title, Pool, Href, Hash string
+		Commit                  commit
 	}{Title: p.Title}
 	if h := p.Head; h != nil {
-		data.Pool, data.Href, data.Revert = h.Pool, poolPath(h.Pool), h.Revert
+		data.Pool, data.Href = h.Pool, poolPath(h.Pool)
 		data.Commit, data.Hash = commitBy(h.Row.Author), fleet.HashOf(h.Row.Revision)
 		data.Title = cmp.Or(h.Row.Subject, p.Title)
 		if at := cmp.Or(h.Row.Committed, h.Row.At, h.Row.RenderedAt); at != nil {
@@ -136,7 +135,9 @@ func (p ChangePage) review() Region {
 		*report.Outline
 		Changes []group
 		Cut     int
-	}{Outline: o}
+		// Ended: the forecast is of the past.
+		Ended bool
+	}{Outline: o, Ended: p.Head != nil && p.Head.Row.Ended != nil}
 	left := mostLines
 	for _, g := range o.Groups {
 		shown := group{Title: g.Title}

@@ -57,9 +57,6 @@ func (s DetailSession) Commit(ctx context.Context, pool, what string, now time.T
 	}
 	p.About = append(p.About, otherPools(f, pool, row)...)
 	p.Undo = undoOf(h.Rows, at, v)
-	if len(p.Undo) > 0 {
-		_, p.Head.Revert, _ = fleet.CommandParts(p.Undo[0])
-	}
 	switch {
 	case row.Rendered == "":
 		p.Notes = append(p.Notes, "The commit gave the pool no config, so there is nothing to compare.")

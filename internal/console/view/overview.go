@@ -46,18 +46,20 @@ func Overview(f *fleet.Fleet, s inspect.Status, acts []SourceActions, done []str
 	if len(rest) == 0 {
 		title = ""
 	}
+	day := recent(past, o.Whys, now)
 	return []Region{
 		draw("headline", "overview-head", struct {
 			Needs            int
 			Headline, Counts string
 		}{len(needs), o.Headline(), o.Counts()}),
 		Actions{Done: done}.Region(),
-		draw("chips", "overview-chips", nil, chips(s, told, acts, now)...),
+		draw("chips", "overview-chips", nil,
+			append(chips(s, told, acts, now), draw("chip-day", "overview-day", daySum(day)))...),
 		draw("needs", "overview-needs", len(needs), needs...),
 		draw("moves", "overview-moves", len(moves), moves...),
 		draw("rest", "overview-rest", title, rest...),
 		draw("empty", "overview-empty", len(s.Pools) == 0),
-		draw("recent", "overview-recent", recent(past, o.Whys, now)),
+		draw("recent", "overview-recent", day[:min(len(day), mostRecent)]),
 		draw("warnings", "overview-warnings", warningsOf(s, now)),
 		unmanaged(s),
 	}
@@ -284,8 +286,11 @@ func poolLine(s inspect.Status, row inspect.PoolRow, past history.History) Regio
 	if c, known := s.Targets[row.Name]; known {
 		data.Commit = commitOf(row.Name, c)
 	}
-	if row.Nodes == 0 {
+	switch {
+	case row.Nodes == 0:
 		data.Sign, data.Tone = "dot", ""
+	case row.Updated == row.Nodes: // What stops newer commits is said above, and the nodes run what they should.
+		data.Sign, data.Tone = "check", "good"
 	}
 	var notes []string
 	for _, b := range row.Blocked {
@@ -331,7 +336,9 @@ const mostRecent = 8
 
 type happening struct {
 	Pool, Outcome, Subject, Href, Sign string
-	At                                 time.Time
+	// Word is the outcome as one word.
+	Word string
+	At   time.Time
 }
 
 // recent returns what happened to the pools within a day, the newest first: their rollouts, and nodes that no longer
@@ -345,7 +352,7 @@ func recent(past map[string]history.History, whys []inspect.Why, now time.Time) 
 		}
 		x := happening{
 			Pool: w.Pool.Name, Subject: fleet.Names(drifted, mostNamed), Href: poolPath(w.Pool.Name),
-			Outcome: differsText(drifted), Sign: "alert", At: *w.Since,
+			Outcome: differsText(drifted), Word: "drifted", Sign: "alert", At: *w.Since,
 		}
 		if len(drifted) == 1 {
 			x.Href = nodePath(drifted[0])
@@ -364,7 +371,7 @@ func recent(past map[string]history.History, whys []inspect.Why, now time.Time) 
 			outcome, _, _ := strings.Cut(r.Outcome, ": ")
 			x := happening{
 				Pool: pool, Outcome: fleet.Brief(outcome), Href: rowPath(pool, r), At: *at,
-				Sign:    resultOf(r.Result).sign,
+				Sign:    resultOf(r.Result).sign, Word: resultOf(r.Result).word,
 				Subject: cmp.Or(r.Subject, fleet.CommitLabel(r.API, r.Revision), fleet.ShortRendered(r.Rendered)),
 			}
 			out = append(out, x)
@@ -381,10 +388,22 @@ func recent(past map[string]history.History, whys []inspect.Why, now time.Time) 
 			groups[last].Pool += ", " + x.Pool
 			continue
 		}
-		if len(groups) == mostRecent {
-			break
-		}
 		groups = append(groups, x)
 	}
 	return groups
+}
+
+// daySum counts what happened within a day, by its outcome; "" for nothing.
+func daySum(all []happening) string {
+	var words []string
+	counts := map[string]int{}
+	for _, x := range all {
+		if counts[x.Word]++; counts[x.Word] == 1 {
+			words = append(words, x.Word)
+		}
+	}
+	for i, word := range words {
+		words[i] = fmt.Sprintf("%d %s", counts[word], word)
+	}
+	return strings.Join(words, ", ")
 }

@@ -205,6 +205,9 @@ type need struct {
 	Since                                             *time.Time
 	Commit                                            *commit
 	Also                                              []string
+	// Nodes are those of a pool that failed or are at work.
+	Nodes     []fact
+	MoreNodes int
 	// Blocks are pools that wait for the same.
 	Blocks   []fact
 	Commands []command
@@ -285,6 +288,12 @@ func needOf(w inspect.Why, now time.Time) need {
 			continue // The main reason names all failed nodes.
 		}
 		n.Also = append(n.Also, sentenceCase(a.Short())+a.When(now))
+	}
+	if kind == "pool" {
+		for _, b := range w.Busy[:min(len(w.Busy), mostNamed)] {
+			n.Nodes = append(n.Nodes, fact{Text: b.Name, Href: nodePath(b.Name)})
+		}
+		n.MoreNodes = len(w.Busy) - len(n.Nodes)
 	}
 	for _, about := range w.SameFor {
 		if pool, is := strings.CutPrefix(about, "pool/"); is {

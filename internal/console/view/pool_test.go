@@ -273,6 +273,7 @@ func TestADriftIsToldAsSuch(t *testing.T) {
 	}}
 	got := html(overview(c))
 	for _, want := range []string{
+		`href="/#recent">Since yesterday <span class="quiet">1 drifted</span></a>`,
 		"<h3>worker-0001 differs from its config</h3>",
 		`<a href="/node/worker-0001">worker-0001</a>: differs from its config</span>`,
 	} {
