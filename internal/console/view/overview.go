@@ -371,7 +371,7 @@ func recent(past map[string]history.History, whys []inspect.Why, now time.Time) 
 			outcome, _, _ := strings.Cut(r.Outcome, ": ")
 			x := happening{
 				Pool: pool, Outcome: fleet.Brief(outcome), Href: rowPath(pool, r), At: *at,
-				Sign:    resultOf(r.Result).sign, Word: resultOf(r.Result).word,
+				Sign: resultOf(r.Result).sign, Word: resultOf(r.Result).word,
 				Subject: cmp.Or(r.Subject, fleet.CommitLabel(r.API, r.Revision), fleet.ShortRendered(r.Rendered)),
 			}
 			out = append(out, x)

@@ -222,7 +222,7 @@ func (u Update) Took() time.Duration {
 // update, with whether it failed.
 var (
 	stepNames = map[string]string{
-		"Cordon": "cordoned", eventDrain: "drain", "FailedToDrain": "drain failed", "OSUpdateStaged": "OS image staged",
+		"Cordon": "cordoned", eventDrain: "drain requested", "FailedToDrain": "drain failed", "OSUpdateStaged": "OS image staged",
 		"SkipReboot": "no reboot needed", eventReboot: "reboot", "Uncordon": "uncordoned",
 		eventDone: "done", eventBack: "went back", eventRefused: "refused",
 	}
