@@ -307,7 +307,7 @@ func hostActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1alpha
 		return []string{"kubectl -n bunsen-system get pods,leases   # does a machine-config-server run? " + row.Name +
 			" tries again by itself"}
 	case v1alpha1.FailureDrift:
-		do := []string{"bunsen drift " + row.Name}
+		do := []string{"bunsen drift " + row.Name + "   # what differs"}
 		if at := f.Node(row.Name); at != nil {
 			if d := NewDriftReport([]corev1.Node{*at}, f.Daemons, f.Now); d.Any() {
 				return restoreActions(row.Name, d.Rows[0].Name)

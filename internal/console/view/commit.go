@@ -244,7 +244,7 @@ func undoOf(rows []history.Row, at int, v *fleet.Pool) []string {
 		return out
 	}
 	if hash := fleet.HashOf(r.Revision); hash != "" {
-		out = append(out, "git revert --no-edit "+hash+" && git push   # "+source.Quote(r.Subject))
+		out = append(out, "git revert --no-edit "+hash+" && git push   # undoes "+source.Quote(r.Subject))
 	}
 	older := slices.IndexFunc(rows[at+1:], func(o history.Row) bool {
 		return o.Rendered != "" && o.Rendered != r.Rendered

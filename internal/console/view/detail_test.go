@@ -430,6 +430,18 @@ func TestAFailedAttemptIsAnUpdate(t *testing.T) {
 	}
 }
 
+// TestADegradedNodeNamesWhatDiffers in the title of its page.
+func TestADegradedNodeNamesWhatDiffers(t *testing.T) {
+	w := usual()
+	n := &w.Nodes[2]
+	n.Annotations[v1alpha1.StateAnnotation] = v1alpha1.StateDegraded
+	n.Annotations[v1alpha1.ReasonAnnotation] = `content mismatch for file "/etc/motd"`
+	got := detailHtml(t, w.session(), "node worker-02")
+	if want := "<h3>/etc/motd and 1 more item differ from the config</h3>"; !strings.Contains(got, want) {
+		t.Errorf("the page lacks %s:\n%s", want, got)
+	}
+}
+
 // TestADrainShowsItsPods: the page lists the pods that a drain waits for, and counts those that the report omits.
 func TestADrainShowsItsPods(t *testing.T) {
 	w := usual()

@@ -20,6 +20,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/inspect/history"
 	"github.com/bunsen-os/bunsen/internal/terminal"
 	"github.com/bunsen-os/bunsen/reconcile/drain"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 //go:embed static
@@ -196,6 +197,12 @@ func (p NodePage) state(now time.Time) Region {
 		Needs   bool
 		Facts   []fact
 	}{Need: needOf(w, now), Outcome: string(w.Outcome), Needs: w.Outcome.NeedsUser()}
+	if rows := p.Drift.Rows; len(rows) > 0 && w.Cause == poolstate.CauseFailed && data.Needs {
+		data.Need.Title = rows[0].Name + " differs from the config"
+		if more := len(rows) - 1; more > 0 {
+			data.Need.Title = rows[0].Name + " and " + fleet.Count(more, "more item") + " differ from the config"
+		}
+	}
 	if n := w.Node; n != nil {
 		if n.Step != "" && !data.Needs { // What needs a person says it.
 			step := n.Step

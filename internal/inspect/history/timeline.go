@@ -222,8 +222,9 @@ func (u Update) Took() time.Duration {
 // update, with whether it failed.
 var (
 	stepNames = map[string]string{
-		"Cordon": "cordoned", eventDrain: "drain requested", "FailedToDrain": "drain failed", "OSUpdateStaged": "OS image staged",
-		"SkipReboot": "no reboot needed", eventReboot: "reboot", "Uncordon": "uncordoned",
+		"Cordon": "cordoned", eventDrain: "drain requested", "FailedToDrain": "drain failed",
+		"OSUpdateStaged": "OS image staged",
+		"SkipReboot":     "no reboot needed", eventReboot: "reboot", "Uncordon": "uncordoned",
 		eventDone: "done", eventBack: "went back", eventRefused: "refused",
 	}
 	ends = map[string]bool{eventDone: false, eventBack: true, eventRefused: true}
