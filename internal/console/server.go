@@ -188,7 +188,7 @@ func commitsPage(ctx context.Context, v Viewer, _ *http.Request, now time.Time) 
 		return view.Page{}, err
 	}
 	return view.Page{
-		Frame:   view.Frame{Title: "Commits", Here: "commits", Command: "bunsen history pool/NAME"},
+		Frame:   view.Frame{Title: "Commits", Here: "commits", Command: "bunsen history"},
 		Regions: view.Commits(fleet.New(cluster, now)),
 	}, nil
 }

@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -344,10 +345,20 @@ type happening struct {
 // recent returns what happened to the pools within a day, the newest first: their rollouts, and nodes that no longer
 // are as their config says.
 func recent(past map[string]history.History, whys []inspect.Why, now time.Time) []happening {
+	yesterday := now.Add(-24 * time.Hour)
 	var out []happening
+	for _, alike := range history.Alike(history.Events(slices.Collect(maps.Values(past)), yesterday)) {
+		e := alike[0]
+		look := resultOf(e.Result)
+		out = append(out, happening{
+			Pool: history.PoolsOf(alike), Outcome: e.ShortOutcome(), Href: rowPath(e.Pool, &e.Row),
+			Sign: look.sign, Word: look.word, At: e.When,
+			Subject: cmp.Or(e.Subject, fleet.CommitLabel(e.API, e.Revision), fleet.ShortRendered(e.Rendered)),
+		})
+	}
 	for _, w := range whys {
 		drifted := driftedNodes(w)
-		if len(drifted) == 0 || w.Since == nil || now.Sub(*w.Since) > 24*time.Hour {
+		if len(drifted) == 0 || w.Since == nil || w.Since.Before(yesterday) {
 			continue
 		}
 		x := happening{
@@ -359,38 +370,8 @@ func recent(past map[string]history.History, whys []inspect.Why, now time.Time) 
 		}
 		out = append(out, x)
 	}
-	for pool, h := range past {
-		for i := range h.Rows {
-			r := &h.Rows[i]
-			at := cmp.Or(r.Ended, r.At)
-			if at == nil || now.Sub(*at) > 24*time.Hour || r.Result == history.ResultNoEffect ||
-				r.Result == history.ResultSkipped || r.Result == history.ResultPending ||
-				r.Result == history.ResultNoNodes || r.Result == history.ResultUnknown {
-				continue
-			}
-			outcome, _, _ := strings.Cut(r.Outcome, ": ")
-			x := happening{
-				Pool: pool, Outcome: fleet.Brief(outcome), Href: rowPath(pool, r), At: *at,
-				Sign: resultOf(r.Result).sign, Word: resultOf(r.Result).word,
-				Subject: cmp.Or(r.Subject, fleet.CommitLabel(r.API, r.Revision), fleet.ShortRendered(r.Rendered)),
-			}
-			out = append(out, x)
-		}
-	}
-	slices.SortFunc(out, func(a, b happening) int {
-		return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Href, b.Href))
-	})
-	var groups []happening
-	for _, x := range out {
-		last := len(groups) - 1
-		if last >= 0 && groups[last].Subject == x.Subject && groups[last].Outcome == x.Outcome &&
-			groups[last].At.Sub(x.At) < time.Minute {
-			groups[last].Pool += ", " + x.Pool
-			continue
-		}
-		groups = append(groups, x)
-	}
-	return groups
+	slices.SortStableFunc(out, func(a, b happening) int { return b.At.Compare(a.At) })
+	return out
 }
 
 // daySum counts what happened within a day, by its outcome; "" for nothing.

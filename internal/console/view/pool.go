@@ -275,7 +275,7 @@ func (p PoolPage) history() Region {
 }
 
 func historyRowOf(pool string, h *history.History, i int) historyRow {
-	r, line := &h.Rows[i], h.Line(i)
+	r, line := &h.Rows[i], h.Rows[i].Line()
 	look := resultOf(r.Result)
 	out := historyRow{
 		Result: string(r.Result), Outcome: line.Outcome, Word: look.word, Tone: look.tone, Sign: look.sign,

@@ -114,6 +114,17 @@ func New(c fleet.Cluster, pool string, now time.Time) (History, error) {
 	return Of(fleet.New(c, now), pool)
 }
 
+// All returns the histories of all pools.
+func All(f *fleet.Fleet) []History {
+	var out []History
+	for i := range f.Pools {
+		if h, err := Of(f, f.Pools[i].Name); err == nil { // There is no error, because the pool exists.
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
 // Of is New for a cluster whose decisions are known.
 //
 // A rollout is shown as it was recorded. A row without one is about a commit that the source recorded and that caused
