@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,7 +16,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/cli"
-
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/internal/inspect/history"
 	"github.com/bunsen-os/bunsen/internal/review"
 	"github.com/bunsen-os/bunsen/source"
@@ -204,6 +205,16 @@ func (t *Traced) Items(ctx context.Context, repo string) error {
 			"gives another config now.", revision.Short())
 	}
 	return nil
+}
+
+// Changes says who changed each item last.
+func (t *Traced) Changes(ctx context.Context, c client.Reader, now time.Time) error {
+	cluster, err := Read(ctx, c)
+	if err != nil {
+		return err
+	}
+	cluster.Nodes = nil // The history of configs does not depend on the nodes.
+	return t.Trace.AddChanges(fleet.New(cluster, now), t.live)
 }
 
 func (t Traced) commit(ctx context.Context, repo string) (transpile.Result, source.Revision, error) {
