@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/internal/terminal"
 )
@@ -19,15 +20,16 @@ type Event struct {
 	Row `json:",inline"`
 }
 
-// Events returns what happened to pools since a time, newest first. Commits without an effect, and what has not begun,
-// are left out.
+// Events returns what happened to pools since a time, newest first. Commits without an effect, what has not begun, and
+// the rollouts of pools without nodes are left out.
 func Events(all []History, since time.Time) []Event {
 	out := []Event{}
 	quiet := []Result{ResultNoEffect, ResultSkipped, ResultPending, ResultNoNodes, ResultUnknown}
 	for _, h := range all {
 		for _, r := range h.Rows {
 			at := cmp.Or(r.Ended, r.At)
-			if at != nil && !at.Before(since) && !slices.Contains(quiet, r.Result) {
+			ofNone := r.Result == Result(v1alpha1.RolloutSuperseded) && r.Nodes == 0
+			if at != nil && !at.Before(since) && !ofNone && !slices.Contains(quiet, r.Result) {
 				out = append(out, Event{Pool: h.Pool, When: *at, Row: r})
 			}
 		}

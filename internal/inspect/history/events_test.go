@@ -56,11 +56,12 @@ func TestEventsOfAllPools(t *testing.T) {
 			"WHEN   POOLS   COMMIT   AUTHOR         SUBJECT   OUTCOME\n" +
 				"30m    edge    one      Ada Lovelace   one       waiting at 1 of 3 nodes\n",
 		},
-		"commits without an effect and what has not begun are left out": {
+		"commits without an effect, what has not begun and rollouts to no nodes are left out": {
 			[]history.History{of(
 				"edge", row("one", history.ResultNoEffect, "no effect", time.Hour, 0),
 				row("two", history.ResultPending, "not rendered yet", time.Hour, 0),
 				row("three", history.ResultSkipped, "skipped", time.Hour, 0),
+				row("four", history.Result(v1alpha1.RolloutSuperseded), "the pool had no nodes", time.Hour, 0),
 			)}, 0, none,
 		},
 		"what a commit did to several pools within a minute is one line, the newest first": {
