@@ -135,7 +135,8 @@ Without a pool, bunsen lists what happened to all pools, and leaves out commits 
 			from = q.now.Add(-time.Duration(since))
 		}
 		if len(q.args) == 0 {
-			events := history.Events(history.All(fleet.New(cluster, q.now)), from)
+			f := fleet.New(cluster, q.now)
+			events := history.Events(f, history.All(f), from)
 			return answer{text: history.EventsText(events, from, q.now), data: events}, nil
 		}
 		about, err := kube.FindSubject(cluster, q.args[0], kube.KindPool)

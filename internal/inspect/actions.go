@@ -292,7 +292,8 @@ func hostActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1alpha
 			if commits := undoCommits(f, v, row.Desired.Config); len(commits) > 1 {
 				undone = commits[1:] // The first one only lists what the second reverts.
 			}
-			do = append(do, fleet.Alternative("no machine should have that config", undone[0]))
+			do = append(do, fleet.Alternative("no machine should have "+fleet.ShortRendered(row.Desired.Config),
+				undone[0]))
 		}
 		return do
 	case v1alpha1.FailureDiskFull:
@@ -346,7 +347,7 @@ func driftActions(node, item string) []string {
 // restoreActions are for a change that degrades a node: a user undoes or adopts it.
 func restoreActions(node, item string) []string {
 	do := driftActions(node, item)
-	return []string{do[0], restoreAction(node), fleet.Alternative("the change is to stay", do[1])}
+	return []string{do[0], restoreAction(node), fleet.Alternative("the change on "+node+" is to stay", do[1])}
 }
 
 // restoreAction lets the daemon restore what the config says.

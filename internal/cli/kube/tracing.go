@@ -74,6 +74,10 @@ func configName(ctx context.Context, c client.Reader, what string, live map[stri
 	*corev1.Node, error,
 ) {
 	kind, name, hasKind := strings.Cut(what, "/")
+	if hasKind && kind == "" {
+		return "", nil, cli.Invalid(fmt.Errorf("tracing %s: want node/NAME, pool/NAME, mc/NAME or a name; "+
+			"bunsen explain %s says who sets a file", what, what))
+	}
 	if !hasKind {
 		kind, name = "", what
 	}

@@ -95,6 +95,9 @@ func ContentsOf(mc *mcfgv1.MachineConfig, t history.Trace, inputs []*mcfgv1.Mach
 		if n.Kind == disruption.KindIgnition {
 			continue // The skipped items are the version of the format, and settings of the first boot.
 		}
+		if n.Kind == disruption.KindKernelType && n.Shown == "default" {
+			continue // Nobody set it.
+		}
 		origin := r.origin(by.Setters(n))
 		if at := lines.At[string(n.Kind)+" "+n.Shown]; at != "" {
 			file, _, _ := strings.Cut(at, ":")

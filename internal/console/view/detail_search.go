@@ -16,6 +16,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 
+	"github.com/bunsen-os/bunsen/internal/inspect"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/internal/inspect/history"
 )
@@ -85,13 +86,20 @@ func (s DetailSession) Search(ctx context.Context, query string, now time.Time) 
 			places = append(places, variantsOf(x)...)
 		}
 	}
-	reads := mostReads
+	reads, drift := mostReads, inspect.NewDriftReport(c.Nodes, c.Daemons, now)
 	found, more := SearchContents(all, query, mostFound)
 	if more > 0 {
 		p.Notes = append(p.Notes, fmt.Sprintf("%d more items match; write more of the name.", more))
 	}
 	for _, m := range found {
 		item := foundItem(m, byName)
+		for i := range item.In {
+			for _, row := range drift.Rows {
+				if row.Name == m.Name && byName[m.In[i].Config].nodes[row.Node] {
+					item.In[i].ByHand = append(item.In[i].ByHand, row.Node)
+				}
+			}
+		}
 		if len(found) <= mostTraced || m.Name == query {
 			if err := s.findChanges(ctx, f, m, item.In, &reads, now); err != nil {
 				p.Notes = append(p.Notes, "Who changed "+m.Kind+" "+m.Name+" last is not known: "+err.Error())

@@ -47,7 +47,7 @@ func Overview(f *fleet.Fleet, s inspect.Status, acts []SourceActions, done []str
 	if len(rest) == 0 {
 		title = ""
 	}
-	day := recent(past, o.Whys, now)
+	day := recent(f, past, now)
 	return []Region{
 		draw("headline", "overview-head", struct {
 			Needs            int
@@ -336,41 +336,31 @@ func lastRollout(past history.History) string {
 const mostRecent = 8
 
 type happening struct {
-	Pool, Outcome, Subject, Href, Sign string
+	Pool, Outcome, Subject, Author, Href, Sign string
 	// Word is the outcome as one word.
 	Word string
 	At   time.Time
 }
 
-// recent returns what happened to the pools within a day, the newest first: their rollouts, and nodes that no longer
-// are as their config says.
-func recent(past map[string]history.History, whys []inspect.Why, now time.Time) []happening {
-	yesterday := now.Add(-24 * time.Hour)
+// recent returns what happened to the pools within a day, the newest first.
+func recent(f *fleet.Fleet, past map[string]history.History, now time.Time) []happening {
 	var out []happening
-	for _, alike := range history.Alike(history.Events(slices.Collect(maps.Values(past)), yesterday)) {
+	events := history.Events(f, slices.Collect(maps.Values(past)), now.Add(-24*time.Hour))
+	for _, alike := range history.Alike(events) {
 		e := alike[0]
 		look := resultOf(e.Result)
-		out = append(out, happening{
-			Pool: history.PoolsOf(alike), Outcome: e.ShortOutcome(), Href: rowPath(e.Pool, &e.Row),
-			Sign: look.sign, Word: look.word, At: e.When,
-			Subject: cmp.Or(e.Subject, fleet.CommitLabel(e.API, e.Revision), fleet.ShortRendered(e.Rendered)),
-		})
-	}
-	for _, w := range whys {
-		drifted := driftedNodes(w)
-		if len(drifted) == 0 || w.Since == nil || w.Since.Before(yesterday) {
-			continue
-		}
 		x := happening{
-			Pool: w.Pool.Name, Subject: fleet.Names(drifted, mostNamed), Href: poolPath(w.Pool.Name),
-			Outcome: differsText(drifted), Word: "drifted", Sign: "alert", At: *w.Since,
+			Href: rowPath(e.Pool, &e.Row), Sign: look.sign, Word: look.word, At: e.When,
+			Subject: cmp.Or(e.Subject, fleet.CommitLabel(e.API, e.Revision), fleet.ShortRendered(e.Rendered)),
 		}
-		if len(drifted) == 1 {
-			x.Href = nodePath(drifted[0])
+		if x.Pool, x.Outcome = history.OutcomeOf(alike); e.Author != "" {
+			x.Author = fleet.Person(e.Author)
+		}
+		if e.Node != "" {
+			x.Subject, x.Href = e.Node, nodePath(e.Node)
 		}
 		out = append(out, x)
 	}
-	slices.SortStableFunc(out, func(a, b happening) int { return b.At.Compare(a.At) })
 	return out
 }
 

@@ -176,7 +176,7 @@ func (p NodePage) head(now time.Time) Region {
 	}{Name: strings.TrimPrefix(p.Why.About, "node/"), Outcome: p.Why.Outcome}
 	if n := p.Why.Node; n != nil {
 		data.Pool, data.Href = n.Pool, poolPath(n.Pool)
-		if text := n.StateText(now); text != string(p.Why.Outcome) {
+		if text := n.StateText(now); text != string(p.Why.Outcome) && !p.Why.Outcome.NeedsUser() {
 			data.State = text
 		}
 	}
@@ -399,6 +399,8 @@ func (p NodePage) origins() Region {
 	type item struct {
 		Item
 		Changed *LastChange
+		// ByHand: the item on the node is another one.
+		ByHand bool
 	}
 	data := struct {
 		Name, Href, Note string
@@ -411,7 +413,9 @@ func (p NodePage) origins() Region {
 		data.Name, data.Note, data.Asked = c.Trace.Rendered.Name, cmp.Or(data.Note, c.Note), c.Trace.Asked
 		data.Href = commitPath(c.Trace.Rendered.Pool, data.Name)
 		for _, it := range c.Items[:min(len(c.Items), mostItems)] {
-			x := item{Item: it}
+			x := item{Item: it, ByHand: slices.ContainsFunc(p.Drift.Rows, func(r inspect.DriftRow) bool {
+				return r.Name == it.Name
+			})}
 			if last, known := p.Changed[it.key]; known && len(it.Nodes) == 0 {
 				x.Changed = &last
 			}

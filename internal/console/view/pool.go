@@ -312,6 +312,7 @@ var resultViews = map[history.Result]resultView{
 	history.ResultWaiting:                       {"waiting", "busy", "clock"},
 	history.ResultPaused:                        {"paused", "warn", "pause"},
 	history.ResultNoNodes:                       {"no nodes", "", "dot"},
+	history.ResultDrifted:                       {"drifted", "bad", "alert"},
 }
 
 func resultOf(r history.Result) resultView {

@@ -38,6 +38,8 @@ type FoundConfig struct {
 	Origin, Commit string
 	// Changed is nil if it is not known or was not searched.
 	Changed *LastChange
+	// ByHand are nodes on which the item is another one, because somebody changed it there.
+	ByHand []string
 }
 
 // FoundList are matches of one kind.
@@ -75,8 +77,8 @@ func (p SearchPage) Regions() []Region {
 		More  int
 	}
 	type holder struct {
-		Text, Href, Origin, Commit string
-		Changed                    *LastChange
+		Text, Href, Origin, Commit, ByHand string
+		Changed                            *LastChange
 	}
 	type item struct {
 		Kind, Name string
@@ -98,7 +100,9 @@ func (p SearchPage) Regions() []Region {
 	for _, it := range p.Items {
 		x := item{Kind: it.Kind, Name: it.Name}
 		for _, c := range it.In {
-			x.In = append(x.In, holder{c.text(), commitPath(c.Pool, c.Config), c.Origin, c.Commit, c.Changed})
+			x.In = append(x.In, holder{
+				c.text(), commitPath(c.Pool, c.Config), c.Origin, c.Commit, fleet.Names(c.ByHand, mostNamed), c.Changed,
+			})
 		}
 		data.Items = append(data.Items, x)
 	}

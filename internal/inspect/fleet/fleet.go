@@ -281,6 +281,13 @@ func (f *Fleet) decide(v *Pool) {
 		v.Decision = rollout.Next(v.Facts, f.Now)
 	}
 	v.explainNodes(f.Now)
+	for i := range v.Rows {
+		row := &v.Rows[i]
+		if n := f.Node(row.Name); n != nil && row.Cause == poolstate.CauseFailed && row.Current == row.Desired &&
+			row.Reason == v1alpha1.TruncateReason(n.Annotations[v1alpha1.ReasonAnnotation]) {
+			row.Reason = cmp.Or(v1alpha1.TruncateReason(driftText(n)), row.Reason)
+		}
+	}
 }
 
 // explainNodes sets why each node does not run the config that it should run.

@@ -17,6 +17,8 @@ type History struct {
 	Rows []Row  `json:"history"`
 	// Notes say which records are lost, and what is not recorded yet.
 	Notes []string `json:"notes,omitempty"`
+	// Nodes is how many the pool has now.
+	Nodes int `json:"-"`
 }
 
 // Row is one rollout, or one commit without a rollout.
@@ -134,7 +136,7 @@ func Of(f *fleet.Fleet, pool string) (History, error) {
 	if err != nil {
 		return History{}, err
 	}
-	h := History{Pool: pool}
+	h := History{Pool: pool, Nodes: len(v.Rows)}
 	past, err := v1alpha1.ParseRolloutHistory(v.Object.Annotations[v1alpha1.RolloutHistoryAnnotation])
 	if err != nil {
 		h.Notes = append(h.Notes, "older results are lost: "+err.Error())
@@ -333,10 +335,13 @@ func sourceNotes(src *v1alpha1.GitSource, pool string) (notes []string) {
 }
 
 func currentOutcome(f *fleet.Fleet, v *fleet.Pool) RowOutcome {
-	counts := v.Counts()
-	out := RowOutcome{
-		Result: currentResult(v), Updated: counts.Updated, Nodes: counts.Nodes, Failed: counts.Degraded,
+	counts, failed := v.Counts(), 0
+	for _, row := range v.Rows {
+		if row.Step == fleet.StepFailed && row.Desired == v.Facts.Target && row.Current != row.Desired {
+			failed++
+		}
 	}
+	out := RowOutcome{Result: currentResult(v), Updated: counts.Updated, Nodes: counts.Nodes, Failed: failed}
 	switch out.Result {
 	case ResultPaused:
 		out.Why = v.Object.Annotations[v1alpha1.PausedByAnnotation]
