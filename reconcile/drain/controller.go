@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -52,6 +53,8 @@ type Controller struct {
 	seen       revision.Digests
 	nodes      sync.Map // node name → *drained
 	daemonSets sync.Map // namespace/name → daemonSet
+	// the name of the node that isAlone found last
+	other atomic.Pointer[string]
 }
 
 const maxConcurrentDrains = 20
