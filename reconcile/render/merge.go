@@ -229,7 +229,7 @@ func mergeInputs(pool string, inputs []Input, d Defaults, earlier Rendered) (out
 	if err := checkInputs(append(slices.Clip(inputs), table...)); err != nil {
 		return Rendered{}, err
 	}
-	r, err := combine(pool, inputs, d)
+	r, err := combine(pool, inputs, d, "")
 	if err == nil {
 		r.own.unreviewed, err = d.Unreviewed, checkReviewed(r, d.Unreviewed)
 	}
@@ -318,8 +318,9 @@ func blame(name string, bad machineconfig.Problems) error {
 	return errors.Join(named...)
 }
 
-// combine merges valid inputs in the order in which they are given, validates the result and names it.
-func combine(pool string, inputs []Input, d Defaults) (Rendered, error) {
+// combine merges valid inputs in the order in which they are given, validates the result and names it. known is the
+// name if the same inputs were merged before, because naming costs more than merging; empty otherwise.
+func combine(pool string, inputs []Input, d Defaults, known string) (Rendered, error) {
 	whole := plainOf(inputs, d)
 	whole.Ignition = mergeIgnition(inputs)
 	b, set := &book{inputs: inputs}, setters(inputs)
@@ -345,6 +346,9 @@ func combine(pool string, inputs []Input, d Defaults) (Rendered, error) {
 		return Rendered{}, err
 	}
 	r.Notices = notices(inputs, set, take(whole.Ignition))
+	if r.Name = known; known != "" {
+		return r, nil
+	}
 	if r.Name, err = Name(pool, r.Spec); err != nil {
 		return Rendered{}, err
 	}

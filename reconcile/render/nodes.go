@@ -177,7 +177,7 @@ func (r *Rendered) nodeConfig(earlier Rendered, node string) (ownConfig, error) 
 	}
 	own, known := earlier.own.names[key]
 	if !known {
-		merged, err := r.own.merge(r.Pool, node)
+		merged, err := r.own.merge(r.Pool, node, "")
 		if err != nil {
 			return ownConfig{}, err
 		}
@@ -211,17 +211,19 @@ func keyOf(about any) (nodeKey, error) {
 }
 
 // merge merges the config of a node: the config of the pool, then the documents that use facts, then the documents of
-// the node. Later ones override earlier ones.
-func (o ownConfigs) merge(pool, node string) (Rendered, error) {
+// the node. Later ones override earlier ones. known is the name of the result; empty if it is not known.
+func (o ownConfigs) merge(pool, node, known string) (Rendered, error) {
 	documents, err := o.table.For(node)
 	if err != nil {
 		return Rendered{}, err
 	}
-	return o.mergeDocuments(pool, node, documents)
+	return o.mergeDocuments(pool, node, documents, known)
 }
 
 // mergeDocuments merges documents into the config of the pool.
-func (o ownConfigs) mergeDocuments(pool, node string, documents []machineconfig.NodeDocument) (Rendered, error) {
+func (o ownConfigs) mergeDocuments(pool, node string, documents []machineconfig.NodeDocument,
+	known string,
+) (Rendered, error) {
 	inputs, bad := []Input{o.base}, []error{}
 	for _, d := range documents {
 		in := Input{Identity: Identity{Name: d.Name, Labelled: true}}
@@ -234,7 +236,7 @@ func (o ownConfigs) mergeDocuments(pool, node string, documents []machineconfig.
 	if len(bad) > 0 {
 		return Rendered{}, errors.Join(bad...)
 	}
-	r, err := combine(pool, inputs, Defaults{LargeFiles: o.largeFiles})
+	r, err := combine(pool, inputs, Defaults{LargeFiles: o.largeFiles}, known)
 	if err == nil {
 		err = checkReviewed(r, o.unreviewed)
 	}
@@ -248,7 +250,11 @@ func (o ownConfigs) mergeDocuments(pool, node string, documents []machineconfig.
 // Node returns the config of one node. Without a config of its own, that is the config of the pool under its own name.
 func (r Rendered) Node(name string) (Rendered, error) {
 	if _, own := r.Nodes.Nodes[name]; own {
-		return r.own.merge(r.Pool, name)
+		known := ""
+		if r.own.names != nil { // The config was merged for its name, from the same table.
+			known = r.Nodes.Of(name)
+		}
+		return r.own.merge(r.Pool, name, known)
 	}
 	if !r.Nodes.IsZero() {
 		r.Name, r.Nodes, r.own = r.Nodes.Base, v1alpha1.NodeConfigs{}, ownConfigs{}
@@ -292,7 +298,7 @@ func (r Rendered) References(name string) (Rendered, error) {
 	if node.Facts != nil {
 		documents = slices.Concat(r.own.table.Shared, documents)
 	}
-	return r.own.mergeDocuments(r.Pool, name, documents)
+	return r.own.mergeDocuments(r.Pool, name, documents, "")
 }
 
 // WithTable returns the config of a pool with the configs of the nodes of a table, which a MachineConfig of the pool

@@ -163,6 +163,28 @@ func TestOneChangedRowMergesOneConfig(t *testing.T) {
 	}
 }
 
+// TestAConfigOfANodeIsNamedOnce: naming a config costs more than merging it, and the controller needs each one again to
+// check and to write it.
+func TestAConfigOfANodeIsNamedOnce(t *testing.T) {
+	chrony := ofPool("50-worker-chrony", "worker", fileSpec("/etc/chrony.conf", "a"))
+	table := tableOf(t, "worker", map[string]machineconfig.NodeFacts{"a": rowOf("192.0.2.1")})
+	r := merged(t, "worker", chrony, table)
+	whole := r.Nodes.Of("a")
+	// A wrong name shows where the merge gets it.
+	r.Nodes.Set("a", "rendered-worker-known")
+	if own, err := r.Node("a"); err != nil || own.Name != "rendered-worker-known" {
+		t.Errorf("named again: %s, %v", own.Name, err)
+	}
+	// Names that a cluster has may be those of another version, so they are not believed.
+	known, err := WithNodes(merged(t, "worker", chrony), table, r.Nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if own, err := known.Node("a"); err != nil || own.Name != whole {
+		t.Errorf("a name of the cluster is believed: %s, %v; want %s", own.Name, err, whole)
+	}
+}
+
 // TestATargetSaysThatItsConfigsReferToSecrets: the server and the rollout read it from the target alone.
 func TestATargetSaysThatItsConfigsReferToSecrets(t *testing.T) {
 	spec := mcfgv1.MachineConfigSpec{
