@@ -92,7 +92,7 @@ func configOfNode(f facts, rendered Rendered, node string) (machineconfig.Config
 	if mc, ok := f.byName[nodeConfigName(rendered, node)]; ok {
 		return machineconfig.Decode(mc.Spec)
 	}
-	own, err := rendered.Node(node)
+	own, err := rendered.content(node)
 	return own.Config, err
 }
 
