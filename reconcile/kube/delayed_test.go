@@ -22,7 +22,7 @@ func TestManyEventsAreOneReconciliation(t *testing.T) {
 	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: "worker"}}}
 	})
-	h := kube.Delayed(all, 50*time.Millisecond)
+	h := kube.Delayed(all, func(string) time.Duration { return 50 * time.Millisecond })
 	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer q.ShutDown()
 	object := func(i int) *mcfgv1.MachineConfig {

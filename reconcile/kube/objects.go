@@ -95,9 +95,9 @@ func EveryPool(c client.Reader) handler.EventHandler {
 	})
 }
 
-// Delayed lets a handler enqueue after a delay: thousands of events within it become one reconciliation, which reads
-// the objects as they are then.
-func Delayed(h handler.EventHandler, delay time.Duration) handler.EventHandler {
+// Delayed lets a handler enqueue after the delay of an object: thousands of events within it become one reconciliation,
+// which reads the objects as they are then.
+func Delayed(h handler.EventHandler, delay func(name string) time.Duration) handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
 			h.Create(ctx, e, delayedQueue{q, delay})
@@ -115,11 +115,11 @@ type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 type delayedQueue struct {
 	queue
-	delay time.Duration
+	delay func(name string) time.Duration
 }
 
 // Add keeps the earlier time of a request that waits already.
-func (q delayedQueue) Add(r reconcile.Request) { q.AddAfter(r, q.delay) }
+func (q delayedQueue) Add(r reconcile.Request) { q.AddAfter(r, q.delay(r.Name)) }
 
 func requests[T any](items []T, name func(*T) string) []reconcile.Request {
 	out := make([]reconcile.Request, len(items))

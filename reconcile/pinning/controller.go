@@ -38,12 +38,11 @@ type Controller struct {
 	Now    func() time.Time
 }
 
-const (
-	// one reconciliation handles all pools
-	everything = "all"
-	// for more events of Nodes: it reads all of them
-	coalesce = 100 * time.Millisecond
-)
+// everything: one reconciliation handles all pools.
+const everything = "all"
+
+// coalesce is for more events of Nodes: a reconciliation reads all of them.
+func coalesce(string) time.Duration { return 100 * time.Millisecond }
 
 // SetupWithManager tells the nodes again after each change of a set, of the pools, and of a Node's labels or
 // annotations.

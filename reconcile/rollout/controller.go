@@ -119,9 +119,9 @@ func (r *Controller) SetupWithManager(mgr ctrl.Manager, rollout reconcile.Reconc
 		Watches(&v1alpha1.RolloutPolicy{}, every).
 		Watches(&v1alpha1.GitSource{}, every).
 		Watches(&mcfgv1.PinnedImageSet{}, every).
-		Watches(&mcfgv1.MachineConfig{}, kube.Delayed(targets, coalesce),
+		Watches(&mcfgv1.MachineConfig{}, kube.Delayed(targets, r.Fleet.wait),
 			builder.WithPredicates(kube.CreatedOrDeleted)).
-		Watches(&mcfgv1.MachineConfig{}, kube.Delayed(every, coalesce), builder.WithPredicates(kube.OwnedBySource)).
+		Watches(&mcfgv1.MachineConfig{}, kube.Delayed(every, r.Fleet.wait), builder.WithPredicates(kube.OwnedBySource)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).Complete(rollout)
 }
 
