@@ -109,21 +109,23 @@ func (r *Controller) SetupWithManager(mgr ctrl.Manager, rollout reconcile.Reconc
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("rollout").
 		WatchesRawSource(source.Kind(mgr.GetCache(), &mcfgv1.MachineConfigPool{},
-			feed(r.Fleet.PutPool, r.Fleet.DropPool, r.Fleet.wait))).
+			feed(r.Fleet.PutPool, r.Fleet.DropPool, r.wait))).
 		WatchesRawSource(source.Kind(mgr.GetCache(), &corev1.Node{},
-			feed(r.Fleet.PutNode, r.Fleet.DropNode, r.Fleet.wait))).
+			feed(r.Fleet.PutNode, r.Fleet.DropNode, r.wait))).
 		WatchesRawSource(source.Kind(secrets, &corev1.ConfigMap{}, r.Fleet.secrets.Handler(r.Client))).
 		WatchesRawSource(source.Kind(mgr.GetCache(), &mcfgv1.MachineConfig{},
-			feed(r.Fleet.configs.Put, r.Fleet.configs.Drop, r.Fleet.wait))).
+			feed(r.Fleet.configs.Put, r.Fleet.configs.Drop, r.wait))).
 		WatchesRawSource(source.TypedChannel(woken, wake)).
 		Watches(&v1alpha1.RolloutPolicy{}, every).
 		Watches(&v1alpha1.GitSource{}, every).
 		Watches(&mcfgv1.PinnedImageSet{}, every).
-		Watches(&mcfgv1.MachineConfig{}, kube.Delayed(targets, r.Fleet.wait),
+		Watches(&mcfgv1.MachineConfig{}, kube.Delayed(targets, r.wait),
 			builder.WithPredicates(kube.CreatedOrDeleted)).
-		Watches(&mcfgv1.MachineConfig{}, kube.Delayed(every, r.Fleet.wait), builder.WithPredicates(kube.OwnedBySource)).
+		Watches(&mcfgv1.MachineConfig{}, kube.Delayed(every, r.wait), builder.WithPredicates(kube.OwnedBySource)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).Complete(rollout)
 }
+
+func (r *Controller) wait(pool string) time.Duration { return r.Fleet.wait(pool, r.Now()) }
 
 // Reconcile makes one decision about one pool, and carries it out.
 func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
@@ -200,7 +202,7 @@ func (r *Controller) act(ctx context.Context, pool *mcfgv1.MachineConfigPool, q 
 	}
 	now := r.Now()
 	d := r.Fleet.decide(q, now)
-	r.Fleet.setTook(pool.Name, r.Now().Sub(now))
+	r.Fleet.setDecided(pool.Name, now, r.Now())
 	if d.outcome == gatesUnanswered && r.Gates == nil {
 		d.outcome = decided // Without an Evaluator, all gates stay closed.
 	}

@@ -28,11 +28,11 @@ const (
 	// for more events before a pool is reconciled: thousands of nodes may report at the same time, and each
 	// reconciliation may write the pool's status
 	coalesce = 100 * time.Millisecond
-	// The wait is so much longer than the last decision, which reads all nodes of the pool, that the decisions about a
+	// A decision reads all nodes of its pool. The pause after it is so much longer than it, that the decisions about a
 	// large pool take at most a hundredth of a processor, and a node costs the same in each rollout.
 	share = 100
-	// the longest wait
-	maxCoalesce = time.Second
+	// the longest pause
+	maxPause = time.Second
 )
 
 // Fleet has all pools and nodes in their last state from the informers, with which it shares them: it does not change
@@ -43,10 +43,10 @@ type Fleet struct {
 	nodes       fleetNodes
 	pools       map[string]*mcfgv1.MachineConfigPool
 	membership  membership.Pools
-	dependsOn   map[string][]string      // pool → pools that its last decision depended on
-	unavailable map[string]int           // pool → nodes that counted against its budget at its last decision
-	gatesDue    map[string]gatesDue      // pool → gates that its last decision depended on
-	took        map[string]time.Duration // pool → its last decision
+	dependsOn   map[string][]string     // pool → pools that its last decision depended on
+	unavailable map[string]int          // pool → nodes that counted against its budget at its last decision
+	gatesDue    map[string]gatesDue     // pool → gates that its last decision depended on
+	decided     map[string]lastDecision // by pool
 	written     pendingWrites
 	// need no lock
 	secrets *SecretRevisions
@@ -82,7 +82,7 @@ func poolKey(name string) objectKey { return objectKey{pool: true, name: name} }
 func NewFleet(heartbeats *health.Heartbeats) *Fleet {
 	f := &Fleet{
 		pools: map[string]*mcfgv1.MachineConfigPool{}, dependsOn: map[string][]string{}, unavailable: map[string]int{},
-		gatesDue: map[string]gatesDue{}, took: map[string]time.Duration{}, secrets: NewSecretRevisions(),
+		gatesDue: map[string]gatesDue{}, decided: map[string]lastDecision{}, secrets: NewSecretRevisions(),
 		written: newPendingWrites(), daemons: heartbeats,
 	}
 	f.files = newRemoteFiles(f.configs.recheck)
@@ -194,7 +194,7 @@ func (f *Fleet) DropPool(p *mcfgv1.MachineConfigPool) []string {
 	delete(f.dependsOn, p.Name)
 	delete(f.unavailable, p.Name)
 	delete(f.gatesDue, p.Name)
-	delete(f.took, p.Name)
+	delete(f.decided, p.Name)
 	f.written.remove(poolKey(p.Name))
 	return f.regroup(p.Name)
 }
@@ -252,18 +252,26 @@ func (f *Fleet) freedPools(pool string, places int) []string {
 	return slices.DeleteFunc(f.affectedPools(pool), func(p string) bool { return p == pool })
 }
 
-// setTook stores how long the last decision about a pool took.
-func (f *Fleet) setTook(pool string, took time.Duration) {
+// lastDecision is when a decision ended, and how long it took.
+type lastDecision struct {
+	at   time.Time
+	took time.Duration
+}
+
+// setDecided stores when the last decision about a pool began and ended.
+func (f *Fleet) setDecided(pool string, began, ended time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.took[pool] = took
+	f.decided[pool] = lastDecision{ended, ended.Sub(began)}
 }
 
 // wait is how long a pool waits for more events after one.
-func (f *Fleet) wait(pool string) time.Duration {
+func (f *Fleet) wait(pool string, now time.Time) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return min(max(coalesce, share*f.took[pool]), maxCoalesce)
+	d := f.decided[pool]
+	pause := min(share*d.took, maxPause) - now.Sub(d.at)
+	return min(max(coalesce, pause), maxPause) // A clock that is set back lengthens no pause.
 }
 
 // addWrite stores a write until the informer shows it, unless it already has, or the object was deleted: the Fleet does

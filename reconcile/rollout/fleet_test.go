@@ -14,20 +14,22 @@ import (
 // TestAPoolWaitsForEventsByWhatItsDecisionsCost: each decision reads all nodes of the pool, and a rollout to ten times
 // as many takes ten times as long. Ten decisions a second would cost each node ten times as much.
 func TestAPoolWaitsForEventsByWhatItsDecisionsCost(t *testing.T) {
-	f := NewFleet(&health.Heartbeats{})
-	for sentence, c := range map[string]struct{ took, want time.Duration }{
-		"a small pool":       {took: 50 * time.Microsecond, want: coalesce},
-		"5,000 nodes":        {took: 3 * time.Millisecond, want: 300 * time.Millisecond},
-		"a slow decision":    {took: time.Minute, want: maxCoalesce},
-		"a clock set back":   {took: -time.Minute, want: coalesce},
-		"a pool that is new": {want: coalesce},
+	f, now := NewFleet(&health.Heartbeats{}), time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	for sentence, c := range map[string]struct{ took, ago, want time.Duration }{
+		"a small pool":                     {took: 50 * time.Microsecond, want: coalesce},
+		"5,000 nodes":                      {took: 3 * time.Millisecond, want: 300 * time.Millisecond},
+		"5,000 nodes, a moment later":      {took: 3 * time.Millisecond, ago: 100 * time.Millisecond, want: 200 * time.Millisecond},
+		"5,000 nodes, after a quiet hour":  {took: 3 * time.Millisecond, ago: time.Hour, want: coalesce},
+		"a slow decision":                  {took: time.Minute, want: maxPause},
+		"a decision before the clock went": {took: time.Minute, ago: -time.Hour, want: maxPause},
+		"a clock set back during one":      {took: -time.Minute, want: coalesce},
 	} {
-		f.setTook(sentence, c.took)
-		if got := f.wait(sentence); got != c.want {
+		f.setDecided(sentence, now.Add(-c.ago-c.took), now.Add(-c.ago))
+		if got := f.wait(sentence, now); got != c.want {
 			t.Errorf("%s waits %s, not %s", sentence, got, c.want)
 		}
 	}
-	if got := f.wait("unknown"); got != coalesce {
+	if got := f.wait("unknown", now); got != coalesce {
 		t.Errorf("a pool without a decision waits %s", got)
 	}
 }
