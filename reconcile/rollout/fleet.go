@@ -29,10 +29,10 @@ const (
 	// reconciliation may write the pool's status
 	coalesce = 100 * time.Millisecond
 	// A decision reads all nodes of its pool. The pause after it is so much longer than it, that the decisions about a
-	// large pool take at most a hundredth of a processor, and a node costs the same in each rollout.
+	// large pool take about a hundredth of a processor, and a node costs the same in each rollout.
 	share = 100
 	// the longest pause
-	maxPause = time.Second
+	maxPause = 500 * time.Millisecond
 )
 
 // Fleet has all pools and nodes in their last state from the informers, with which it shares them: it does not change
