@@ -98,7 +98,8 @@ func (r *Controller) isAlone(ctx context.Context, name string) (bool, error) {
 	if other == nil {
 		return true, nil
 	}
-	r.other.Store(&other.Name)
+	last := other.Name // not a part of the list, which is large
+	r.other.Store(&last)
 	return false, nil
 }
 
