@@ -75,7 +75,7 @@ func (t *Transpiler) buildPool(repo repository, pool string, stop *stopper) (out
 // buildDirectory builds the overlay in a directory of a pool and turns its documents into fragments. If stop ends the
 // run, the result is empty.
 func (t *Transpiler) buildDirectory(repo repository, pool, dir string, stop *stopper) builtPool {
-	built, found := overlay.Build(repo.fs, dir)
+	built, found := overlay.Build(repo.fs, dir, declarations{t})
 	out := builtPool{reads: built.Reads, findings: found}
 	if !origin.Fatal(found) && len(built.Documents) == 0 && dir == poolDir(pool) {
 		out.findings = append(out.findings, origin.Errorf(origin.Pos{File: dir}, "empty-pool",
