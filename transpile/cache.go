@@ -31,7 +31,7 @@ type documentEntry struct {
 	used     int
 }
 
-// maxDeclared is the largest size of all files in the cache of declarations, in bytes: some 20,000 small documents.
+// maxDeclared is the largest size of all files in the cache of declarations, in bytes: some 10,000 small documents.
 const maxDeclared = 64 << 20
 
 // declaredKey identifies what a file declares.
