@@ -197,7 +197,9 @@ func actions() []*action {
 			effect: "Only this node tries its failed config once more. Remove the cause first.",
 			link: func(x *request) string {
 				row, _ := x.fleet.Find(x.name)
-				return textIf(row.Step == fleet.StepFailed, "Retry…")
+				// What somebody changed on the node, its daemon looks at without a request.
+				return textIf(row.Step == fleet.StepFailed &&
+					inspect.FailureCause(x.fleet, row) != v1alpha1.FailureDrift, "Retry…")
 			},
 			order: func(x *request) (kube.HoldOrder, error) {
 				return kube.RetryNode(x.fleet, x.name)

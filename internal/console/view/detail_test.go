@@ -428,6 +428,9 @@ func TestAFailedAttemptIsAnUpdate(t *testing.T) {
 			t.Errorf("the updates lack %q:\n%s", want, updates)
 		}
 	}
+	if want := "<h3>It failed &#34;"; !strings.Contains(got, want) {
+		t.Errorf("the page lacks %s:\n%s", want, got)
+	}
 }
 
 // TestADegradedNodeNamesWhatDiffers in the title of its page.

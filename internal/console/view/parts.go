@@ -271,6 +271,10 @@ func needOf(w inspect.Why, now time.Time) need {
 		n.ID, n.Name = idOf("source", name), "Source "+name
 	case "node":
 		n.ID, n.Href, n.Name = idOf("node", name), nodePath(name), "Node "+name
+		if w.Cause == poolstate.CauseFailed && w.Target != nil && w.Target.Subject != "" && w.Node != nil &&
+			w.Node.Current != w.Node.Desired && n.Rest != "" {
+			n.Title = fmt.Sprintf("It failed %q", w.Target.Subject)
+		}
 	default:
 		n.ID, n.Href = idOf("pool", name), poolPath(name)
 	}
