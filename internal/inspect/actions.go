@@ -347,12 +347,15 @@ func driftActions(node, item string) []string {
 // restoreActions are for a change that degrades a node: a user undoes or adopts it.
 func restoreActions(node, item string) []string {
 	do := driftActions(node, item)
-	return []string{do[0], restoreAction(node), fleet.Alternative("the change on "+node+" is to stay", do[1])}
+	return []string{
+		do[0] + "   # what differs", restoreAction(node),
+		fleet.Alternative("the change on "+node+" is to stay", do[1]),
+	}
 }
 
 // restoreAction lets the daemon restore what the config says.
 func restoreAction(node string) string {
-	return "touch " + forceFile + "   # on " + node + ": its daemon restores what the config says"
+	return "touch " + forceFile + "   # on " + node + ": its daemon discards the change"
 }
 
 // FailureCause returns why a node failed, by its annotations, or else by the daemon's structured report; "" if only the

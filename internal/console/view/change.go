@@ -46,6 +46,13 @@ type Fact struct {
 	Pool, Config string
 }
 
+// rows of a forecast, and what stands for a number that is not known
+const (
+	forecastReboots = "Reboots"
+	forecastDrains  = "Drains"
+	unknownNumber   = "–"
+)
+
 // ForecastRow is a number of a rollout as the review expects it, and as it happened.
 type ForecastRow struct{ What, Forecast, Happened string }
 
@@ -135,9 +142,10 @@ func (p ChangePage) review() Region {
 		*report.Outline
 		Changes []group
 		Cut     int
-		// Ended: the forecast is of the past.
-		Ended bool
-	}{Outline: o, Ended: p.Head != nil && p.Head.Row.Ended != nil}
+		// Ended: the forecast is of the past. Happened is what came of it.
+		Ended    bool
+		Happened string
+	}{Outline: o, Ended: p.Head != nil && p.Head.Row.Ended != nil, Happened: p.happened()}
 	left := mostLines
 	for _, g := range o.Groups {
 		shown := group{Title: g.Title}
@@ -158,6 +166,20 @@ func (p ChangePage) review() Region {
 		data.Changes = append(data.Changes, shown)
 	}
 	return draw("change-review", "change-review", data)
+}
+
+// happened says what a rollout that ended did to nodes; empty for others.
+func (p ChangePage) happened() string {
+	if p.Head == nil || p.Head.Row.Ended == nil || p.Head.Row.Nodes == 0 {
+		return ""
+	}
+	text := p.Head.Pool + ": " + p.Head.Row.ShortOutcome()
+	for _, row := range p.Forecast {
+		if (row.What == forecastReboots || row.What == forecastDrains) && row.Happened != unknownNumber {
+			text += ", " + row.Happened + " " + strings.ToLower(row.What)
+		}
+	}
+	return text
 }
 
 func (p ChangePage) about() Region {

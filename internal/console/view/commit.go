@@ -271,13 +271,13 @@ type counted struct{ reboots, drains int }
 
 // forecast returns what the review expects, and what happened.
 func (s DetailSession) forecast(ctx context.Context, r rollout, now time.Time) ([]ForecastRow, error) {
-	expected := [4]string{"–", "–", "–", "–"}
+	expected := [4]string{unknownNumber, unknownNumber, unknownNumber, unknownNumber}
 	if sum, known := r.review.RolloutOf(r.pool.Object.Name); known {
 		expected = [4]string{
 			fmt.Sprint(sum.Nodes), fmt.Sprint(sum.Reboots), fmt.Sprint(sum.Drains), report.DurationText(sum),
 		}
 	}
-	happened := [4]string{"–", "–", "–", "–"}
+	happened := [4]string{unknownNumber, unknownNumber, unknownNumber, unknownNumber}
 	var err error
 	if r.row.Began != nil {
 		began, ended := *r.row.Began, time.Time{}
@@ -297,7 +297,7 @@ func (s DetailSession) forecast(ctx context.Context, r rollout, now time.Time) (
 		}
 	}
 	var out []ForecastRow
-	for i, what := range []string{"Nodes", "Reboots", "Drains", "Time"} {
+	for i, what := range []string{"Nodes", forecastReboots, forecastDrains, "Time"} {
 		out = append(out, ForecastRow{What: what, Forecast: expected[i], Happened: happened[i]})
 	}
 	return out, err

@@ -324,7 +324,7 @@ func (p NodePage) drift(now time.Time) Region {
 		More  int
 	}{}
 	if len(p.Drift.Rows) == 0 {
-		data.None = "No drift: the node is as its config says."
+		data.None = "No drift: the node is as its current config says."
 	}
 	data.More = max(0, len(p.Drift.Rows)-mostDrift)
 	for _, more := range p.Drift.Unlisted {
