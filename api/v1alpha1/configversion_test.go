@@ -14,7 +14,10 @@ func TestAReportedConfigHasTheFormThatNodesMayWrite(t *testing.T) {
 	for _, a := range v1alpha1.NodeAnnotations() {
 		form[a.Key] = regexp.MustCompile(a.Form)
 	}
-	texts := []string{"", "a", "-", ".", "a-", "-a", "a\n", "é", "\xff", "A", "rendered-worker-0123", "0", "g", "a.b-c", "a b"}
+	texts := []string{
+		"", "a", "-", ".", "a-", "-a", "a\n", "é", "\xff", "A", "rendered-worker-0123", "0",
+		"g", "a.b-c", "a b",
+	}
 	for range 2000 {
 		text := make([]byte, rand.IntN(5))
 		for i := range text {

@@ -107,7 +107,8 @@ func historyCommand() *cobra.Command {
 		GroupID: "cluster",
 		Long: `List the rollouts of a pool, newest first, as the controller recorded them when they ended: the commit, the hold, the retry,
 the change through the API or the new secrets that began each, the rendered config, and the outcome. Commits that were refused,
-not rendered, overtaken by a newer one, or without effect stand between them, at the time when the controller looked at them.
+not rendered, overtaken by a newer one, or without effect stand between them, at the time when the controller looked at
+them.
 
 Without a pool, bunsen lists what happened to all pools, and leaves out commits without an effect.`,
 		Example: `  bunsen history --since 1d

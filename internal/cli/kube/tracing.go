@@ -217,7 +217,6 @@ func (t *Traced) Changes(ctx context.Context, c client.Reader, now time.Time) er
 	if err != nil {
 		return err
 	}
-	cluster.Nodes = nil // The history of configs does not depend on the nodes.
 	return t.Trace.AddChanges(fleet.New(cluster, now), t.live)
 }
 

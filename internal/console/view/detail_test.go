@@ -431,6 +431,10 @@ func TestAFailedAttemptIsAnUpdate(t *testing.T) {
 	if want := "<h3>It failed &#34;"; !strings.Contains(got, want) {
 		t.Errorf("the page lacks %s:\n%s", want, got)
 	}
+	n.Annotations[v1alpha1.DesiredConfigAnnotation] = "rendered-worker-00000000000000000000000000000000"
+	if got = detailHtml(t, w.session(), "node worker-01"); strings.Contains(got, "<h3>It failed &#34;") {
+		t.Errorf("the page names the commit of a config that the node has not failed:\n%s", got)
+	}
 }
 
 // TestADegradedNodeNamesWhatDiffers in the title of its page.

@@ -271,8 +271,9 @@ func needOf(w inspect.Why, now time.Time) need {
 		n.ID, n.Name = idOf("source", name), "Source "+name
 	case "node":
 		n.ID, n.Href, n.Name = idOf("node", name), nodePath(name), "Node "+name
+		// The node may have failed an earlier config than the pool's present one.
 		if w.Cause == poolstate.CauseFailed && w.Target != nil && w.Target.Subject != "" && w.Node != nil &&
-			w.Node.Current != w.Node.Desired && n.Rest != "" {
+			w.Node.Current != w.Node.Desired && w.Node.Desired.Config == w.Target.Name && n.Rest != "" {
 			n.Title = fmt.Sprintf("It failed %q", w.Target.Subject)
 		}
 	default:

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -10,6 +11,25 @@ import (
 
 // ShortDrift is the largest drift report that a screen uses, in bytes: it has a few items.
 const ShortDrift = 2 << 10
+
+// Drifted reports whether a node is degraded because somebody changed it, and since when. The daemon's failure says so,
+// or its drift report if there is no failure of the config that it should run.
+func Drifted(n *corev1.Node) (since time.Time, is bool) {
+	failure, err := v1alpha1.ParseFailure(n.Annotations[v1alpha1.FailureAnnotation])
+	if err == nil && failure.Cause != "" && failure.Version() == v1alpha1.AssignedConfig(n.Annotations) {
+		return failure.Since.Time, failure.Cause == v1alpha1.FailureDrift
+	}
+	report, err := v1alpha1.ParseDrift(n.Annotations[v1alpha1.DriftAnnotation])
+	if err != nil {
+		return time.Time{}, false
+	}
+	for _, it := range report.Items {
+		if it.Action == v1alpha1.DriftDegrade && (!is || it.Since.Time.Before(since)) {
+			since, is = it.Since.Time, true
+		}
+	}
+	return since, is
+}
 
 // driftText says which items somebody changed on a node, in fewer words than its daemon; "" if the daemon has more to
 // say, because the kind of an item does not tell how it differs, or because it needs advice of its own.
@@ -36,7 +56,7 @@ func driftText(n *corev1.Node) string {
 		}
 		names, how = append(names, it.Name), string(it.Kind)
 		if it.Modified != nil && it.Kind == v1alpha1.DriftContent {
-			how += ", at " + it.Modified.UTC().Format("2006-01-02 15:04:05 UTC")
+			how += ", modified " + it.Modified.UTC().Format("2006-01-02 15:04:05 UTC")
 		}
 	}
 	switch len(names) {

@@ -23,7 +23,7 @@ func TestWhatSomebodyChanged(t *testing.T) {
 	}{
 		"nothing": {},
 		"the contents of a file": {
-			[]string{motd}, "", "/etc/motd was changed by hand (content, at 2026-01-02 11:49:00 UTC)",
+			[]string{motd}, "", "/etc/motd was changed by hand (content, modified 2026-01-02 11:49:00 UTC)",
 		},
 		"a mode": {[]string{item("/etc/motd", "mode", "")}, "", "/etc/motd was changed by hand (mode)"},
 		"two files": {
@@ -32,7 +32,7 @@ func TestWhatSomebodyChanged(t *testing.T) {
 		"what is repaired or only reported is no reason": {
 			[]string{strings.Replace(item("/etc/issue", "owner", ""), "Degrade", "Report", 1), motd},
 			"",
-			"/etc/motd was changed by hand (content, at 2026-01-02 11:49:00 UTC)",
+			"/etc/motd was changed by hand (content, modified 2026-01-02 11:49:00 UTC)",
 		},
 		"what is missing, the daemon says":          {[]string{item("/etc/motd", "missing", "")}, "", ""},
 		"what needs advice, the daemon says":        {[]string{item("/etc/motd", "mode", `,"why":"immutable"`)}, "", ""},
@@ -49,6 +49,41 @@ func TestWhatSomebodyChanged(t *testing.T) {
 			}}}
 			if got := driftText(n); got != tc.want {
 				t.Errorf("the text is %q, not %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestANodeThatSomebodyChanged is told from one that failed otherwise, by the daemon's own record.
+func TestANodeThatSomebodyChanged(t *testing.T) {
+	item := func(action, since string) string {
+		return `{"name":"/etc/motd","kind":"content","action":"` + action + `","since":"2026-01-02T` + since + `Z"}`
+	}
+	failure := func(cause, config string) string {
+		return `{"cause":"` + cause + `","config":"` + config + `","since":"2026-01-02T09:00:00Z"}`
+	}
+	const config = "rendered-worker-1"
+	for sentence, tc := range map[string]struct{ failure, items, want string }{
+		"nothing is said":                     {"", "", ""},
+		"the failure says so, and since when": {failure("Drift", config), item("Degrade", "11:00:00"), "09:00"},
+		"the failure is another one":          {failure("Uncordon", config), item("Degrade", "11:00:00"), ""},
+		"the failure is of another config":    {failure("Uncordon", "x"), item("Degrade", "11:00:00"), "11:00"},
+		"there is only a report, since its first": {
+			"", item("Report", "07:00:00") + "," + item("Degrade", "11:00:00") + "," + item("Degrade", "10:00:00"), "10:00",
+		},
+		"what is only reported degrades nothing": {"", item("Report", "11:00:00"), ""},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+				v1alpha1.DesiredConfigAnnotation: config, v1alpha1.FailureAnnotation: tc.failure,
+				v1alpha1.DriftAnnotation: `{"config":"` + config + `","items":[` + tc.items + "]}",
+			}}}
+			got := ""
+			if since, is := Drifted(n); is {
+				got = since.UTC().Format("15:04")
+			}
+			if got != tc.want {
+				t.Errorf("it was changed at %q, not %q", got, tc.want)
 			}
 		})
 	}

@@ -283,8 +283,11 @@ func (f *Fleet) decide(v *Pool) {
 	v.explainNodes(f.Now)
 	for i := range v.Rows {
 		row := &v.Rows[i]
-		if n := f.Node(row.Name); n != nil && row.Cause == poolstate.CauseFailed && row.Current == row.Desired &&
-			row.Reason == v1alpha1.TruncateReason(n.Annotations[v1alpha1.ReasonAnnotation]) {
+		n := f.Node(row.Name)
+		if n == nil || row.Cause != poolstate.CauseFailed || row.Current != row.Desired {
+			continue
+		}
+		if _, is := Drifted(n); is {
 			row.Reason = cmp.Or(v1alpha1.TruncateReason(driftText(n)), row.Reason)
 		}
 	}

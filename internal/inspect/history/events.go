@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/internal/terminal"
 )
@@ -55,12 +54,15 @@ func drifts(f *fleet.Fleet, since time.Time) []Event {
 			if n == nil || row.Step != fleet.StepFailed || row.Current != row.Desired {
 				continue
 			}
-			report, err := v1alpha1.ParseDrift(n.Annotations[v1alpha1.DriftAnnotation])
-			if err != nil || len(report.Items) == 0 || report.Items[0].Since.Time.Before(since) {
+			at, is := fleet.Drifted(n)
+			if at.After(f.Now) { // A node can write any time.
+				at = f.Now
+			}
+			if !is || at.Before(since) {
 				continue
 			}
 			out = append(out, Event{
-				Pool: row.Pool, Node: row.Name, When: report.Items[0].Since.Time,
+				Pool: row.Pool, Node: row.Name, When: at,
 				Row: Row{RowOutcome: RowOutcome{
 					Result: ResultDrifted, Outcome: "differs from its config: " + row.Reason,
 				}},
