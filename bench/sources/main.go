@@ -18,7 +18,7 @@ import (
 // options are the values of the flags.
 type options struct {
 	sources, dead, shared int
-	interval, time        time.Duration
+	interval, time, idle  time.Duration
 	pushes, hooks         int
 	limit                 time.Duration
 	keep                  string
@@ -66,6 +66,7 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.shared, "shared", 20, "how many of them share one repository")
 	f.DurationVar(&o.interval, "interval", 30*time.Second, "interval of each GitSource")
 	f.DurationVar(&o.time, "time", 2*time.Minute, "how long polls without a new commit are measured")
+	f.DurationVar(&o.idle, "idle", 15*time.Second, "how long the controller has to write to no pool before that")
 	f.IntVar(&o.pushes, "pushes", 20, "number of pushes that a poll finds, besides one to the shared repository")
 	f.IntVar(&o.hooks, "hooks", 200, "number of pushes that a webhook announces, one after another")
 	f.DurationVar(&o.limit, "limit", 5*time.Minute, "how long the program waits for a commit to be applied")

@@ -13,7 +13,7 @@ func TestAFewSources(t *testing.T) {
 	var out bytes.Buffer
 	measuretest.Figures(t, func() error {
 		return run(t.Context(), []string{
-			"-sources", "6", "-dead", "1", "-shared", "2", "-interval", "5s", "-time", "1s",
+			"-sources", "6", "-dead", "1", "-shared", "2", "-interval", "5s", "-time", "1s", "-idle", "2s",
 			"-pushes", "2", "-hooks", "2", "-limit", "2m", "-root", "../..",
 		}, &out)
 	})

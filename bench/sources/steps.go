@@ -65,10 +65,10 @@ func (b *bench) start(ctx context.Context) error {
 	return err
 }
 
-// settle waits until the controller writes nothing to pools for 15 seconds: the first commits cause many renderings.
+// settle waits until the controller writes nothing to pools for some time: the first commits cause many renderings.
 func (b *bench) settle(ctx context.Context) error {
 	for {
-		u, err := b.charge(func() error { return pause(ctx, 15*time.Second) })
+		u, err := b.charge(func() error { return pause(ctx, b.idle) })
 		if err != nil || u.writes["patch machineconfigpools"]+u.writes["update machineconfigpools/status"] == 0 {
 			return err
 		}
