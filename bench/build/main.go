@@ -74,10 +74,7 @@ func measured(ctx context.Context, limit measure.Limit, dir string, n int) ([]me
 	if err := c.WriteAll(dir); err != nil {
 		return nil, err
 	}
-	var texts [][]byte
-	for i := range n {
-		texts = append(texts, []byte(c.Butane(i, 0)))
-	}
+	texts := c.Texts()
 	return limit.Together(func(run int) (measure.Sample, error) {
 		into := fmt.Sprintf("%s-copy-%d", dir, run)
 		if err := os.Mkdir(into, 0o755); err != nil {

@@ -28,8 +28,7 @@ type grid struct {
 
 func newGrid(title string) *grid {
 	head := []string{
-		"documents", "changed", "CPU", "wall", "growth with change", "growth with repository", "<goal",
-		"<met", "runs",
+		"documents", "changed", "CPU", "wall", "growth with change", "growth with repository", "runs",
 	}
 	return &grid{title: title, table: measure.Grid{Head: head}, cpu: map[cell]time.Duration{}}
 }
@@ -48,7 +47,7 @@ func (g *grid) add(at, smaller cell, s measure.Sample) {
 	g.figures = append(g.figures, f)
 	g.table.Add(fmt.Sprint(at[0]), fmt.Sprint(at[1]), measure.Duration(s.CPU), measure.Duration(s.Wall),
 		measure.Power(g.growth(cell{at[0], smaller[1]}, at, 1)),
-		measure.Power(repository), f.Goal(), f.Verdict().String(), fmt.Sprint(s.Runs))
+		measure.Power(repository), fmt.Sprint(s.Runs))
 }
 
 // growth returns the exponent between two cells that differ on one axis; NaN if one of them is missing.

@@ -23,7 +23,8 @@ const preface = `Transpiling: files are read, overlays built, Butane documents b
 
 const explained = `
 Butane is the library's TranslateBytes with default options, kustomize the library's build of the same documents and
-patches as resources. Neither remembers anything, so that a change, or none, costs it all again.
+patches as resources, after which Butane translates as many documents. Neither remembers anything, so that a change, or
+none, costs it all again.
 `
 
 // bench measures in its own directory.

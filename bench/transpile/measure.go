@@ -60,11 +60,7 @@ func (b bench) documents(t *measure.Table, n int) error {
 	if err := c.WriteAll(dir); err != nil {
 		return err
 	}
-	var texts [][]byte
-	for i := range n {
-		texts = append(texts, []byte(c.Butane(i, 0)))
-	}
-	return b.states(t, n, c, dir, peer{"Butane", butane(texts...)})
+	return b.states(t, n, c, dir, peer{"Butane", butane(c.Texts()...)})
 }
 
 // overlay adds the rows of an overlay that patches each of n documents.
@@ -79,7 +75,13 @@ func (b bench) overlay(t *measure.Table, n int) error {
 	if err != nil {
 		return err
 	}
-	return b.states(t, n, c, dir, peer{"kustomize", func() error { return peers.Kustomize(overlay) }})
+	translate := butane(c.Texts()...)
+	return b.states(t, n, c, dir, peer{"kustomize and Butane", func() error {
+		if err := peers.Kustomize(overlay); err != nil {
+			return err
+		}
+		return translate()
+	}})
 }
 
 // peer does the same as a directory's transpilation.
