@@ -44,8 +44,7 @@ func decide(o options) (*measure.Table, error) {
 			return nil, err
 		}
 		t.Add(measure.Row{
-			What: "decision", Size: size, Sample: decisions,
-			Goal: measure.Goal{CPU: decisionGoals[size], Growth: 1.1},
+			What: "decision", Size: size, Sample: decisions, Goal: measure.Goal{CPU: decisionGoals[size]},
 		})
 	}
 	return t, nil

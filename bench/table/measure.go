@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -49,10 +50,16 @@ func (b bench) measure(ctx context.Context, p program) result {
 		r.Figures, err = measure.ReadFigures(figures)
 	}
 	if err != nil {
-		first, _, _ := strings.Cut(strings.TrimSpace(complaint.String()), "\n")
-		r.Failed = strings.TrimSuffix(err.Error()+": "+first, ": ")
+		r.Failed = cmp.Or(reason(complaint.String()), err.Error())
 	}
 	return r
+}
+
+// reason is the error that a program prints at its end, among what others logged.
+func reason(complaint string) string {
+	_, text, _ := strings.Cut("\n"+complaint, "\nerror: ")
+	first, _, _ := strings.Cut(text, "\n")
+	return first
 }
 
 // commit names the commit of the checkout; "" if git does not know it.

@@ -151,6 +151,9 @@ func (r results) page() (string, error) {
 	fmt.Fprintf(&b, "\n%d of %d goals are met.\n\n| Program | What | Size | Now | Growth | Beside it | Goal | Met |\n"+
 		"|---|---|---|---|---|---|---|---|\n", met, all)
 	for _, row := range rows {
+		for i := range row {
+			row[i] = strings.ReplaceAll(row[i], "|", `\|`)
+		}
 		fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
 	}
 	b.WriteString("\n## The runs\n\n| Program | Commit | Machine | Began | Load then | Took |\n" +
