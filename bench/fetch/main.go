@@ -138,7 +138,7 @@ func (b *bench) manyRefs() error {
 	b.figures = append(b.figures, measure.Figure{
 		What: "a poll of many refs: received", Size: b.o.refs, Of: "refs",
 		Now:   measure.Bytes(b.server.bytes.Load() / 10),
-		Goals: []measure.Bound{measure.AtMost(measure.Bytes(4096))},
+		Goals: []measure.Bound{measure.AtMost(measure.Bytes(4000))},
 	}, measure.Figure{
 		What: "a poll of many refs: peak memory", Size: b.o.refs, Of: "refs", Now: measure.Bytes(s.Mem),
 	})
@@ -163,7 +163,7 @@ func (b *bench) hostile() error {
 		}
 		b.figures = append(b.figures, measure.Figure{
 			What: h.what + ": peak memory", Now: measure.Bytes(s.Mem),
-			Goals: []measure.Bound{measure.AtMost(measure.Bytes(100 << 20))},
+			Goals: []measure.Bound{measure.AtMost(measure.Bytes(100_000_000))},
 		})
 	}
 	return nil

@@ -34,9 +34,6 @@ func figures(x float64) string {
 	}
 }
 
-// Times writes a factor.
-func Times(x float64) string { return figures(x) + "x" }
-
 // Power writes an exponent; NaN means that there is none.
 func Power(x float64) string {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
