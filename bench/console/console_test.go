@@ -17,7 +17,7 @@ func TestASmallPool(t *testing.T) {
 		}, &out)
 	})
 	for _, want := range []string{
-		"/pool/worker", "one open page", "4 open pages of one user",
+		"a pool, page: median", "one open page", "4 open pages of one user",
 		"does not read its stream", "2 users", "memory of each further user",
 	} {
 		if !strings.Contains(out.String(), want) {

@@ -87,9 +87,13 @@ func (b *bench) pages(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, path := range []string{
-		poolPath, "/", "/node/" + nodeName(1), poolPath + "/commit/" + after,
-		"/search?q=chrony", "/compare?from=" + before + "&to=" + after,
+	for _, p := range []struct{ name, path string }{
+		{"a pool", poolPath},
+		{"the overview", "/"},
+		{"a node", "/node/" + nodeName(1)},
+		{"a commit", poolPath + "/commit/" + after},
+		{"a search", "/search?q=chrony"},
+		{"a comparison", "/compare?from=" + before + "&to=" + after},
 	} {
 		var times []time.Duration
 		var page loaded
@@ -99,7 +103,7 @@ func (b *bench) pages(ctx context.Context) error {
 			return err
 		}
 		for i := range b.events {
-			if page, err = b.first.load(ctx, path); err != nil {
+			if page, err = b.first.load(ctx, p.path); err != nil {
 				return err
 			}
 			if i == 0 {
@@ -113,7 +117,7 @@ func (b *bench) pages(ctx context.Context) error {
 				times = append(times, page.took)
 			}
 		}
-		if err := b.copyPage(path, page.text); err != nil {
+		if err := b.copyPage(p.path, page.text); err != nil {
 			return err
 		}
 		end, err := b.child.usage()
@@ -122,11 +126,11 @@ func (b *bench) pages(ctx context.Context) error {
 		}
 		others := (end.CPU - start.CPU - firstCPU) / time.Duration(max(1, len(times)))
 		slowest := max(first, measure.Percentile(times, 100))
-		grid.Add(path, measure.Duration(first), measure.Duration(measure.Percentile(times, 50)),
+		grid.Add(p.name, measure.Duration(first), measure.Duration(measure.Percentile(times, 50)),
 			measure.Duration(slowest), measure.Duration(firstCPU), measure.Duration(others), fmt.Sprint(b.events),
 			fmt.Sprintf("%.0f", float64(len(page.text))/1e3), fmt.Sprintf("%.0f", float64(page.bytes)/1e3))
-		b.add("page "+path+": median", measure.Time(measure.Percentile(times, 50)), floor)
-		b.add("page "+path+": slowest", measure.Time(slowest), floor, measure.AtMost(measure.Time(maxPaint)))
+		b.add(p.name+", page"+": median", measure.Time(measure.Percentile(times, 50)), floor)
+		b.add(p.name+", page"+": slowest", measure.Time(slowest), floor, measure.AtMost(measure.Time(maxPaint)))
 	}
 	return grid.Print(b.out)
 }

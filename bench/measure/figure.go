@@ -234,12 +234,16 @@ func (f Figure) Ratios() string {
 	return strings.Join(parts, ", ")
 }
 
-// ratioText writes a ratio with two digits behind the point, or with two significant ones if it is very small.
+// ratioText writes a ratio with three significant digits, or with two if it is small.
 func ratioText(x float64) string {
-	if x < 0.1 {
+	switch {
+	case x < 0.1:
 		return fmt.Sprintf("%.2g", x)
+	case x < 10:
+		return fmt.Sprintf("%.2f", x)
+	default:
+		return figures(x)
 	}
-	return fmt.Sprintf("%.2f", x)
 }
 
 // At writes the size; "" if the figure has none.

@@ -79,7 +79,7 @@ func TestAFigureIsJudgedByEachOfItsGoals(t *testing.T) {
 					measure.AtLeast(measure.Bytes(2000)), measure.AtMost(measure.Bytes(4000)),
 				},
 			},
-			"a poll: 5 KB = 250000.00 × git ls-remote; goal ≥ 2 KB, ≤ 4 KB, NO: 1.25 times",
+			"a poll: 5 KB = 250000 × git ls-remote; goal ≥ 2 KB, ≤ 4 KB, NO: 1.25 times",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -120,5 +120,6 @@ func follow(ctx context.Context, o options, dir string, out io.Writer) (figures 
 			return nil, err
 		}
 	}
-	return b.figures, b.report()
+	err = b.report()
+	return b.figures, err
 }

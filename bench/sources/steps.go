@@ -252,8 +252,6 @@ func (b *bench) latency(r row, percentile int, beside []measure.Peer, goal time.
 	b.add(until+most, measure.Time(measure.Percentile(r.latencies, percentile)), beside,
 		measure.AtMost(measure.Time(goal)))
 	b.add(r.what+": CPU time for each", measure.Time(r.cpu/time.Duration(len(r.latencies))), nil)
-	b.add(r.what+": peak memory", measure.Bytes(r.memory), nil)
-	b.add(r.what+": open files", measure.Number(float64(r.files), ""), nil)
 }
 
 // atInterval is what a push without a webhook waits for at most.
@@ -261,8 +259,15 @@ func (b *bench) atInterval() []measure.Peer {
 	return []measure.Peer{measure.Took("the interval", b.interval)}
 }
 
-// report prints the tables.
+// report prints the tables, and adds the figures of all periods.
 func (b *bench) report() error {
+	var memory uint64
+	files := 0
+	for _, r := range b.rows {
+		memory, files = max(memory, r.memory), max(files, r.files)
+	}
+	b.add("peak memory", measure.Bytes(memory), nil)
+	b.add("open files", measure.Number(float64(files), ""), nil)
 	fmt.Fprintf(b.out, "\nFrom a push until this program sees the commit applied, and what the controller used "+
 		"meanwhile\n")
 	g := measure.Grid{Head: []string{

@@ -41,7 +41,7 @@ var programs = []program{
 	{"nodes", []string{"-sizes", "100,500"}},
 	{"serve", []string{"-rounds", "3", "-machines", "1000", "-behind-one", "1000"}},
 	{"fetch", nil},
-	{"sources", []string{"-sources", "50", "-dead", "5", "-shared", "5", "-time", "1m", "-pushes", "5", "-hooks", "50"}},
+	{"sources", []string{"-sources", "100", "-dead", "10", "-shared", "10", "-time", "1m", "-pushes", "5", "-hooks", "50"}},
 	{"console", []string{"-nodes", "1000", "-readers", "20", "-users", "3", "-events", "10", "-pause", "1s"}},
 	{"editor", nil},
 }
