@@ -18,7 +18,7 @@ const different = 1
 // result.
 func (b *bench) programs(ctx context.Context) (*measure.Table, error) {
 	t := &measure.Table{Title: "The program", Explained: fmt.Sprintf("a repository of %d documents with 5 files of "+
-		"300–600 bytes each", b.size), Of: "changed", Peak: true}
+		"300–600 bytes each", b.size), Of: "changed documents", Peak: true}
 	repo, err := b.repository(ctx, b.size)
 	if err != nil {
 		return nil, err

@@ -142,10 +142,10 @@ func TestAProgramWritesItsFigures(t *testing.T) {
 		got = append(got, f.String())
 	}
 	if diff := cmp.Diff([]string{
-		"polls: 2 requests; goal ≤ 2 requests, yes",
 		"Rendering: cold, 10 files: 8 ms = 0.50 × mco; goal ≤ 5 ms, ≤ 0.50 × mco, NO: 1.60 times",
 		"Rendering: cold, elapsed time, 10 files: 16 ms; goal ≤ 1 s, yes",
 		"Rendering: warm, 10 files: 1 ms = 0.062 × mco; goal –, –",
+		"polls: 2 requests; goal ≤ 2 requests, yes",
 	}, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"slices"
 )
 
 // FiguresFile is the environment variable with the path of the file to which a program writes its figures. If it is not
@@ -28,10 +27,11 @@ func Finish(out io.Writer, figures []Figure, tables ...*Table) error {
 			return err
 		}
 	}
-	all := slices.Clone(figures)
+	var all []Figure
 	for _, t := range tables {
 		all = append(all, t.figures()...)
 	}
+	all = append(all, figures...)
 	missed := ""
 	for _, f := range all {
 		if !f.Verdict().Met() {

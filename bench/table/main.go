@@ -85,7 +85,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a remaining temporary directory does no harm
-	b := bench{root: root, dir: dir, out: out}
+	b := &bench{root: root, dir: dir, out: out}
 	if err := b.build(ctx, todo); err != nil {
 		return err
 	}

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -131,12 +133,13 @@ func (r results) print(out io.Writer) error {
 
 const preface = `# Performance
 
-For operators who plan a large installation, and contributors who change what is measured. You get what each part costs,
-beside what others need for the same in the same run. [Measurements](measurements.md) says how each is measured.
+For operators who plan a large installation, and contributors who change what is measured. You get
+what each part costs, beside what others need for the same in the same run, and whether it meets its
+goals. [Measurements](measurements.md) says how each is measured and why.
 
-` + "`go run ./bench/table -page docs/performance.md`" + ` writes this page from what the last ` + "`make bench`" + ` measured. Where a program
-measures several sizes, you see the largest, with the growth from a smaller one: 1 is in step, 2 is quadratic. A smaller
-size is in the table if it misses its goal.
+` + "`make performance`" + ` writes this page from what the last ` + "`make bench`" + ` measured. Where a program
+measures several sizes, you see the largest, with the growth from a smaller one: 1 is in step with the
+size, 2 is quadratic. A smaller size is in the table if it misses its goal.
 `
 
 // page writes the table as a page.
@@ -145,26 +148,34 @@ func (r results) page() (string, error) {
 	if len(rows) == 0 {
 		return "", errors.New("there are no figures: run the programs first")
 	}
+	hosts := map[string]bool{}
+	for _, of := range r.Programs {
+		hosts[of.Host] = true
+	}
+	if len(hosts) > 1 {
+		return "", fmt.Errorf("the figures are of %d machines: run all programs on one", len(hosts))
+	}
 	var b strings.Builder
 	b.WriteString(preface)
 	met, all := r.goals()
-	fmt.Fprintf(&b, "\n%d of %d goals are met.\n\n| Program | What | Size | Now | Growth | Beside it | Goal | Met |\n"+
-		"|---|---|---|---|---|---|---|---|\n", met, all)
+	fmt.Fprintf(&b, "\nOn %s, %d of %d goals are met:\n\n", slices.Collect(maps.Keys(hosts))[0], met, all)
+	b.WriteString("| Program | What | Size | Now | Growth | Beside it | Goal | Met |\n" +
+		"|---|---|---|---|---|---|---|---|\n")
 	for _, row := range rows {
 		for i := range row {
 			row[i] = strings.ReplaceAll(row[i], "|", `\|`)
 		}
 		fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
 	}
-	b.WriteString("\n## The runs\n\n| Program | Commit | Machine | Began | Load then | Took |\n" +
-		"|---|---|---|---|---|---|\n")
+	b.WriteString("\n## The runs\n\nThe load is that of the minute before a program began, on all cores together.\n\n" +
+		"| Program | Commit | Began | Load | Took |\n|---|---|---|---|---|\n")
 	for _, p := range programs {
 		of, ran := r.Programs[p.name]
 		if !ran {
 			continue
 		}
 		name := strings.Join(append([]string{p.name}, of.Flags...), " ")
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %.1f | %s |\n", name, of.Commit, of.Host,
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %.1f | %s |\n", name, of.Commit,
 			of.Began.UTC().Format("2006-01-02 15:04"), of.Load, measure.Duration(of.Took))
 	}
 	return b.String(), nil

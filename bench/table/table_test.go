@@ -37,10 +37,27 @@ func TestEveryProgramIsRun(t *testing.T) {
 	}
 }
 
+// The page is written from a complete run: a program that was added later has no row.
+func TestThePageHasEveryProgram(t *testing.T) {
+	page, err := os.ReadFile("../../docs/performance.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, runs, _ := strings.Cut(string(page), "## The runs")
+	for _, p := range programs {
+		if !strings.Contains(runs, "| `"+p.name) || !strings.Contains(string(page), "\n| "+p.name+" |") {
+			t.Errorf("docs/performance.md has no figures of bench/%s: run make bench BENCHES=%[1]s performance", p.name)
+		}
+		if strings.Contains(string(page), "| "+p.name+" | not run to the end") {
+			t.Errorf("docs/performance.md says that bench/%s did not run to its end", p.name)
+		}
+	}
+}
+
 // One program fails, because its flags are wrong. The others run, and the table has all.
 func TestAProgramThatFailsStopsNoOther(t *testing.T) {
 	var out bytes.Buffer
-	b := bench{root: "../..", dir: t.TempDir(), out: &out}
+	b := &bench{root: "../..", dir: t.TempDir(), out: &out}
 	todo := []program{{"render", []string{"-sizes", "none"}}, {"adopt", []string{"-sizes", "2,8", "-time", "1ns"}}}
 	if err := b.build(t.Context(), todo); err != nil {
 		t.Fatal(err)
@@ -77,6 +94,12 @@ func TestAProgramThatFailsStopsNoOther(t *testing.T) {
 		if !strings.Contains(string(text), want) || !strings.Contains(out.String(), want) {
 			t.Errorf("the page or the table says nothing of %q:\n%s\n%s", want, text, &out)
 		}
+	}
+	adopted := r.Programs["adopt"]
+	adopted.Host = "another machine"
+	r.Programs["adopt"] = adopted
+	if text, err := r.page(); err == nil {
+		t.Errorf("a page has figures of two machines:\n%s", text)
 	}
 	if strings.Contains(string(text), "| 2 MachineConfigs") {
 		t.Errorf("a smaller size that misses nothing is on the page:\n%s", text)
