@@ -77,7 +77,7 @@ func (s shape) again(t *measure.Table, limit measure.Limit, mcs []*mcfgv1.Machin
 		return err
 	}
 	t.Add(measure.Row{
-		What: same, Size: n, Sample: both[0], Goal: measure.Goal{Ratio: mostHashes, Growth: 1.05},
+		What: same, Size: n, Sample: both[0], Goal: measure.Goal{Ratio: mostHashes, Growth: 1.1},
 		Peers: append([]measure.Peer{measure.Took("SHA-256 of the bytes", both[1].CPU)}, peer...),
 	})
 	return nil
