@@ -165,7 +165,7 @@ const (
 // Regions draws the node: why it waits and what its updates did, and beside that its configs and its reports.
 func (p NodePage) Regions(now time.Time) []Region {
 	return []Region{p.head(now), draw("node-columns", "node-columns", nil,
-		draw("node-main", "node-main", nil, p.state(now), p.updates(), p.drain(now), p.drift(now), p.origins()),
+		draw("node-main", "node-main", nil, p.state(now), p.drain(now), p.drift(now), p.origins(), p.updates()),
 		draw("node-aside", "node-aside", nil, p.configs(), p.reports(now)))}
 }
 
