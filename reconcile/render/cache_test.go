@@ -46,7 +46,12 @@ func TestTheRendererRemembersNothingWrong(t *testing.T) {
 			}
 		}},
 		{"the default image", func() { d.OSImageURL = "c" }},
-		{"one less", func() { mcs = mcs[:2] }},
+		{"the same config under a second name", func() {
+			second := mcs[0].DeepCopy()
+			second.Name = "99"
+			mcs = append(mcs, second)
+		}},
+		{"two less", func() { mcs = mcs[:2] }},
 		{"no config", func() { mcs[1].Spec.Config.Raw = nil }},
 	}
 	for _, s := range steps {
