@@ -3,6 +3,7 @@ package render
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"hash"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/transpile"
 )
 
 // Renderer renders pools. For each pool, a Renderer caches the last answer and the parsed MachineConfigs. If no
@@ -18,6 +20,9 @@ import (
 // this MachineConfig again. Pools share parsed MachineConfigs. The zero value of Renderer is ready for use, and safe
 // for concurrent use.
 type Renderer struct {
+	// Store has which MachineConfigs are valid, from earlier processes; nil for none. Set it before the first use.
+	Store transpile.Store
+
 	mu    sync.Mutex
 	pools map[string]answer
 }
@@ -46,7 +51,7 @@ func (r *Renderer) Merge(pool string, mcs []*mcfgv1.MachineConfig, d Defaults) (
 		of := digestOf(mc)
 		in, ok := find(known, of)
 		if !ok {
-			in = Read(mc)
+			in = r.read(mc, of)
 		}
 		in.Identity = Identify(mc)
 		inputs[i], now.inputs[of] = in, in
@@ -54,6 +59,24 @@ func (r *Renderer) Merge(pool string, mcs []*mcfgv1.MachineConfig, d Defaults) (
 	now.rendered, now.err = mergeInputs(pool, inputs, d, last.rendered)
 	r.remember(pool, now)
 	return now.rendered, now.err
+}
+
+// read is Read, but does not judge again what an earlier process found valid. The parameter of is its digest.
+func (r *Renderer) read(mc *mcfgv1.MachineConfig, of digest) Input {
+	if r.Store == nil || machineconfig.PoolOf(mc) != "" {
+		return Read(mc)
+	}
+	name := "valid MachineConfig " + hex.EncodeToString(of[:])
+	if _, valid := r.Store.Get(name); valid {
+		if c, err := decode(mc.Spec); err == nil {
+			return Input{Identity: Identify(mc), Config: c}
+		}
+	}
+	in := Read(mc)
+	if len(in.Problems) == 0 {
+		r.Store.Put(name, nil)
+	}
+	return in
 }
 
 // digestOfAll returns the digest of everything on which a merge of MachineConfigs depends. The MachineConfigs are in
