@@ -52,12 +52,12 @@ func Listen(ctx context.Context, port uint16, c Cluster) (*Local, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listening on port %d: %w; --port chooses another", port, err)
 	}
-	user := newVisitor(kube.WhoAmI(ctx, c.Client), c.Client, watch(c.Config, c.Client))
-	user.readOnly = c.ReadOnly
+	v := newVisitor(kube.WhoAmI(ctx, c.Client), c.Client, followAs(c.Config, c.Client))
+	v.readOnly = c.ReadOnly
 	if c.Repo != "" {
-		user.lines = linesIn(c.Repo, c.Client)
+		v.lines = linesIn(c.Repo, c.Client)
 	}
-	local, err := newLocal(listener, c.Name, user)
+	local, err := newLocal(listener, c.Name, v)
 	if err != nil {
 		_ = listener.Close() // The listener has served nothing.
 		return nil, err
@@ -65,8 +65,12 @@ func Listen(ctx context.Context, port uint16, c Cluster) (*Local, error) {
 	return local, nil
 }
 
-func watch(rc *rest.Config, c client.Client) FeedSource[fleet.Cluster] {
-	return watchUntil(rc, c, func() {})
+// followAs follows the cluster with the rights of the client.
+func followAs(rc *rest.Config, c client.Client) FeedSource[fleet.Cluster] {
+	return func(ctx context.Context, publish func(fleet.Cluster, error)) {
+		// A publisher returns no error.
+		_ = kube.FollowObjects(ctx, rc, c, &publisher{publish: publish, unauthorized: func() {}})
+	}
 }
 
 func linesIn(repo string, c client.Reader) func(context.Context, string) view.ContentLines {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/internal/cli/kube"
@@ -69,14 +68,6 @@ func newVisitor(name string, api client.Client, source FeedSource[fleet.Cluster]
 	return &visitor{
 		name: name, api: api, feed: NewFeed(source, linger), times: kube.NewStepTimes(api),
 		drawings: map[string]*drawing{},
-	}
-}
-
-// watchUntil is watch, but says when the API server no longer accepts the user.
-func watchUntil(rc *rest.Config, c client.Client, unauthorized func()) FeedSource[fleet.Cluster] {
-	return func(ctx context.Context, publish func(fleet.Cluster, error)) {
-		// A publisher returns no error.
-		_ = kube.FollowObjects(ctx, rc, c, &publisher{publish: publish, unauthorized: unauthorized})
 	}
 }
 
