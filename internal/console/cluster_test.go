@@ -422,7 +422,7 @@ func TestEachReadIsAskedAbout(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	err = kube.FollowObjects(ctx, rc, c, &publisher{unauthorized: func() {}, publish: func(state fleet.Cluster,
+	err = kube.FollowObjects(ctx, rc, c, &publisher{publish: func(state fleet.Cluster,
 		problem error,
 	) {
 		if problem != nil || state.Daemons != nil { // the last one that is read

@@ -66,11 +66,11 @@ func Listen(ctx context.Context, port uint16, c Cluster) (*Local, error) {
 }
 
 // followAs follows the cluster with the rights of the client.
-func followAs(rc *rest.Config, c client.Client) FeedSource[fleet.Cluster] {
-	return func(ctx context.Context, publish func(fleet.Cluster, error)) {
+func followAs(rc *rest.Config, c client.Client) FeedSource[*state] {
+	return statesOf(func(ctx context.Context, publish func(fleet.Cluster, error)) {
 		// A publisher returns no error.
-		_ = kube.FollowObjects(ctx, rc, c, &publisher{publish: publish, unauthorized: func() {}})
-	}
+		_ = kube.FollowObjects(ctx, rc, c, &publisher{publish: publish})
+	})
 }
 
 func linesIn(repo string, c client.Reader) func(context.Context, string) view.ContentLines {

@@ -24,7 +24,7 @@ type watches struct {
 
 // watch is shared by users who may read the same.
 type watch struct {
-	feed *Feed[fleet.Cluster]
+	feed *Feed[*state]
 	// readers are the users in the order in which they came. The first one's token reads.
 	readers []*reader
 	// came is closed when a reader comes.
@@ -60,23 +60,30 @@ const (
 )
 
 // source returns the states of the cluster that a user may see.
-func (w *watches) source(u user) FeedSource[fleet.Cluster] {
-	return func(ctx context.Context, publish func(fleet.Cluster, error)) {
-		to := &publisher{publish: publish, unauthorized: u.unauthorized}
+func (w *watches) source(u user) FeedSource[*state] {
+	return func(ctx context.Context, publish func(*state, error)) {
+		problem := ""
 		for ctx.Err() == nil {
 			access, err := u.access(ctx, u.client)
-			if err != nil {
-				_ = to.Problem(err) // A publisher returns no error.
-				sleep(ctx, accessAgain)
+			if err == nil {
+				problem = ""
+				w.read(ctx, access, u, publish)
 				continue
 			}
-			w.read(ctx, access, u, to)
+			if apierrors.IsUnauthorized(err) {
+				u.unauthorized()
+			}
+			if text := err.Error(); text != problem {
+				problem = text
+				publish(nil, err)
+			}
+			sleep(ctx, accessAgain)
 		}
 	}
 }
 
 // read passes on the states of a shared watch while the user has this access.
-func (w *watches) read(ctx context.Context, access kube.Access, u user, to *publisher) {
+func (w *watches) read(ctx context.Context, access kube.Access, u user, publish func(*state, error)) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r := &reader{user: u, ctx: ctx, doubt: make(chan struct{}, 1)}
@@ -93,10 +100,10 @@ func (w *watches) read(ctx context.Context, access kube.Access, u user, to *publ
 			return
 		}
 		if s.Known && (s.Problem == nil || version == 0) {
-			_ = to.Show(ctx, s.State, time.Time{})
+			publish(s.State, nil)
 		}
 		if s.Problem != nil && !apierrors.IsUnauthorized(s.Problem) { // That is about the user whose token reads.
-			_ = to.Problem(s.Problem)
+			publish(nil, s.Problem)
 		}
 		version = s.Version
 	}
@@ -163,8 +170,8 @@ func (w *watches) leave(access kube.Access, r *reader) {
 
 // follow reads with the token of one reader after the other. When one leaves, the last state stays until the next one
 // has read the cluster.
-func (w *watches) follow(of *watch) FeedSource[fleet.Cluster] {
-	return func(ctx context.Context, publish func(fleet.Cluster, error)) {
+func (w *watches) follow(of *watch) FeedSource[*state] {
+	return func(ctx context.Context, publish func(*state, error)) {
 		for ctx.Err() == nil {
 			r := w.first(ctx, of)
 			if r == nil {
@@ -172,14 +179,14 @@ func (w *watches) follow(of *watch) FeedSource[fleet.Cluster] {
 			}
 			reading, cancel := context.WithCancel(ctx)
 			unlink := context.AfterFunc(r.ctx, cancel)
-			to := &publisher{unauthorized: func() {}, publish: func(state fleet.Cluster, problem error) {
+			to := &publisher{publish: func(c fleet.Cluster, problem error) {
 				if apierrors.IsUnauthorized(problem) || apierrors.IsForbidden(problem) {
 					select {
 					case r.doubt <- struct{}{}:
 					default:
 					}
 				}
-				publish(state, problem)
+				publish(&state{Cluster: c}, problem)
 			}}
 			_ = r.follow(reading, r.config, r.client, to) // A publisher returns no error.
 			unlink()

@@ -44,7 +44,9 @@ func (c *cluster) user(name string) user {
 			c.mu.Unlock()
 			<-ctx.Done()
 			c.mu.Lock()
-			delete(c.reading, rc.Username)
+			if c.reading[rc.Username] == to { // It may read another watch already.
+				delete(c.reading, rc.Username)
+			}
 			c.mu.Unlock()
 			return nil
 		},
@@ -88,14 +90,14 @@ func open(t *testing.T, w *watches, u user) *page {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	p := &page{close: cancel}
-	go w.source(u)(ctx, func(state fleet.Cluster, problem error) {
+	go w.source(u)(ctx, func(s *state, problem error) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if p.why = ""; problem != nil {
 			p.why = problem.Error()
 			return
 		}
-		p.pool = state.Pools[0].Name
+		p.pool = s.Pools[0].Name
 	})
 	synctest.Wait()
 	return p
@@ -219,7 +221,7 @@ func TestUsersShareWatches(t *testing.T) {
 			u, ended := c.user("ada"), false
 			ctx, leave := context.WithCancel(t.Context())
 			u.unauthorized = func() { ended = true; leave() }
-			go w.source(u)(ctx, func(fleet.Cluster, error) {})
+			go w.source(u)(ctx, func(*state, error) {})
 			synctest.Wait()
 			bob := open(t, w, c.user("bob"))
 			c.show("ada", "one")
