@@ -113,6 +113,7 @@ func newLocal(listener net.Listener, cluster string, v *visitor) (*Local, error)
 // Serve answers requests until the context ends.
 func (l *Local) Serve(ctx context.Context) error {
 	defer l.visitor.feed.Close()
+	l.visitor.feed.Hold()() // The first page comes soon, and does not wait for what is read until then.
 	return serve(ctx, sameUser{l.listener}, l.server)
 }
 
