@@ -399,8 +399,8 @@ func (p NodePage) origins() Region {
 	type item struct {
 		Item
 		Changed *LastChange
-		// ByHand: the item on the node is another one.
-		ByHand bool
+		// ByHand is nil unless the item on the node is another one.
+		ByHand *ManualChange
 	}
 	data := struct {
 		Name, Href, Note string
@@ -413,9 +413,13 @@ func (p NodePage) origins() Region {
 		data.Name, data.Note, data.Asked = c.Trace.Rendered.Name, cmp.Or(data.Note, c.Note), c.Trace.Asked
 		data.Href = commitPath(c.Trace.Rendered.Pool, data.Name)
 		for _, it := range c.Items[:min(len(c.Items), mostItems)] {
-			x := item{Item: it, ByHand: slices.ContainsFunc(p.Drift.Rows, func(r inspect.DriftRow) bool {
-				return r.Name == it.Name
-			})}
+			x := item{Item: it}
+			for _, r := range p.Drift.Rows {
+				if r.Name == it.Name {
+					change := manualChange(r)
+					x.ByHand = &change
+				}
+			}
 			if last, known := p.Changed[it.key]; known && len(it.Nodes) == 0 {
 				x.Changed = &last
 			}
