@@ -72,27 +72,54 @@ type client struct {
 // usedToken reports whether the token authorized the request, so that its use counts.
 func (c client) usedToken() bool { return c.token != "" && c.certificate == "" && !c.open }
 
+// holder is whom the limits of a request are for: its valid token or certificate, and without one its source.
+type holder struct {
+	proof  string
+	source netip.Prefix
+}
+
+// holder returns whom the limits of an authorized request are for.
+func (c client) holder(from netip.Addr) holder {
+	switch {
+	case c.usedToken():
+		return holder{proof: "token " + c.token}
+	case c.certificate != "" && !c.open:
+		return holder{proof: "certificate " + c.certificate}
+	}
+	return holder{source: SourceAddress(from)}
+}
+
 type authorizer struct {
 	tokens  Tokens
 	clients *ClientCAFile // If clients is nil, no certificate authorizes a request.
 	access  Access
 	limits  *Limiter
+	answers *turns
 }
 
-// checkAddress refuses an address that is not allowed, or a source that sends too many requests.
-func (a authorizer) checkAddress(from netip.Addr, now time.Time) error {
+// checkAddress refuses an address that is not allowed.
+func (a authorizer) checkAddress(from netip.Addr) error {
 	if !IsAllowedAddress(a.access.AllowFrom, from) {
 		return errAddressNotAllowed
 	}
-	if !a.limits.Request(from, now) {
-		return errTooManyRequests
+	return nil
+}
+
+// checkSource refuses an address that is not allowed, or a source that sends too many requests.
+func (a authorizer) checkSource(from netip.Addr, now time.Time) error {
+	if err := a.checkAddress(from); err != nil {
+		return err
+	}
+	if ok, after := a.limits.Request(from, now); !ok {
+		return &laterError{errTooManyRequests, after}
 	}
 	return nil
 }
 
 // authorize finds out what authorizes a request to read a pool's config: its token, its client certificate, or open
-// access. Unauthorized requests have a limit of their own, so that the failures of one client do not block others at
-// the same address.
+// access. Only requests with a valid token or certificate are not limited by their source. To check one costs a
+// thousandth of the handshake before, which the listener limits by source. Unauthorized requests have a limit of their
+// own, so that the failures of one client do not block others at the same address.
 func (a authorizer) authorize(r *http.Request, pool string, from netip.Addr, now time.Time) (client, error) {
 	who, err := a.tokenClient(r, pool, now)
 	if err == nil {
@@ -112,6 +139,9 @@ func (a authorizer) authorize(r *http.Request, pool string, from netip.Addr, now
 		if !hasToken {
 			err = problem
 		}
+	}
+	if limited := a.checkSource(from, now); limited != nil {
+		return who, fmt.Errorf("%w: %w", limited, err)
 	}
 	if a.access.Open {
 		who.open, who.node = true, "" // If the certificate is ignored, it does not identify the node either.
@@ -133,7 +163,19 @@ func (a authorizer) admit(r *http.Request, to *response, isSynced bool, now time
 	if err != nil && !isSynced {
 		err = retryUntilSynced(err)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	of := to.client.holder(to.from)
+	if c, ok := r.Context().Value(connKey{}).(*conn); ok && of.proof != "" {
+		return c.listener.assign(r.Context(), c, of.proof)
+	}
+	return nil
+}
+
+// answer returns the writer of an authorized answer.
+func (a authorizer) answer(w http.ResponseWriter, r *http.Request, to *response) turnWriter {
+	return turnWriter{ResponseWriter: w, ctx: r.Context(), turns: a.answers, of: to.client.holder(to.from)}
 }
 
 // retryUntilSynced lets Ignition retry, which would give up after a 401, while the server has not read all tokens. A
@@ -216,7 +258,7 @@ type Limits struct {
 }
 
 // DefaultLimits lets a rack behind one address boot at once, and a boot loop continue, but a client that guesses tokens
-// is slow. All tracked sources need about 4 MiB of memory.
+// is slow. All tracked sources need about 6 MiB of memory.
 func DefaultLimits() Limits {
 	return Limits{
 		Requests: Rate{PerSecond: 50, Burst: 500},
@@ -231,8 +273,11 @@ type Limiter struct {
 	sources *lru.Cache[netip.Prefix, *budget]
 }
 
-// budget: what a source may still cause
-type budget struct{ requests, failures *rate.Limiter }
+// budget: what a source may still cause. later has the times at which those that were refused may come again.
+type budget struct{ requests, failures, later *rate.Limiter }
+
+// latest is the longest time after which a refused client is asked to come again.
+const latest = time.Minute
 
 // NewLimiter returns a limiter that has counted nothing yet.
 func NewLimiter(l Limits) *Limiter {
@@ -246,9 +291,35 @@ func NewLimiter(l Limits) *Limiter {
 	return &Limiter{l, sources}
 }
 
-// Request subtracts one request from a source's budget, and reports whether the budget had a request left.
-func (l *Limiter) Request(from netip.Addr, now time.Time) bool {
-	return !l.limits.Requests.limits() || l.of(from).requests.AllowN(now, 1)
+// Request subtracts one request from a source's budget, and reports whether the budget had a request left. If not, the
+// client may come again after a while: each of those that were refused at a time of its own, so that they do not all
+// come again at once.
+func (l *Limiter) Request(from netip.Addr, now time.Time) (ok bool, after time.Duration) {
+	if !l.limits.Requests.limits() {
+		return true, 0
+	}
+	b := l.of(from)
+	if b.requests.AllowN(now, 1) {
+		return true, 0
+	}
+	turn := b.later.ReserveN(now, 1)
+	if after = turn.DelayFrom(now); after > latest {
+		turn.CancelAt(now)
+		after = latest
+	}
+	return false, after
+}
+
+// MayConnect reports whether a source has a request left in its budget.
+func (l *Limiter) MayConnect(from netip.Addr, now time.Time) bool {
+	return !l.limits.Requests.limits() || l.of(from).requests.TokensAt(now) >= 1
+}
+
+// Connection subtracts a connection that nothing has authorized from its source's budget, also from an empty one.
+func (l *Limiter) Connection(from netip.Addr, now time.Time) {
+	if l.limits.Requests.limits() {
+		l.of(from).requests.ReserveN(now, 1)
+	}
 }
 
 // Failure subtracts one unauthorized request from a source's budget, and reports whether the budget had one left.
@@ -261,7 +332,10 @@ func (l *Limiter) of(from netip.Addr) *budget {
 	if b, ok := l.sources.Get(key); ok {
 		return b
 	}
-	fresh := &budget{l.limits.Requests.Limiter(), l.limits.Failures.Limiter()}
+	fresh := &budget{
+		l.limits.Requests.Limiter(), l.limits.Failures.Limiter(),
+		Rate{PerSecond: l.limits.Requests.PerSecond, Burst: 1}.Limiter(),
+	}
 	if b, ok, _ := l.sources.PeekOrAdd(key, fresh); ok {
 		return b // A concurrent request of the source has added the budget.
 	}

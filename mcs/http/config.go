@@ -1,6 +1,7 @@
 package http
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,7 @@ const vary = "Accept, Accept-Encoding, Authorization"
 // Ignition waits 10 s for response headers, and a use that is counted later would be lost.
 const prepareTimeout = 5 * time.Second
 
-// configHandler serves /config/<pool>, in this order: limits, authorization, pool, version, body, bootstrap token, use
+// configHandler serves /config/<pool>, in this order: authorization, limits, pool, version, body, bootstrap token, use
 // of the token. Later parts cost more, or cannot be undone.
 type configHandler struct {
 	source          Source
@@ -101,12 +102,12 @@ func (h *configHandler) recover(w http.ResponseWriter, r *http.Request, a *respo
 
 // serve returns why it cannot serve a request, and leaves a.status 0 then.
 func (h *configHandler) serve(w http.ResponseWriter, r *http.Request, a *response, now time.Time) error {
-	err := h.authorizer.checkAddress(a.from, now)
+	err := h.authorizer.checkAddress(a.from)
 	if err != nil {
 		return err
 	}
-	if !h.source.Ready() {
-		return mcs.ErrNotSynced // The server may not have read the tokens yet either.
+	if !h.source.Ready() { // The server may not have read the tokens yet either.
+		return cmp.Or(h.authorizer.checkSource(a.from, now), error(mcs.ErrNotSynced))
 	}
 	if err = h.authorizer.admit(r, a, h.source.Synced(), now); err != nil {
 		return err
@@ -132,7 +133,7 @@ func (h *configHandler) serve(w http.ResponseWriter, r *http.Request, a *respons
 		w.WriteHeader(a.status)
 		return nil
 	}
-	return send(w, a, bootstrapToken)
+	return send(h.authorizer.answer(w, r, a), a, bootstrapToken)
 }
 
 func (h *configHandler) selectBody(r *http.Request, a *response) error {

@@ -19,12 +19,17 @@ type Bounds struct {
 	Stop time.Duration
 	// HeaderBytes is for all headers of a request. Longer ones get the status 431.
 	HeaderBytes int
-	// Connections in all. At the limit, a new one closes a connection without a complete request: the oldest one of the
-	// source that has most of them. If every connection has a running request, the new one waits.
+	// Connections in all. At the limit, a new one closes a silent connection, the oldest one of the source that has
+	// most of them, or waits.
 	Connections int
-	// PerSource is for the connections of one source. At the limit, a new one closes its oldest connection without a
-	// complete request. If every one has a running request, the new one is closed.
+	// PerSource is for the connections of one source whose requests no token or certificate has authorized. At the
+	// limit, a new one closes the oldest silent connection of its source, or waits.
 	PerSource int
+	// Silent is how long a connection without a complete request keeps its place if others need it: the less, the more
+	// connections wait.
+	Silent time.Duration
+	// Wait is how long a connection waits for its place, before TLS. Then it is closed.
+	Wait time.Duration
 }
 
 // DefaultBounds returns the default bounds.
@@ -40,6 +45,11 @@ func DefaultBounds() Bounds {
 		Connections: 4096,        // A connection with TLS needs about 60 KiB, so all connections need at most 256 MiB.
 		// An eighth, so that a rack behind one address can boot at once.
 		PerSource: 512,
+		// Enough for a handshake with a server that is busy with hundreds of others. An attacker can make a machine
+		// wait for as long.
+		Silent: 500 * time.Millisecond,
+		// Ignition gives up a handshake after 10 s. The server must not begin one that nobody waits for.
+		Wait: 9 * time.Second,
 	}
 }
 
@@ -47,7 +57,12 @@ func DefaultBounds() Bounds {
 func (b Bounds) OrDefault() Bounds {
 	d := DefaultBounds()
 	for _, t := range []struct{ set, to *time.Duration }{
-		{&b.Header, &d.Header}, {&b.Read, &d.Read}, {&b.Send, &d.Send}, {&b.Stop, &d.Stop},
+		{&b.Header, &d.Header},
+		{&b.Read, &d.Read},
+		{&b.Send, &d.Send},
+		{&b.Stop, &d.Stop},
+		{&b.Silent, &d.Silent},
+		{&b.Wait, &d.Wait},
 	} {
 		if *t.set == 0 {
 			*t.set = *t.to
@@ -64,14 +79,16 @@ func (b Bounds) OrDefault() Bounds {
 }
 
 // connTable divides a limited number of connections among sources. One is silent until the server has read a complete
-// request from it, and then active until it is removed. Only silent ones are removed to make room. There is no I/O.
-// Each method takes O(log n) time, and only one may be called at a time.
+// request from it, and then active until it is removed. Only silent ones are removed to make room. An active one whose
+// token or certificate is valid counts for that, and no longer for its source. There is no I/O. Each method takes
+// O(log n) time, and only one may be called at a time.
 type connTable struct {
 	total, perSource int
 
 	count, active int
 	sources       map[netip.Prefix]*connSource
-	silent        sourceHeap // silent has the sources with silent connections.
+	proofs        map[string]int // proofs has the connections of each valid token or certificate.
+	silent        sourceHeap     // silent has the sources with silent connections.
 	arrivals      uint64
 }
 
@@ -85,49 +102,44 @@ type connSource struct {
 
 const notInHeap = -1
 
-type admission int
-
-const (
-	// The connection is in the table.
-	admitted admission = iota
-	// Each connection of the source's share has a running request.
-	overShare
-	// Each connection of the table has a running request.
-	allActive
-)
-
 func newConnTable(b Bounds) *connTable {
-	return &connTable{total: b.Connections, perSource: b.PerSource, sources: map[netip.Prefix]*connSource{}}
+	return &connTable{
+		total: b.Connections, perSource: b.PerSource, sources: map[netip.Prefix]*connSource{},
+		proofs: map[string]int{},
+	}
 }
 
-// add adds a connection, and returns the one that was removed to make room, if any.
-func (t *connTable) add(c *conn, from netip.Prefix) (removed *conn, result admission) {
-	switch s := t.sources[from]; {
-	case s != nil && s.count >= t.perSource:
-		if removed = s.oldest(); removed == nil {
-			return nil, overShare
+// isFull reports whether no source can add a connection.
+func (t *connTable) isFull() bool { return t.count >= t.total && len(t.silent) == 0 }
+
+// add adds a connection if there is room, and returns the one that was removed to make it, if any: one that has been
+// silent since a time before.
+func (t *connTable) add(c *conn, from netip.Prefix, now, before time.Time) (removed *conn, ok bool) {
+	s := t.sources[from]
+	ofSource := s != nil && s.count >= t.perSource
+	if ofSource || t.count >= t.total {
+		switch {
+		case ofSource:
+			removed = s.oldest()
+		case !t.isFull():
+			removed = t.silent[0].oldest()
 		}
-	case t.count >= t.total:
-		if len(t.silent) == 0 {
-			return nil, allActive
+		if removed == nil || removed.since.After(before) {
+			return nil, false
 		}
-		removed = t.silent[0].oldest()
-	}
-	if removed != nil {
 		t.remove(removed)
 	}
-	s := t.sources[from]
-	if s == nil {
+	if s = t.sources[from]; s == nil {
 		s = &connSource{prefix: from, index: notInHeap}
 		t.sources[from] = s
 	}
 	t.arrivals++
-	c.source, c.arrival = s, t.arrivals
+	c.source, c.arrival, c.since = s, t.arrivals, now
 	c.silent = s.silent.PushBack(c)
 	s.count++
 	t.count++
 	t.update(s)
-	return removed, admitted
+	return removed, true
 }
 
 // begin makes a connection active. The error is errClosed for a removed one, and errOverloaded if its source already
@@ -150,20 +162,50 @@ func (t *connTable) begin(c *conn) error {
 	return nil
 }
 
+// proofShare is how many times as many connections a token may have as are left for all others: three quarters if it is
+// the only one, so that a whole fleet boots with it.
+const proofShare = 3
+
+// assign lets an active connection count for its valid token or certificate instead of its source, and reports whether
+// that has room for it.
+func (t *connTable) assign(c *conn, proof string) bool {
+	switch s := c.source; {
+	case s == nil || c.proof != "": // it was closed
+		return true
+	case t.proofs[proof] >= proofShare*(t.total-t.active):
+		return false
+	default:
+		s.active--
+		s.count--
+		t.update(s)
+		t.proofs[proof]++
+		c.proof = proof
+		return true
+	}
+}
+
 func (t *connTable) remove(c *conn) bool {
 	s := c.source
 	if s == nil {
 		return false
 	}
+	c.source = nil
+	t.count--
+	if c.proof != "" {
+		t.active--
+		if t.proofs[c.proof]--; t.proofs[c.proof] == 0 {
+			delete(t.proofs, c.proof)
+		}
+		return true
+	}
 	if c.silent != nil {
 		s.silent.Remove(c.silent)
+		c.silent = nil
 	} else {
 		s.active--
 		t.active--
 	}
-	c.source, c.silent = nil, nil
 	s.count--
-	t.count--
 	t.update(s)
 	return true
 }

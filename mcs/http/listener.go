@@ -2,6 +2,7 @@ package http
 
 import (
 	"container/list"
+	"context"
 	"errors"
 	"log/slog"
 	"net"
@@ -24,23 +25,54 @@ const (
 // still get a 503, and a load balancer that hides addresses can probe the server while thousands of machines boot.
 const connectionsPerRequest = 4
 
+const (
+	// waitingPerConnection: so many times more may wait than be served. One that waits needs a file and about 4 KiB.
+	waitingPerConnection = 2
+	// shareWait is how long a request may wait for the share of its token. Ignition waits for headers for 10 s.
+	shareWait = 8 * time.Second
+	// sourcesPerLook is how many sources that wait are looked at for each free place, so that a look is short.
+	sourcesPerLook = 64
+	// lookAgain is how often those that wait are looked at while no place becomes free: limits end with time.
+	lookAgain = 20 * time.Millisecond
+)
+
 // errClosed: the connection was closed to make room for another one.
 var errClosed = errors.New("the connection was closed to make room for another one")
 
-// listener limits connections before TLS. It closes those from addresses that are not allowed, and of a source that
-// opens too many per second, and if there are too many, silent ones.
+// listener limits connections before TLS. It closes those from addresses that are not allowed. The others wait for a
+// place, and sources take turns; if there are too many, silent ones are closed.
 type listener struct {
 	net.Listener
 	allowFrom []netip.Prefix
 	limits    *Limiter
+	silent    time.Duration // silent and wait are those of Bounds.
+	wait      time.Duration
 	log       *slog.Logger
 	metrics   *Metrics
 	throttles map[string]*Throttle // throttles limits the log lines, by reason.
 
-	mu     sync.Mutex
-	room   sync.Cond // room signals that a connection was removed, or that the listener is closed.
-	table  *connTable
-	closed bool
+	mu    sync.Mutex
+	room  sync.Cond // room announces that a connection may have a place, an error, or that the listener is closed.
+	table *connTable
+	// waiting are connections without a place, by source, and shares requests without one in the share of their token.
+	waiting line[netip.Prefix, arrival]
+	shares  line[string, *assignment]
+	looking bool  // looking: a look at those that wait is due.
+	failed  error // failed is an error of the inner listener that Accept has not returned yet.
+	closed  bool
+}
+
+// arrival is a connection that waits for its place.
+type arrival struct {
+	net.Conn
+	from netip.Addr
+	at   time.Time
+}
+
+// assignment is an active connection that waits for the share of its token.
+type assignment struct {
+	conn    *conn
+	granted chan struct{}
 }
 
 // conn belongs to the listener's table, except Conn and listener.
@@ -50,63 +82,187 @@ type conn struct {
 
 	source  *connSource // source is nil after the removal of the connection.
 	arrival uint64
+	since   time.Time     // since is when it got its place.
 	silent  *list.Element // silent is nil while a request runs.
+	// proof is the valid token or certificate that it counts for, instead of its source.
+	proof string
+	// isProven is true as soon as a valid token or certificate is known. Then it does not count for its address.
+	isProven bool
+	// isCounted is true after it was counted for its address.
+	isCounted bool
 }
 
-// Accept returns the next connection that is allowed and for which the table has room.
-func (l *listener) Accept() (net.Conn, error) {
+// receive lets the connections of the inner listener wait, until that fails for good.
+func (l *listener) receive() {
 	for {
 		raw, err := l.Listener.Accept()
 		if err != nil {
-			return nil, err
+			if !l.fail(err) {
+				return
+			}
+			continue
 		}
 		from := AddressOf(raw.RemoteAddr())
-		switch {
-		case !IsAllowedAddress(l.allowFrom, from) && !IsLocalAddress(from, raw.LocalAddr()):
+		if !IsAllowedAddress(l.allowFrom, from) && !IsLocalAddress(from, raw.LocalAddr()) {
 			l.report(closedForeign, SourceAddress(from))
-		case !l.limits.Request(from, time.Now()):
-			l.report(closedTooMany, SourceAddress(from))
-		default:
-			if c := l.admit(raw, SourceAddress(from)); c != nil {
-				return c, nil
-			}
+			_ = raw.Close()
+			continue
 		}
-		_ = raw.Close()
+		source := SourceAddress(from)
+		l.mu.Lock()
+		// As many as remain for all others, so that one source never takes all.
+		hasRoom := !l.closed && l.waiting.waiting(source) < waitingPerConnection*l.table.total-l.waiting.count
+		if hasRoom {
+			l.waiting.push(source, arrival{raw, from, time.Now()})
+			l.room.Broadcast()
+		}
+		l.mu.Unlock()
+		if !hasRoom {
+			l.report(closedShare, source)
+			_ = raw.Close()
+		}
 	}
 }
 
-// admit adds a connection to the table, and closes the one that was removed to make room. It waits while each has a
-// running request. It returns nil if the source has used up its share, or if the listener was closed.
-func (l *listener) admit(raw net.Conn, from netip.Prefix) *conn {
-	c := &conn{Conn: raw, listener: l}
+// fail hands an error to Accept, and reports whether the listener is still open.
+func (l *listener) fail(err error) bool {
 	l.mu.Lock()
-	removed, result := l.table.add(c, from)
-	for result == allActive && !l.closed {
+	defer l.mu.Unlock()
+	l.failed = err
+	l.room.Broadcast()
+	for l.failed != nil && !l.closed {
 		l.room.Wait()
-		removed, result = l.table.add(c, from)
 	}
-	var loser netip.Prefix
-	if removed != nil {
-		loser = SourceAddress(AddressOf(removed.RemoteAddr()))
+	return !l.closed
+}
+
+// Accept returns the next connection that has a place in the table.
+func (l *listener) Accept() (net.Conn, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for {
+		switch {
+		case l.closed:
+			return nil, net.ErrClosed
+		case l.failed != nil:
+			err := l.failed
+			l.failed = nil
+			l.room.Broadcast()
+			return nil, err
+		}
+		if c, ok := l.admit(time.Now()); ok {
+			return c, nil
+		}
+		if l.waiting.count > 0 && !l.looking {
+			l.looking = true
+			time.AfterFunc(lookAgain, l.look)
+		}
+		l.room.Wait()
 	}
-	l.mu.Unlock()
-	switch {
-	case removed != nil:
-		_ = removed.Conn.Close()
-		l.report(closedSilent, loser)
-	case result == overShare:
-		l.report(closedShare, from)
+}
+
+func (l *listener) look() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.looking = false
+	l.room.Broadcast()
+}
+
+// admit gives a place to the connection whose turn it is, and closes the one that was removed to make room.
+func (l *listener) admit(now time.Time) (c *conn, ok bool) {
+	if l.table.isFull() {
+		return nil, false
 	}
-	if result != admitted {
+	_, ok = l.waiting.next(sourcesPerLook, func(source netip.Prefix, a arrival) verdict {
+		if now.Sub(a.at) > l.wait {
+			l.drop(closedTooMany, a.Conn, source)
+			return gone
+		}
+		c = &conn{Conn: a.Conn, listener: l}
+		if !l.limits.MayConnect(a.from, now) {
+			return stays
+		}
+		removed, ok := l.table.add(c, source, now, now.Add(-l.patience()))
+		if !ok {
+			return stays
+		}
+		if removed != nil {
+			l.drop(closedSilent, removed.Conn, SourceAddress(AddressOf(removed.RemoteAddr())))
+		}
+		return leaves
+	})
+	return c, ok
+}
+
+// patience is how long a connection may be silent. It shrinks while more connections wait, down to nothing, so that
+// those of many sources cannot hold up a new one for long.
+func (l *listener) patience() time.Duration {
+	most := waitingPerConnection * l.table.total
+	return l.silent * time.Duration(most-l.waiting.count) / time.Duration(most)
+}
+
+// drop closes a connection without a place. The caller holds mu, and a close can take its time.
+func (l *listener) drop(reason string, c net.Conn, source netip.Prefix) {
+	go func() {
+		l.report(reason, source)
+		_ = c.Close()
+	}()
+}
+
+// assign lets a connection count for its valid token or certificate. It waits while that has no room.
+func (l *listener) assign(ctx context.Context, c *conn, proof string) error {
+	l.mu.Lock()
+	c.isProven = true
+	if l.shares.waiting(proof) == 0 && l.table.assign(c, proof) {
+		l.room.Broadcast() // in the share of its source
+		l.mu.Unlock()
 		return nil
 	}
-	return c
+	granted := make(chan struct{})
+	at := l.shares.push(proof, &assignment{c, granted})
+	l.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, shareWait)
+	defer cancel()
+	select {
+	case <-granted:
+		return nil
+	case <-ctx.Done():
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case <-granted: // at the same moment
+		return nil
+	default:
+		l.shares.remove(at)
+		return errOverloaded
+	}
 }
 
-// Close closes the listener. Connections that the listener has accepted stay open.
+// share lets requests continue whose tokens have room again.
+func (l *listener) share() {
+	for {
+		a, ok := l.shares.next(l.shares.turns.Len(), func(proof string, a *assignment) verdict {
+			if l.table.assign(a.conn, proof) {
+				return leaves
+			}
+			return stays
+		})
+		if !ok {
+			return
+		}
+		close(a.granted)
+	}
+}
+
+// Close closes the listener, and connections that have no place. Those that Accept has returned stay open.
 func (l *listener) Close() error {
 	l.mu.Lock()
 	l.closed = true
+	l.waiting.next(l.waiting.turns.Len(), func(_ netip.Prefix, a arrival) verdict {
+		_ = a.Conn.Close()
+		return gone
+	})
 	l.room.Broadcast()
 	l.mu.Unlock()
 	return l.Listener.Close()
@@ -126,8 +282,13 @@ func (c *conn) Close() error {
 	l := c.listener
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !c.isProven && !c.isCounted {
+		c.isCounted = true
+		l.limits.Connection(AddressOf(c.RemoteAddr()), time.Now())
+	}
 	if l.table.remove(c) {
-		l.room.Signal()
+		l.share()
+		l.room.Broadcast()
 	}
 	return err
 }

@@ -96,7 +96,7 @@ var patient = Bounds{Header: time.Minute, Read: time.Minute, Stop: 20 * time.Sec
 
 func TestASourceOverItsShareLosesItsOldestSilentConnection(t *testing.T) {
 	b := patient
-	b.PerSource = 3
+	b.PerSource, b.Silent = 3, time.Nanosecond
 	server := start(t, Server{Handler: openRoutes(filled(t)), Bounds: b})
 	var held []net.Conn
 	for range 8 {
@@ -128,14 +128,19 @@ func TestASourceOverItsShareLosesItsOldestSilentConnection(t *testing.T) {
 func TestASourceMayNotOpenConnectionsWithoutEnd(t *testing.T) {
 	h, counts := Routes(open(filled(t)))
 	server := start(t, Server{
-		Handler: h, Metrics: counts, Bounds: patient,
+		Handler: h, Metrics: counts, Bounds: Bounds{Wait: 100 * time.Millisecond},
 		Limits: Limits{Requests: Rate{PerSecond: 0.001, Burst: 1}},
 	})
-	for i := range 7 {
-		_, err := server.client("127.0.0.2").Get(server.url("/config/worker"))
-		if (err == nil) != (i < 4) {
-			t.Errorf("connection %d: %v", i, err)
+	served := 0
+	for refused := 0; refused < 3 && served < 20; {
+		if _, err := server.client("127.0.0.2").Get(server.url("/config/worker")); err != nil {
+			refused++
+		} else {
+			served++
 		}
+	}
+	if served < 4 || served > 6 { // One counts as soon as it ends, which the client does not wait for.
+		t.Errorf("%d connections are served, want 4 or little more", served)
 	}
 	if _, err := server.client("127.0.0.1").Get(server.url("/config/worker")); err != nil {
 		t.Errorf("another source: %v", err)
@@ -148,15 +153,13 @@ func TestASourceMayNotOpenConnectionsWithoutEnd(t *testing.T) {
 
 func TestSilentConnectionsAreClosedForNewOnes(t *testing.T) {
 	b := patient
-	b.Connections = 4
+	b.Connections, b.Silent = 4, 100*time.Millisecond
 	server := start(t, Server{Handler: openRoutes(filled(t)), Bounds: b})
 	for kind, open := range besiegers[:3] {
 		for range 12 {
-			c, err := open(server, "127.0.0.2")
-			if err != nil {
-				t.Fatalf("kind %d: %v", kind, err)
+			if c, err := open(server, "127.0.0.2"); err == nil { // or it was closed at once
+				defer c.Close()
 			}
-			defer c.Close()
 		}
 		began := time.Now()
 		r, err := server.client("127.0.0.1").Get(server.url("/config/worker"))
@@ -191,7 +194,7 @@ func TestARequestUnderWayIsNotClosedForNewConnections(t *testing.T) {
 		<-h.begun
 	}
 	if r, err := server.client("127.0.0.2").Get(server.url("/")); err != nil || r.StatusCode != 503 ||
-		r.Header.Get("Retry-After") != "5" {
+		!isSpread(r.Header) {
 		t.Errorf("a source with as many requests as are left for others is answered %v, %v", r, err)
 	}
 	for i := range 20 { // from two sources, so that the oldest of all is closed each time
@@ -240,7 +243,7 @@ func TestAServerStopsWhileAConnectionWaits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := newListener(inner, table, Server{Log: quiet})
+	l := newListener(inner, table.OrDefault(), Server{Log: quiet})
 	first, err := net.Dial("tcp", inner.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -251,7 +254,10 @@ func TestAServerStopsWhileAConnectionWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer accepted.Close()
-	if err := l.table.begin(accepted.(*conn)); err != nil {
+	l.mu.Lock()
+	err = l.table.begin(accepted.(*conn))
+	l.mu.Unlock()
+	if err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error)

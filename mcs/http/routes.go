@@ -113,7 +113,9 @@ func Routes(o Options) (http.Handler, *Metrics) {
 	}
 	metrics := newMetrics()
 	log := &requestLog{log: o.Log, audit: o.Audit, metrics: metrics, errors: errorLines.Limiter()}
-	authorizer := authorizer{tokens: o.Tokens, clients: o.ClientCAs, access: o.Access, limits: NewLimiter(o.Limits)}
+	authorizer := authorizer{
+		tokens: o.Tokens, clients: o.ClientCAs, access: o.Access, limits: NewLimiter(o.Limits), answers: &turns{},
+	}
 	mux := http.NewServeMux()
 	configs := &configHandler{
 		source:          o.Source,
@@ -174,10 +176,11 @@ func (h probe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	from := ClientAddress(r.RemoteAddr)
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	status := http.StatusOK
+	hasBudget, _ := h.limits.Request(from, h.now())
 	switch {
 	case !IsAllowedAddress(h.access.AllowFrom, from) && !IsLocalAddress(from, local):
 		status = http.StatusForbidden
-	case !h.limits.Request(from, h.now()), !h.ready():
+	case !hasBudget, !h.ready():
 		status = http.StatusServiceUnavailable
 	}
 	w.Header().Set("Cache-Control", "no-store")

@@ -5,10 +5,12 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -44,14 +46,19 @@ var besiegers = []besieger{
 	func(s running, from string) (net.Conn, error) { return s.readSlowly(from, "") },
 }
 
-// readSlowly asks with a token and reads one byte of the answer.
+// readSlowly asks with a token and reads one byte of the answer, or waits for it.
 func (r running) readSlowly(from, authorization string) (net.Conn, error) {
 	c, err := r.shake(from)
 	if err == nil {
 		_, err = io.WriteString(c, "GET /config/worker HTTP/1.1\r\nHost: a\r\nAuthorization: "+authorization+"\r\n\r\n")
 	}
 	if err == nil {
-		_, err = bufio.NewReaderSize(c, 16).ReadByte()
+		err = c.SetReadDeadline(time.Now().Add(slower * 500 * time.Millisecond))
+	}
+	if err == nil {
+		if _, err = bufio.NewReaderSize(c, 16).ReadByte(); errors.Is(err, os.ErrDeadlineExceeded) {
+			err = nil
+		}
 	}
 	return c, err
 }
