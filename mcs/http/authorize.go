@@ -72,13 +72,13 @@ type client struct {
 // usedToken reports whether the token authorized the request, so that its use counts.
 func (c client) usedToken() bool { return c.token != "" && c.certificate == "" && !c.open }
 
-// holder is whom the limits of a request are for: its valid token or certificate, and without one its source.
+// holder is whom a limit is for: a valid token or certificate, a source, or a token or certificate at one source.
 type holder struct {
 	proof  string
 	source netip.Prefix
 }
 
-// holder returns whom the limits of an authorized request are for.
+// holder returns the valid token or certificate of an authorized request, and without one its source.
 func (c client) holder(from netip.Addr) holder {
 	switch {
 	case c.usedToken():

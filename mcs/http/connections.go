@@ -25,8 +25,7 @@ type Bounds struct {
 	// PerSource is for the connections of one source whose requests no token or certificate has authorized. At the
 	// limit, a new one closes the oldest silent connection of its source, or waits.
 	PerSource int
-	// Silent is how long a connection without a complete request keeps its place if others need it: the less, the more
-	// connections wait.
+	// Silent is how long a connection without a complete request keeps its place if others of its source need it.
 	Silent time.Duration
 	// Wait is how long a connection waits for its place, before TLS. Then it is closed.
 	Wait time.Duration
@@ -45,11 +44,10 @@ func DefaultBounds() Bounds {
 		Connections: 4096,        // A connection with TLS needs about 60 KiB, so all connections need at most 256 MiB.
 		// An eighth, so that a rack behind one address can boot at once.
 		PerSource: 512,
-		// Enough for a handshake with a server that is busy with hundreds of others. An attacker can make a machine
-		// wait for as long.
-		Silent: 500 * time.Millisecond,
+		// Enough for a handshake with a server that is busy with the others of the source.
+		Silent: 2 * time.Second,
 		// Ignition gives up a handshake after 10 s. The server must not begin one that nobody waits for.
-		Wait: 9 * time.Second,
+		Wait: 8 * time.Second,
 	}
 }
 
@@ -87,7 +85,7 @@ type connTable struct {
 
 	count, active int
 	sources       map[netip.Prefix]*connSource
-	proofs        map[string]int // proofs has the connections of each valid token or certificate.
+	held          map[holder]int // held has how many count for a token or certificate, and for one at a source.
 	silent        sourceHeap     // silent has the sources with silent connections.
 	arrivals      uint64
 }
@@ -105,15 +103,16 @@ const notInHeap = -1
 func newConnTable(b Bounds) *connTable {
 	return &connTable{
 		total: b.Connections, perSource: b.PerSource, sources: map[netip.Prefix]*connSource{},
-		proofs: map[string]int{},
+		held: map[holder]int{},
 	}
 }
 
 // isFull reports whether no source can add a connection.
 func (t *connTable) isFull() bool { return t.count >= t.total && len(t.silent) == 0 }
 
-// add adds a connection if there is room, and returns the one that was removed to make it, if any: one that has been
-// silent since a time before.
+// add adds a connection if there is room, and returns the one that was removed to make it, if any: one of another
+// source, or of the same one that has been silent since a time before. Otherwise the machines of one source would close
+// each other's connections, and none would complete a handshake.
 func (t *connTable) add(c *conn, from netip.Prefix, now, before time.Time) (removed *conn, ok bool) {
 	s := t.sources[from]
 	ofSource := s != nil && s.count >= t.perSource
@@ -124,7 +123,7 @@ func (t *connTable) add(c *conn, from netip.Prefix, now, before time.Time) (remo
 		case !t.isFull():
 			removed = t.silent[0].oldest()
 		}
-		if removed == nil || removed.since.After(before) {
+		if removed == nil || removed.source == s && removed.since.After(before) {
 			return nil, false
 		}
 		t.remove(removed)
@@ -163,24 +162,35 @@ func (t *connTable) begin(c *conn) error {
 }
 
 // proofShare is how many times as many connections a token may have as are left for all others: three quarters if it is
-// the only one, so that a whole fleet boots with it.
+// the only one, so that a whole fleet boots with it. One source gets no more than half with it: whoever stole the token
+// leaves the others some.
 const proofShare = 3
 
 // assign lets an active connection count for its valid token or certificate instead of its source, and reports whether
 // that has room for it.
 func (t *connTable) assign(c *conn, proof string) bool {
-	switch s := c.source; {
-	case s == nil || c.proof != "": // it was closed
+	s := c.source
+	if s == nil || c.proof != "" { // it was closed
 		return true
-	case t.proofs[proof] >= proofShare*(t.total-t.active):
+	}
+	left := t.total - t.active
+	if t.held[holder{proof: proof}] >= proofShare*left || t.held[holder{proof, s.prefix}] >= left {
 		return false
-	default:
-		s.active--
-		s.count--
-		t.update(s)
-		t.proofs[proof]++
-		c.proof = proof
-		return true
+	}
+	s.active--
+	s.count--
+	t.update(s)
+	c.proof = proof
+	t.hold(c, s, 1)
+	return true
+}
+
+// hold counts a connection for its token or certificate.
+func (t *connTable) hold(c *conn, s *connSource, n int) {
+	for _, h := range []holder{{proof: c.proof}, {c.proof, s.prefix}} {
+		if t.held[h] += n; t.held[h] == 0 {
+			delete(t.held, h)
+		}
 	}
 }
 
@@ -193,9 +203,7 @@ func (t *connTable) remove(c *conn) bool {
 	t.count--
 	if c.proof != "" {
 		t.active--
-		if t.proofs[c.proof]--; t.proofs[c.proof] == 0 {
-			delete(t.proofs, c.proof)
-		}
+		t.hold(c, s, -1)
 		return true
 	}
 	if c.silent != nil {

@@ -54,13 +54,13 @@ func TestWhichConnectionIsClosedForANewOne(t *testing.T) {
 		story, want      string
 	}{
 		"there is room": {3, 3, "+a +b", "closes"},
-		"the oldest silent one of the source that has most":                 {4, 4, "+b +a +a +a 2s +c", "closes a1"},
-		"the oldest of all where sources have as many":                      {3, 3, "+b +a +c 2s +d", "closes b1"},
-		"an active one is not closed, even if its source holds most of all": {8, 8, "+b +a +a +a +a +c +d +e !a1 !a2 !a3 !a4 2s +f", "closes b1"},
-		"an active one is not closed, but the source's silent ones":         {5, 5, "+b +a +a +a +c !a1 2s +d", "closes a2"},
-		"requests under way do not count":                                   {5, 5, "+a +a +a +b +b !a1 !a2 2s +c", "closes b1"},
-		"its source's next, after one was closed":                           {4, 4, "+a +a +a +a 2s +b +c", "closes a2"},
-		"none: it waits for one that has been silent for long":              {4, 4, "+b +a +a +a 1s +c", "waits"},
+		"the oldest silent one of the source that has most":                 {4, 4, "+b +a +a +a +c", "closes a1"},
+		"the oldest of all where sources have as many":                      {3, 3, "+b +a +c +d", "closes b1"},
+		"an active one is not closed, even if its source holds most of all": {8, 8, "+b +a +a +a +a +c +d +e !a1 !a2 !a3 !a4 +f", "closes b1"},
+		"an active one is not closed, but the source's silent ones":         {5, 5, "+b +a +a +a +c !a1 +d", "closes a2"},
+		"requests under way do not count":                                   {5, 5, "+a +a +a +b +b !a1 !a2 +c", "closes b1"},
+		"its source's next, after one was closed":                           {4, 4, "+a +a +a +a +b +c", "closes a2"},
+		"none: that of its own source, which has most, is new":              {4, 5, "+b +a +a +a 1s +a", "waits"},
 		"the oldest one of its own source, which has most":                  {4, 5, "+b +a +a +a 2s +a", "closes a1"},
 		"its own oldest silent one, where a source has its share":           {9, 2, "+a 2s +a +b +a", "closes a1"},
 		"none: the oldest silent one of its source is new":                  {9, 2, "+a 1s +a +b +a", "waits"},
@@ -71,7 +71,7 @@ func TestWhichConnectionIsClosedForANewOne(t *testing.T) {
 		"a place that was given back":                                       {9, 2, "+a +a !a1 !a2 -a1 +a", "closes"},
 		"none: it waits where all have requests under way":                  {2, 2, "+a +b !a1 !b1 +c", "waits"},
 		"a request begins": {4, 4, "+a !a1", "<nil>"},
-		"a connection was closed before its request begins":       {2, 2, "+a +a 2s +b !a1", closed},
+		"a connection was closed before its request begins":       {2, 2, "+a +a +b !a1", closed},
 		"a source has half of what there is, if it is alone":      {4, 4, "+a +a +a !a1 !a2 !a3", overloaded},
 		"a source has half of what there is, up to the half":      {4, 4, "+a +a +a !a1 !a2", "<nil>"},
 		"another source begins after one that takes what it gets": {4, 4, "+a +a +a !a1 !a2 !a3 +b !b1", "<nil>"},
@@ -79,13 +79,15 @@ func TestWhichConnectionIsClosedForANewOne(t *testing.T) {
 			"!a1 $a1=t !a2 $a2=t !a3 $a3=t !a4 $a4=t !b1 $b1=t !b2 $b2=t !b3 $b3=t", "false"},
 		"a token has three quarters of what there is, up to that": {8, 8, "+a +a +a +a +b +b +b +b " +
 			"!a1 $a1=t !a2 $a2=t !a3 $a3=t !a4 $a4=t !b1 $b1=t !b2 $b2=t", "true"},
+		"a token has half of what there is at one source": {8, 8, "+a +a +a +a +a " +
+			"!a1 $a1=t !a2 $a2=t !a3 $a3=t !a4 $a4=t !a5 $a5=t", "false"},
 		"another token has room beside one that takes what it gets": {8, 8, "+a +a +a +a +b +b +b +b " +
 			"!a1 $a1=t !a2 $a2=t !a3 $a3=t !a4 $a4=t !b1 $b1=t !b2 $b2=t !b3 $b3=u", "true"},
 		"a place of a token that was given back":                      {4, 4, "+a +a +a +a !a1 $a1=t !a2 $a2=t -a1 !a3 $a3=t", "true"},
-		"the token of a connection that was closed":                   {2, 2, "+a +a 2s +b $a1=t", "true"},
+		"the token of a connection that was closed":                   {2, 2, "+a +a +b $a1=t", "true"},
 		"a connection is removed":                                     {4, 4, "+a -a1", "true"},
 		"a connection is removed once":                                {4, 4, "+a -a1 -a1", "false"},
-		"a connection that was closed for another one is not removed": {2, 2, "+a +a 2s +b -a1", "false"},
+		"a connection that was closed for another one is not removed": {2, 2, "+a +a +b -a1", "false"},
 	} {
 		b := Bounds{Connections: c.total, PerSource: c.perSource}
 		if got := play(newConnTable(b), c.story); got != c.want {
@@ -159,7 +161,7 @@ func (m *model) loser(from netip.Prefix) (loser *modelConn, ok bool) {
 			loser = c
 		}
 	}
-	if loser == nil || m.now.Sub(loser.since) < m.Silent {
+	if loser == nil || loser.from == from && m.now.Sub(loser.since) < m.Silent {
 		return nil, false
 	}
 	return loser, true
@@ -219,7 +221,8 @@ func (m *model) assign(c *modelConn, token string) error {
 	}
 	active := m.count(func(c *modelConn) bool { return c.active })
 	ofToken := m.count(func(other *modelConn) bool { return other.token == token })
-	want := ofToken < proofShare*(m.Connections-active)
+	ofSource := m.count(func(other *modelConn) bool { return other.token == token && other.from == c.from })
+	want := ofToken < proofShare*(m.Connections-active) && ofSource < m.Connections-active
 	if got := m.table.assign(c.conn, token); got != want {
 		return fmt.Errorf("a token with %d of %d active has room: %t, want %t", ofToken, active, got, want)
 	}
@@ -230,16 +233,16 @@ func (m *model) assign(c *modelConn, token string) error {
 }
 
 func (m *model) counts() error {
-	sources, tokens := map[netip.Prefix]bool{}, map[string]bool{}
+	sources, holders := map[netip.Prefix]bool{}, map[holder]bool{}
 	for _, c := range m.all {
 		if c.token != "" {
-			tokens[c.token] = true
+			holders[holder{proof: c.token}], holders[holder{c.token, c.from}] = true, true
 		} else {
 			sources[c.from] = true
 		}
 	}
 	if len(m.all) != m.table.count || len(m.all) > m.Connections || len(sources) != len(m.table.sources) ||
-		len(tokens) != len(m.table.proofs) {
+		len(holders) != len(m.table.held) {
 		return fmt.Errorf("the table has %d connections of %d sources, want %d of %d", m.table.count,
 			len(m.table.sources), len(m.all), len(sources))
 	}

@@ -1,14 +1,18 @@
 package http
 
-import "container/list"
+import (
+	"container/heap"
+	"container/list"
+)
 
 // line has what waits, by key. The keys take turns, so one for which much waits gets no more of them than another one.
 // What waits for one key leaves in order, or from both ends in turn. The zero value is empty. Only one method may be
 // called at a time.
 type line[K comparable, V any] struct {
-	keys  map[K]*list.Element // in turns
-	turns list.List           // of *queue[K, V], whose turn is next first
-	count int                 // of all that waits
+	keys    map[K]*queue[K, V]
+	turns   list.List // of *queue[K, V], whose turn is next first
+	longest byLength[K, V]
+	count   int // of all that waits
 	// fromBothEnds lets one that has just come leave soon, also if much waits for its key.
 	fromBothEnds bool
 }
@@ -17,6 +21,8 @@ type line[K comparable, V any] struct {
 type queue[K comparable, V any] struct {
 	key     K
 	waiting list.List
+	turn    *list.Element
+	index   int  // in line.longest
 	newest  bool // newest: it is the turn of the last one.
 }
 
@@ -44,47 +50,52 @@ const (
 	gone
 )
 
-// waiting returns how much waits for a key.
-func (l *line[K, V]) waiting(key K) int {
-	if at := l.keys[key]; at != nil {
-		return at.Value.(*queue[K, V]).waiting.Len()
-	}
-	return 0
-}
-
 // push adds a value behind all others of its key.
 func (l *line[K, V]) push(key K, value V) place[K] {
-	at := l.keys[key]
-	if at == nil {
+	q := l.keys[key]
+	if q == nil {
 		if l.keys == nil {
-			l.keys = map[K]*list.Element{}
+			l.keys = map[K]*queue[K, V]{}
 		}
-		at = l.turns.PushBack(&queue[K, V]{key: key})
-		l.keys[key] = at
+		q = &queue[K, V]{key: key}
+		q.turn = l.turns.PushBack(q)
+		l.keys[key] = q
+		heap.Push(&l.longest, q)
 	}
+	element := q.waiting.PushBack(value)
 	l.count++
-	return place[K]{key, at.Value.(*queue[K, V]).waiting.PushBack(value)}
+	heap.Fix(&l.longest, q.index)
+	return place[K]{key, element}
 }
 
 // remove removes a value that has not left.
 func (l *line[K, V]) remove(p place[K]) {
-	at := l.keys[p.key]
-	q := at.Value.(*queue[K, V])
+	q := l.keys[p.key]
 	q.waiting.Remove(p.element)
 	l.count--
-	if q.waiting.Len() == 0 {
-		l.turns.Remove(at)
-		delete(l.keys, p.key)
+	if q.waiting.Len() > 0 {
+		heap.Fix(&l.longest, q.index)
+		return
 	}
+	heap.Remove(&l.longest, q.index)
+	l.turns.Remove(q.turn)
+	delete(l.keys, p.key)
+}
+
+// removeLast removes the last value of the key for which most waits. There must be one.
+func (l *line[K, V]) removeLast() (key K, value V) {
+	q := l.longest[0]
+	last := q.waiting.Back()
+	l.remove(place[K]{q.key, last})
+	return q.key, last.Value.(V)
 }
 
 // next returns a value of the key whose turn it is, if it leaves. If it stays, its key loses the turn, and next looks
 // at the next key, of at most as many as most.
 func (l *line[K, V]) next(most int, decide func(K, V) verdict) (value V, ok bool) {
 	for range min(most, l.turns.Len()) {
-		at := l.turns.Front()
-		q := at.Value.(*queue[K, V])
-		l.turns.MoveToBack(at)
+		q := l.turns.Front().Value.(*queue[K, V])
+		l.turns.MoveToBack(q.turn)
 		for at := q.next(); at != nil; at = q.next() {
 			value := at.Value.(V)
 			v := decide(q.key, value)
@@ -99,4 +110,35 @@ func (l *line[K, V]) next(most int, decide func(K, V) verdict) (value V, ok bool
 		}
 	}
 	return value, false
+}
+
+// byLength orders queues, the longest first.
+type byLength[K comparable, V any] []*queue[K, V]
+
+// Len returns the number of queues.
+func (h byLength[K, V]) Len() int { return len(h) }
+
+// Less reports whether queue i is longer than queue j.
+func (h byLength[K, V]) Less(i, j int) bool { return h[i].waiting.Len() > h[j].waiting.Len() }
+
+// Swap exchanges two queues.
+func (h byLength[K, V]) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+// Push appends a queue.
+func (h *byLength[K, V]) Push(x any) {
+	q := x.(*queue[K, V])
+	q.index = len(*h)
+	*h = append(*h, q)
+}
+
+// Pop removes the last queue.
+func (h *byLength[K, V]) Pop() any {
+	last := len(*h) - 1
+	q := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return q
 }

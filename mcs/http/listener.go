@@ -54,9 +54,10 @@ type listener struct {
 	mu    sync.Mutex
 	room  sync.Cond // room announces that a connection may have a place, an error, or that the listener is closed.
 	table *connTable
-	// waiting are connections without a place, by source, and shares requests without one in the share of their token.
+	// waiting are connections without a place, by source, and shares requests without one in the share of their token
+	// at their source.
 	waiting line[netip.Prefix, arrival]
-	shares  line[string, *assignment]
+	shares  line[holder, *assignment]
 	looking bool  // looking: a look at those that wait is due.
 	failed  error // failed is an error of the inner listener that Accept has not returned yet.
 	closed  bool
@@ -110,17 +111,16 @@ func (l *listener) receive() {
 		}
 		source := SourceAddress(from)
 		l.mu.Lock()
-		// As many as remain for all others, so that one source never takes all.
-		hasRoom := !l.closed && l.waiting.waiting(source) < waitingPerConnection*l.table.total-l.waiting.count
-		if hasRoom {
-			l.waiting.push(source, arrival{raw, from, time.Now()})
-			l.room.Broadcast()
+		l.waiting.push(source, arrival{raw, from, time.Now()})
+		if l.waiting.count > waitingPerConnection*l.table.total {
+			source, last := l.waiting.removeLast()
+			l.drop(closedShare, last.Conn, source)
 		}
+		if l.closed {
+			l.closeWaiting()
+		}
+		l.room.Broadcast()
 		l.mu.Unlock()
-		if !hasRoom {
-			l.report(closedShare, source)
-			_ = raw.Close()
-		}
 	}
 }
 
@@ -182,7 +182,7 @@ func (l *listener) admit(now time.Time) (c *conn, ok bool) {
 		if !l.limits.MayConnect(a.from, now) {
 			return stays
 		}
-		removed, ok := l.table.add(c, source, now, now.Add(-l.patience()))
+		removed, ok := l.table.add(c, source, now, now.Add(-l.silent))
 		if !ok {
 			return stays
 		}
@@ -192,13 +192,6 @@ func (l *listener) admit(now time.Time) (c *conn, ok bool) {
 		return leaves
 	})
 	return c, ok
-}
-
-// patience is how long a connection may be silent. It shrinks while more connections wait, down to nothing, so that
-// those of many sources cannot hold up a new one for long.
-func (l *listener) patience() time.Duration {
-	most := waitingPerConnection * l.table.total
-	return l.silent * time.Duration(most-l.waiting.count) / time.Duration(most)
 }
 
 // drop closes a connection without a place. The caller holds mu, and a close can take its time.
@@ -213,13 +206,9 @@ func (l *listener) drop(reason string, c net.Conn, source netip.Prefix) {
 func (l *listener) assign(ctx context.Context, c *conn, proof string) error {
 	l.mu.Lock()
 	c.isProven = true
-	if l.shares.waiting(proof) == 0 && l.table.assign(c, proof) {
-		l.room.Broadcast() // in the share of its source
-		l.mu.Unlock()
-		return nil
-	}
 	granted := make(chan struct{})
-	at := l.shares.push(proof, &assignment{c, granted})
+	at := l.shares.push(holder{proof, SourceAddress(AddressOf(c.RemoteAddr()))}, &assignment{c, granted})
+	l.share()
 	l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, shareWait)
 	defer cancel()
@@ -239,16 +228,18 @@ func (l *listener) assign(ctx context.Context, c *conn, proof string) error {
 	}
 }
 
-// share lets requests continue whose tokens have room again.
+// share lets requests continue whose tokens have room. Their connections no longer count for their sources, which have
+// room for others then.
 func (l *listener) share() {
 	for {
-		a, ok := l.shares.next(l.shares.turns.Len(), func(proof string, a *assignment) verdict {
-			if l.table.assign(a.conn, proof) {
+		a, ok := l.shares.next(l.shares.turns.Len(), func(of holder, a *assignment) verdict {
+			if l.table.assign(a.conn, of.proof) {
 				return leaves
 			}
 			return stays
 		})
 		if !ok {
+			l.room.Broadcast()
 			return
 		}
 		close(a.granted)
@@ -259,13 +250,17 @@ func (l *listener) share() {
 func (l *listener) Close() error {
 	l.mu.Lock()
 	l.closed = true
+	l.closeWaiting()
+	l.room.Broadcast()
+	l.mu.Unlock()
+	return l.Listener.Close()
+}
+
+func (l *listener) closeWaiting() {
 	l.waiting.next(l.waiting.turns.Len(), func(_ netip.Prefix, a arrival) verdict {
 		_ = a.Conn.Close()
 		return gone
 	})
-	l.room.Broadcast()
-	l.mu.Unlock()
-	return l.Listener.Close()
 }
 
 // report counts a closed or refused connection, and logs at most one per second.
@@ -288,7 +283,6 @@ func (c *conn) Close() error {
 	}
 	if l.table.remove(c) {
 		l.share()
-		l.room.Broadcast()
 	}
 	return err
 }
