@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -305,7 +306,7 @@ func (l *Limiter) Request(from netip.Addr, now time.Time) (ok bool, after time.D
 	turn := b.later.ReserveN(now, 1)
 	if after = turn.DelayFrom(now); after > latest {
 		turn.CancelAt(now)
-		after = latest
+		after = rand.N(latest)
 	}
 	return false, after
 }

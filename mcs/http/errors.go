@@ -169,7 +169,7 @@ func writeError(w http.ResponseWriter, err error) int {
 	case http.StatusServiceUnavailable:
 		seconds := retryAfter + rand.IntN(retryAfter+1)
 		if later := new(laterError); errors.As(err, &later) {
-			seconds = int(math.Ceil(later.after.Seconds()))
+			seconds = max(1, int(math.Ceil(later.after.Seconds())))
 		}
 		header.Set("Retry-After", strconv.Itoa(seconds))
 	case http.StatusUnauthorized:

@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 func TestAForeignAddressIsClosedBeforeTLS(t *testing.T) {
@@ -148,6 +151,65 @@ func TestASourceMayNotOpenConnectionsWithoutEnd(t *testing.T) {
 	if diff := cmp.Diff([]string{`bunsen_mcs_closed_connections_total{reason="TooMany"} 3`},
 		closedCounts(t, counts)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestMachinesWithAValidTokenAreNotLimitedByTheirAddress(t *testing.T) {
+	o, known, _ := closed(t)
+	o.Limits = Limits{Requests: Rate{PerSecond: 0.001, Burst: 1}}
+	h, counts := Routes(o)
+	server := start(t, Server{
+		Handler: h, Metrics: counts, Bounds: Bounds{Wait: 100 * time.Millisecond, PerSource: 1}, Limits: o.Limits,
+	})
+	good := known.make(t, v1alpha1.ProvisioningTokenSpec{Pool: "worker"})
+	wrong := join.Token{ID: good.ID, Secret: strings.Repeat("A", 43)}
+	get := func(with join.Token) (status int) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.url("/config/worker"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", bearer(with))
+		if r, err := server.client("127.0.0.2").Do(request); err == nil {
+			status = r.StatusCode
+		}
+		return status
+	}
+	for i := range 20 {
+		if status := get(good); status != 200 {
+			t.Errorf("request %d with a valid token is answered %d", i, status)
+		}
+	}
+	for refused := 0; refused < 20 && get(wrong) != 0; refused++ {
+		if refused > 6 {
+			t.Fatalf("%d requests with an invalid token have reached the server", refused)
+		}
+	}
+	if status := get(good); status != 0 {
+		t.Errorf("a connection of an address that has spent its limit is answered %d", status)
+	}
+}
+
+func TestATokenInUseElsewhereLeavesRoom(t *testing.T) {
+	o, known, _ := closed(t)
+	o.Source, o.Limits = large(t), DefaultLimits()
+	h, counts := Routes(o)
+	b := patient
+	b.Connections, b.PerSource = 16, 8
+	server := start(t, Server{Handler: h, Metrics: counts, Bounds: b},
+		func(l net.Listener) net.Listener { return narrow{l} })
+	stolen := bearer(known.make(t, v1alpha1.ProvisioningTokenSpec{Pool: "worker"}))
+	own := bearer(known.make(t, v1alpha1.ProvisioningTokenSpec{Pool: "worker"}))
+	for range 12 { // of which 8 are half of all
+		c, err := server.readSlowly("127.0.0.2", stolen)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	for because, with := range map[string]string{"the same token": stolen, "another token": own} {
+		if err := boot(server, with); err != nil {
+			t.Errorf("a machine with %s at another address: %v", because, err)
+		}
 	}
 }
 
