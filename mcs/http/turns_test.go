@@ -48,10 +48,12 @@ func TestAnswersOfOneTokenDoNotHoldUpAnother(t *testing.T) {
 		}
 		synctest.Wait()
 		answer("own", 2)
+		synctest.Wait()
 		if sent["own"] > 400*time.Millisecond {
 			t.Errorf("an answer in two parts takes %s beside many of another token", sent["own"])
 		}
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if sent["stolen"] != time.Second+100*time.Millisecond {
 			t.Errorf("the last of all takes %s", sent["stolen"])
 		}
