@@ -6,31 +6,22 @@ import (
 )
 
 // line has what waits, by key. The keys take turns, so one for which much waits gets no more of them than another one.
-// What waits for one key leaves in order, or from both ends in turn. The zero value is empty. Only one method may be
-// called at a time.
+// What waits for one key leaves in order, or the last one first. The zero value is empty. Only one method may be called
+// at a time.
 type line[K comparable, V any] struct {
-	keys    map[K]*queue[K, V]
-	turns   list.List // of *queue[K, V], whose turn is next first
-	longest byLength[K, V]
-	count   int // of all that waits
-	// fromBothEnds lets one that has just come leave soon, also if much waits for its key.
-	fromBothEnds bool
+	keys      map[K]*queue[K, V]
+	turns     list.List // of *queue[K, V], whose turn is next first
+	longest   byLength[K, V]
+	count     int // of all that waits
+	lastFirst bool
 }
 
-// queue is what waits for one key, the first one first.
+// queue is what waits for one key, the next one first.
 type queue[K comparable, V any] struct {
 	key     K
 	waiting list.List
 	turn    *list.Element
-	index   int  // in line.longest
-	newest  bool // newest: it is the turn of the last one.
-}
-
-func (q *queue[K, V]) next() *list.Element {
-	if q.newest {
-		return q.waiting.Back()
-	}
-	return q.waiting.Front()
+	index   int // in line.longest
 }
 
 // place is that of a value in a line.
@@ -50,7 +41,7 @@ const (
 	gone
 )
 
-// push adds a value behind all others of its key.
+// push adds a value behind all others of its key, or before them.
 func (l *line[K, V]) push(key K, value V) place[K] {
 	q := l.keys[key]
 	if q == nil {
@@ -62,7 +53,11 @@ func (l *line[K, V]) push(key K, value V) place[K] {
 		l.keys[key] = q
 		heap.Push(&l.longest, q)
 	}
-	element := q.waiting.PushBack(value)
+	push := q.waiting.PushBack
+	if l.lastFirst {
+		push = q.waiting.PushFront
+	}
+	element := push(value)
 	l.count++
 	heap.Fix(&l.longest, q.index)
 	return place[K]{key, element}
@@ -82,7 +77,7 @@ func (l *line[K, V]) remove(p place[K]) {
 	delete(l.keys, p.key)
 }
 
-// removeLast removes the last value of the key for which most waits. There must be one.
+// removeLast removes the value that would leave last, of the key for which most waits. There must be one.
 func (l *line[K, V]) removeLast() (key K, value V) {
 	q := l.longest[0]
 	last := q.waiting.Back()
@@ -96,7 +91,7 @@ func (l *line[K, V]) next(most int, decide func(K, V) verdict) (value V, ok bool
 	for range min(most, l.turns.Len()) {
 		q := l.turns.Front().Value.(*queue[K, V])
 		l.turns.MoveToBack(q.turn)
-		for at := q.next(); at != nil; at = q.next() {
+		for at := q.waiting.Front(); at != nil; at = q.waiting.Front() {
 			value := at.Value.(V)
 			v := decide(q.key, value)
 			if v == stays {
@@ -104,7 +99,6 @@ func (l *line[K, V]) next(most int, decide func(K, V) verdict) (value V, ok bool
 			}
 			l.remove(place[K]{q.key, at})
 			if v == leaves {
-				q.newest = l.fromBothEnds && !q.newest
 				return value, true
 			}
 		}

@@ -11,15 +11,16 @@ import (
 // value that ends in "s" stays, and one that ends in "g" is gone when its turn comes.
 func TestWhoLeavesALineNext(t *testing.T) {
 	for because, c := range map[string]struct {
-		bothEnds    bool
+		lastFirst   bool
 		story, want string
 	}{
 		"nothing waits":                      {false, ".", "none"},
 		"what waits for one key, in order":   {false, "a1 a2 a3 . . . .", "a1 a2 a3 none"},
 		"keys take turns":                    {false, "a1 a2 a3 b1 b2 c1 . . . . . .", "a1 b1 c1 a2 b2 a3"},
 		"a new key waits for one turn":       {false, "a1 a2 a3 a4 . b1 . . .", "a1 a2 b1 a3"},
-		"both ends in turn":                  {true, "a1 a2 a3 a4 a5 . . . . .", "a1 a5 a2 a4 a3"},
-		"both ends of each key":              {true, "a1 a2 a3 b1 b2 b3 . . . .", "a1 b1 a3 b3"},
+		"the last one first":                 {true, "a1 a2 a3 . . a4 . .", "a3 a2 a4 a1"},
+		"the last one of each key first":     {true, "a1 a2 a3 b1 b2 b3 . . . .", "a3 b3 a2 b2"},
+		"the first one is removed then":      {true, "a1 a2 b1 ! . .", "a1 a2 b1"},
 		"the next key, if one stays":         {false, "a1s b1 . . .", "b1 none none"},
 		"no more keys than are looked at":    {false, "a1s b1s c1 .2 .2", "none c1"},
 		"the next value, if one is gone":     {false, "a1g a2 b1 . .", "a2 b1"},
@@ -30,7 +31,7 @@ func TestWhoLeavesALineNext(t *testing.T) {
 		"the longest changes":                {false, "a1 a2 a3 b1 b2 -a1 -a2 !", "b2"},
 		"a key waits again":                  {false, "a1 . b1 a2 . .", "a1 b1 a2"},
 	} {
-		l := line[byte, string]{fromBothEnds: c.bothEnds}
+		l := line[byte, string]{lastFirst: c.lastFirst}
 		places := map[string]place[byte]{}
 		var said []string
 		for step := range strings.FieldsSeq(c.story) {
