@@ -167,13 +167,14 @@ func (t *connTable) begin(c *conn) error {
 const proofShare = 3
 
 // assign lets an active connection count for its valid token or certificate instead of its source, and reports whether
-// that has room for it.
-func (t *connTable) assign(c *conn, proof string) bool {
+// that has room for it. So many others also wait for that. They take nothing from it: otherwise those of one token that
+// wait could be all there are, and none would get its turn.
+func (t *connTable) assign(c *conn, proof string, waiting int) bool {
 	s := c.source
 	if s == nil || c.proof != "" { // it was closed
 		return true
 	}
-	left := t.total - t.active
+	left := t.total - t.active + waiting
 	if t.held[holder{proof: proof}] >= proofShare*left || t.held[holder{proof, s.prefix}] >= left {
 		return false
 	}

@@ -37,7 +37,7 @@ func play(t *connTable, story string) string {
 			}
 		case '$':
 			of, token, _ := strings.Cut(name, "=")
-			last = fmt.Sprint(t.assign(conns[of], token))
+			last = fmt.Sprint(t.assign(conns[of], token, 0))
 		case '!':
 			last = fmt.Sprint(t.begin(conns[name]))
 		case '-':
@@ -223,7 +223,7 @@ func (m *model) assign(c *modelConn, token string) error {
 	ofToken := m.count(func(other *modelConn) bool { return other.token == token })
 	ofSource := m.count(func(other *modelConn) bool { return other.token == token && other.from == c.from })
 	want := ofToken < proofShare*(m.Connections-active) && ofSource < m.Connections-active
-	if got := m.table.assign(c.conn, token); got != want {
+	if got := m.table.assign(c.conn, token, 0); got != want {
 		return fmt.Errorf("a token with %d of %d active has room: %t, want %t", ofToken, active, got, want)
 	}
 	if want {

@@ -233,7 +233,7 @@ func (l *listener) assign(ctx context.Context, c *conn, proof string) error {
 func (l *listener) share() {
 	for {
 		a, ok := l.shares.next(l.shares.turns.Len(), func(of holder, a *assignment) verdict {
-			if l.table.assign(a.conn, of.proof) {
+			if l.table.assign(a.conn, of.proof, l.shares.count-1) {
 				return leaves
 			}
 			return stays
