@@ -99,3 +99,81 @@ func TestAFleetWithOneTokenDoesNotBlockItself(t *testing.T) {
 		_ = l.Close()
 	})
 }
+
+func TestAConnectionDoesNotWaitLongerThanItMay(t *testing.T) {
+	const places = 20
+	for because, active := range map[string]int{
+		"newer ones of its source come":    1,
+		"all have requests under way, too": places,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			inner := crowd{make(chan net.Conn)}
+			b := Bounds{Connections: places, PerSource: 1, Wait: 8 * time.Second}.OrDefault()
+			l := newListener(inner, b, Server{Log: quiet})
+			for i := range active {
+				inner.arriving <- &member{from: byte(i)}
+				c, err := l.Accept()
+				if err != nil {
+					t.Fatal(err)
+				}
+				l.mu.Lock()
+				err = l.table.begin(c.(*conn))
+				l.mu.Unlock()
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			var all []*member
+			go func() { _, _ = l.Accept() }()
+			for range 20 {
+				all = append(all, &member{})
+				inner.arriving <- all[len(all)-1]
+				time.Sleep(time.Second)
+			}
+			synctest.Wait()
+			open := 0
+			for _, m := range all {
+				if !m.closed.Load() {
+					open++
+				}
+			}
+			if open < 7 || open > 9 {
+				t.Errorf("%s: %d of 20 still wait, want those of the last 8 s", because, open)
+			}
+			_ = l.Close()
+		})
+	}
+}
+
+func TestConnectionsThatWaitDoNotUseUpTheFiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := crowd{make(chan net.Conn)}
+		l := newListener(inner, Bounds{Connections: 8, PerSource: 1}.OrDefault(), Server{Log: quiet})
+		var many []*member
+		for range 4 {
+			many = append(many, &member{from: 1})
+			inner.arriving <- many[len(many)-1]
+		}
+		other := &member{from: 2}
+		inner.arriving <- nil
+		inner.arriving <- other
+		synctest.Wait()
+		if !many[0].closed.Load() || other.closed.Load() {
+			t.Error("where there is no file left, the oldest one of the source with most is not closed")
+		}
+		for range 2 {
+			if _, err := l.Accept(); err != nil {
+				t.Errorf("who waits has no place: %v", err)
+			}
+		}
+		inner.arriving <- nil
+		synctest.Wait()
+		inner.arriving <- nil
+		synctest.Wait()
+		inner.arriving <- nil
+		if _, err := l.Accept(); err == nil {
+			t.Error("where none waits and there is no file left, there is no error")
+		}
+		_ = l.Close()
+	})
+}

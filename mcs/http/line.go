@@ -12,7 +12,8 @@ type line[K comparable, V any] struct {
 	keys      map[K]*queue[K, V]
 	turns     list.List // of *queue[K, V], whose turn is next first
 	longest   byLength[K, V]
-	count     int // of all that waits
+	order     list.List // of place[K], of all that waits, the oldest first
+	count     int       // of all that waits
 	lastFirst bool
 }
 
@@ -22,6 +23,12 @@ type queue[K comparable, V any] struct {
 	waiting list.List
 	turn    *list.Element
 	index   int // in line.longest
+}
+
+// waiter is a value in a queue.
+type waiter[V any] struct {
+	value V
+	order *list.Element // in line.order
 }
 
 // place is that of a value in a line.
@@ -57,16 +64,18 @@ func (l *line[K, V]) push(key K, value V) place[K] {
 	if l.lastFirst {
 		push = q.waiting.PushFront
 	}
-	element := push(value)
+	w := &waiter[V]{value: value}
+	at := place[K]{key, push(w)}
+	w.order = l.order.PushBack(at)
 	l.count++
 	heap.Fix(&l.longest, q.index)
-	return place[K]{key, element}
+	return at
 }
 
 // remove removes a value that has not left.
 func (l *line[K, V]) remove(p place[K]) {
 	q := l.keys[p.key]
-	q.waiting.Remove(p.element)
+	l.order.Remove(q.waiting.Remove(p.element).(*waiter[V]).order)
 	l.count--
 	if q.waiting.Len() > 0 {
 		heap.Fix(&l.longest, q.index)
@@ -82,7 +91,18 @@ func (l *line[K, V]) removeLast() (key K, value V) {
 	q := l.longest[0]
 	last := q.waiting.Back()
 	l.remove(place[K]{q.key, last})
-	return q.key, last.Value.(V)
+	return q.key, last.Value.(*waiter[V]).value
+}
+
+// removeGone removes values that are gone, up to one that is not: the one that has waited longest is first.
+func (l *line[K, V]) removeGone(isGone func(K, V) bool) {
+	for oldest := l.order.Front(); oldest != nil; oldest = l.order.Front() {
+		at := oldest.Value.(place[K])
+		if !isGone(at.key, at.element.Value.(*waiter[V]).value) {
+			return
+		}
+		l.remove(at)
+	}
 }
 
 // next returns a value of the key whose turn it is, if it leaves. If it stays, its key loses the turn, and next looks
@@ -92,7 +112,7 @@ func (l *line[K, V]) next(most int, decide func(K, V) verdict) (value V, ok bool
 		q := l.turns.Front().Value.(*queue[K, V])
 		l.turns.MoveToBack(q.turn)
 		for at := q.waiting.Front(); at != nil; at = q.waiting.Front() {
-			value := at.Value.(V)
+			value := at.Value.(*waiter[V]).value
 			v := decide(q.key, value)
 			if v == stays {
 				break

@@ -7,8 +7,9 @@ import (
 )
 
 // TestWhoLeavesALineNext plays stories against a line and compares what they say. Steps: "a1" waits for key a; "-a1" is
-// removed; "." lets the next one leave, ".3" of at most three keys; "!" removes the last one of the longest queue. A
-// value that ends in "s" stays, and one that ends in "g" is gone when its turn comes.
+// removed; "." lets the next one leave, ".3" of at most three keys; "!" removes the last one of the longest queue; "*"
+// removes the oldest ones, as long as they are gone. A value that ends in "s" stays, and one that ends in "g" is gone
+// when its turn comes.
 func TestWhoLeavesALineNext(t *testing.T) {
 	for because, c := range map[string]struct {
 		lastFirst   bool
@@ -29,6 +30,7 @@ func TestWhoLeavesALineNext(t *testing.T) {
 		"a key of which all were removed":    {false, "a1 b1 -a1 . .", "b1 none"},
 		"the last of the longest is removed": {false, "a1 b1 b2 b3 c1 c2 ! . . . . . .", "b3 a1 b1 c1 b2 c2 none"},
 		"the longest changes":                {false, "a1 a2 a3 b1 b2 -a1 -a2 !", "b2"},
+		"the oldest ones are gone":           {true, "a1g b1g a2 * . .", "a2 none"},
 		"a key waits again":                  {false, "a1 . b1 a2 . .", "a1 b1 a2"},
 	} {
 		l := line[byte, string]{lastFirst: c.lastFirst}
@@ -55,6 +57,8 @@ func TestWhoLeavesALineNext(t *testing.T) {
 			case '!':
 				_, value := l.removeLast()
 				said = append(said, value)
+			case '*':
+				l.removeGone(func(_ byte, value string) bool { return value[len(value)-1] == 'g' })
 			case '-':
 				l.remove(places[step[1:]])
 			default:
@@ -64,7 +68,8 @@ func TestWhoLeavesALineNext(t *testing.T) {
 		if got := strings.Join(said, " "); got != c.want {
 			t.Errorf("%s: %q says %q, want %q", because, c.story, got, c.want)
 		}
-		if waiting := l.longest.Len(); waiting != len(l.keys) || waiting != l.turns.Len() || l.count < waiting {
+		if waiting := l.longest.Len(); waiting != len(l.keys) || waiting != l.turns.Len() || l.count < waiting ||
+			l.count != l.order.Len() {
 			t.Errorf("%s: %d queues, %d keys, %d turns, %d values", because, waiting, len(l.keys), l.turns.Len(),
 				l.count)
 		}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -98,6 +99,9 @@ func (l *listener) receive() {
 	for {
 		raw, err := l.Listener.Accept()
 		if err != nil {
+			if (errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)) && l.freeFile() {
+				continue
+			}
 			if !l.fail(err) {
 				return
 			}
@@ -122,6 +126,21 @@ func (l *listener) receive() {
 		l.room.Broadcast()
 		l.mu.Unlock()
 	}
+}
+
+// freeFile closes the connection that is also closed if too many wait, and reports whether one has waited. Otherwise
+// those that wait could keep all files of the process, and the server could accept none of others.
+func (l *listener) freeFile() bool {
+	l.mu.Lock()
+	if l.waiting.count == 0 {
+		l.mu.Unlock()
+		return false
+	}
+	source, last := l.waiting.removeLast()
+	l.mu.Unlock()
+	l.report(closedShare, source)
+	_ = last.Conn.Close() // at once, as the next connection needs its file
+	return true
 }
 
 // fail hands an error to Accept, and reports whether the listener is still open.
@@ -150,7 +169,9 @@ func (l *listener) Accept() (net.Conn, error) {
 			l.room.Broadcast()
 			return nil, err
 		}
-		if c, ok := l.admit(time.Now()); ok {
+		now := time.Now()
+		l.expire(now)
+		if c, ok := l.admit(now); ok {
 			return c, nil
 		}
 		if l.waiting.count > 0 && !l.looking {
@@ -168,16 +189,24 @@ func (l *listener) look() {
 	l.room.Broadcast()
 }
 
+// expire closes connections that have waited too long, also behind newer ones of their source, or while all places have
+// requests under way: each needs a file.
+func (l *listener) expire(now time.Time) {
+	l.waiting.removeGone(func(source netip.Prefix, a arrival) bool {
+		isGone := now.Sub(a.at) > l.wait
+		if isGone {
+			l.drop(closedTooMany, a.Conn, source)
+		}
+		return isGone
+	})
+}
+
 // admit gives a place to the connection whose turn it is, and closes the one that was removed to make room.
 func (l *listener) admit(now time.Time) (c *conn, ok bool) {
 	if l.table.isFull() {
 		return nil, false
 	}
 	_, ok = l.waiting.next(sourcesPerLook, func(source netip.Prefix, a arrival) verdict {
-		if now.Sub(a.at) > l.wait {
-			l.drop(closedTooMany, a.Conn, source)
-			return gone
-		}
 		c = &conn{Conn: a.Conn, listener: l}
 		if !l.limits.MayConnect(a.from, now) {
 			return stays
