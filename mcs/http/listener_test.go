@@ -2,7 +2,6 @@ package http
 
 import (
 	"bytes"
-	"crypto/tls"
 	"io"
 	"log/slog"
 	"net"
@@ -102,8 +101,8 @@ func TestASourceOverItsShareLosesItsOldestSilentConnection(t *testing.T) {
 	b.PerSource, b.Silent = 3, time.Nanosecond
 	server := start(t, Server{Handler: openRoutes(filled(t)), Bounds: b})
 	var held []net.Conn
-	for range 8 {
-		c, err := server.dial("127.0.0.2")
+	for range 8 { // each has its place before the next one comes
+		c, err := server.shake("127.0.0.2")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,9 +115,11 @@ func TestASourceOverItsShareLosesItsOldestSilentConnection(t *testing.T) {
 		}
 	}
 	for _, c := range held[5:] {
-		secure := tls.Client(c, &tls.Config{RootCAs: server.ca.pool(), ServerName: "127.0.0.1"})
-		if err := secure.Handshake(); err != nil {
-			t.Errorf("one of the last three is closed, too: %v", err)
+		if _, err := io.WriteString(c, "GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
+			t.Error(err)
+		}
+		if said, _ := ends(t, c); !strings.HasPrefix(said, "HTTP/1.1 200 ") {
+			t.Errorf("one of the last three is closed, too, or answered %q", said)
 		}
 	}
 	for _, from := range []string{"127.0.0.2", "127.0.0.1"} {
