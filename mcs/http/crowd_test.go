@@ -177,3 +177,37 @@ func TestConnectionsThatWaitDoNotUseUpTheFiles(t *testing.T) {
 		_ = l.Close()
 	})
 }
+
+func TestWhatAClientSendsWhileItWaitsIsBounded(t *testing.T) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newListener(inner, DefaultBounds(), Server{Log: quiet})
+	defer l.Close()
+	const clients = 50
+	sent := 0
+	for i := range clients {
+		c, err := net.Dial("tcp", inner.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if err := c.(*net.TCPConn).SetWriteBuffer(sentEarly); err != nil { // what the client's own side keeps
+			t.Fatal(err)
+		}
+		l.mu.Lock()
+		for l.waiting.count <= i {
+			l.room.Wait()
+		}
+		l.mu.Unlock()
+		if err := c.SetWriteDeadline(time.Now().Add(20 * time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		n, _ := c.Write(make([]byte, 1<<20))
+		sent += n
+	}
+	if each := sent / clients; each > 8*sentEarly {
+		t.Errorf("%d bytes of each client that waits are kept", each)
+	}
+}

@@ -27,8 +27,12 @@ const (
 const connectionsPerRequest = 4
 
 const (
-	// waitingPerConnection: so many times more may wait than be served. One that waits needs a file and about 4 KiB.
+	// waitingPerConnection: so many times more may wait than be served. One that waits needs a file and about 4 KiB,
+	// and what the client has sent, see sentEarly.
 	waitingPerConnection = 2
+	// sentEarly is how many bytes the kernel is asked to keep of what a client sends to a connection that waits. It
+	// keeps twice as many. A whole request fits, or is read before its rest arrives.
+	sentEarly = 8 << 10
 	// shareWait is how long a request may wait for the share of its token. Ignition waits for headers for 10 s.
 	shareWait = 8 * time.Second
 	// sourcesPerLook is how many sources that wait are looked at for each free place, so that a look is short.
@@ -112,6 +116,9 @@ func (l *listener) receive() {
 			l.report(closedForeign, SourceAddress(from))
 			_ = raw.Close()
 			continue
+		}
+		if c, ok := raw.(interface{ SetReadBuffer(int) error }); ok {
+			_ = c.SetReadBuffer(sentEarly) // An error means that the connection has ended.
 		}
 		source := SourceAddress(from)
 		l.mu.Lock()
