@@ -211,3 +211,9 @@ func TestWhatAClientSendsWhileItWaitsIsBounded(t *testing.T) {
 		t.Errorf("%d bytes of each client that waits are kept", each)
 	}
 }
+
+func TestAUseIsNotCountedAfterIgnitionHasGivenUp(t *testing.T) {
+	if most := shareWait + prepareTimeout; most >= 10*time.Second { // in which Ignition wants headers
+		t.Errorf("a request may wait and be prepared for %s", most)
+	}
+}

@@ -33,8 +33,9 @@ const (
 	// sentEarly is how many bytes the kernel is asked to keep of what a client sends to a connection that waits. It
 	// keeps twice as many. A whole request fits, or is read before its rest arrives.
 	sentEarly = 8 << 10
-	// shareWait is how long a request may wait for the share of its token. Ignition waits for headers for 10 s.
-	shareWait = 8 * time.Second
+	// shareWait is how long a request may wait for the share of its token. Ignition waits for headers for 10 s, and
+	// up to prepareTimeout follows.
+	shareWait = 4 * time.Second
 	// sourcesPerLook is how many sources that wait are looked at for each free place, so that a look is short.
 	sourcesPerLook = 64
 	// lookAgain is how often those that wait are looked at while no place becomes free: limits end with time.
