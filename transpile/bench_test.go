@@ -87,7 +87,7 @@ func BenchmarkFragments(b *testing.B) {
 		b.Run(c.name+"/overlay-alone", func(b *testing.B) {
 			_, tree := large(b, c.patched)
 			for b.Loop() {
-				if _, found := overlay.Build(tree.FS, "pools/worker"); len(found) > 0 {
+				if _, found := overlay.Build(tree.FS, "pools/worker", nil); len(found) > 0 {
 					b.Fatal(found)
 				}
 			}

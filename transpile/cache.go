@@ -10,6 +10,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile/origin"
+	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
 )
 
 // keepRuns is after how many runs the Transpiler drops an unused entry. The number is large enough for a few sources
@@ -28,6 +29,51 @@ type documentEntry struct {
 	fragment Fragment
 	findings []origin.Finding
 	used     int
+}
+
+// maxDeclared is the largest size of all files in the cache of declarations, in bytes: some 10,000 small documents.
+const maxDeclared = 64 << 20
+
+// declaredKey identifies what a file declares.
+type declaredKey struct{ path, digest string }
+
+// declaredEntry is the cached declaration of one file.
+type declaredEntry struct {
+	file       *documents.File
+	size, used int
+}
+
+// declarations is the Transpiler as the cache of what files declare.
+type declarations struct{ *Transpiler }
+
+// Declared returns the file with this path and this digest of its contents, or nil.
+func (d declarations) Declared(path, digest string) *documents.File {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	key := declaredKey{path, digest}
+	e, ok := d.declared[key]
+	if !ok {
+		return nil
+	}
+	e.used = d.turn
+	d.declared[key] = e
+	return e.file
+}
+
+// Keep caches a file, unless the cache is full: then those in it are worth as much.
+func (d declarations) Keep(f *documents.File, digest string) {
+	size := f.Size()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	key := declaredKey{f.Path, digest}
+	if _, again := d.declared[key]; again || d.declaredSize+size > maxDeclared {
+		return
+	}
+	if d.declared == nil {
+		d.declared = map[declaredKey]declaredEntry{}
+	}
+	d.declared[key] = declaredEntry{f, size, d.turn}
+	d.declaredSize += size
 }
 
 // treeKey returns the cache's key of a tree, or "" if the tree has no digest.
@@ -57,6 +103,13 @@ func (t *Transpiler) forget() {
 	old := t.turn - keepRuns
 	maps.DeleteFunc(t.trees, func(_ string, e treeEntry) bool { return e.used < old })
 	maps.DeleteFunc(t.documents, func(_ string, e documentEntry) bool { return e.used < old })
+	maps.DeleteFunc(t.declared, func(_ declaredKey, e declaredEntry) bool {
+		if e.used >= old {
+			return false
+		}
+		t.declaredSize -= e.size
+		return true
+	})
 }
 
 // document returns the cached result of a document whose included files have not changed.

@@ -80,10 +80,11 @@ func TestTheMemoryNoticesEveryChange(t *testing.T) {
 	}
 }
 
-// results is a Store in memory, which counts what it has.
+// results is a Store in memory, which counts what it has and what it gets.
 type results struct {
 	values map[string][]byte
 	hits   int
+	puts   int
 }
 
 func (r *results) Get(key string) ([]byte, bool) {
@@ -94,7 +95,10 @@ func (r *results) Get(key string) ([]byte, bool) {
 	return value, has
 }
 
-func (r *results) Put(key string, value []byte) { r.values[key] = value }
+func (r *results) Put(key string, value []byte) {
+	r.values[key] = value
+	r.puts++
+}
 
 // A process that finds the results of another one, for an earlier state, gives what a fresh build gives.
 func TestAStoreNoticesEveryChange(t *testing.T) {
@@ -131,6 +135,44 @@ func TestEveryGoldenIsTheSameFromAStore(t *testing.T) {
 		if run == "warm" && store.hits == before {
 			t.Error("nothing was found")
 		}
+	}
+}
+
+// While somebody types, most states of a document are broken: the others cost nothing, also if patches change them.
+func TestABrokenDocumentCostsNoOther(t *testing.T) {
+	root, store := t.TempDir(), &results{values: map[string][]byte{}}
+	memory := &transpile.Transpiler{Store: store}
+	document := func(i int) string {
+		return fmt.Sprintf("variant: fcos\nversion: 1.6.0\nstorage: {files: [{path: /etc/%d}]}\n", i)
+	}
+	for i := range 9 {
+		write(t, root, fmt.Sprintf("pools/worker/%d-a.bu", 10+i), document(i))
+		write(t, root, fmt.Sprintf("base/%d-a.bu", 10+i), document(i))
+	}
+	write(t, root, "pools/edge/kustomization.yaml", "resources: [../../base]\n"+
+		"patches: [{target: {kind: Butane}, patch: \"storage: {files: [{path: /etc/all}]}\"}]\n")
+	run := func(text string) (puts int) {
+		write(t, root, "pools/worker/14-a.bu", text)
+		write(t, root, "base/14-a.bu", text)
+		before, tree := store.puts, source.Tree{Root: root, FS: os.DirFS(root)}
+		if diff := cmp.Diff(transpile.Fragments(tree), memory.Fragments(tree)); diff != "" {
+			t.Errorf("%q (-fresh +remembered):\n%s", text, diff)
+		}
+		return store.puts - before
+	}
+	if n := run(document(4)); n != 18 {
+		t.Errorf("the first run translated %d documents", n)
+	}
+	if n := run("storage: {files: [{path: /etc/4"); n != 8 { // the documents of the base without the patch
+		t.Errorf("the first broken state cost %d documents", n)
+	}
+	for i := range 3 {
+		if n := run(fmt.Sprintf("storage: {files: [{path: /etc/4%d", i)); n != 0 {
+			t.Errorf("broken state %d cost %d documents", i, n)
+		}
+	}
+	if n := run(document(40)); n != 2 {
+		t.Errorf("the valid state cost %d documents", n)
 	}
 }
 

@@ -75,7 +75,7 @@ func (t *Transpiler) buildPool(repo repository, pool string, stop *stopper) (out
 // buildDirectory builds the overlay in a directory of a pool and turns its documents into fragments. If stop ends the
 // run, the result is empty.
 func (t *Transpiler) buildDirectory(repo repository, pool, dir string, stop *stopper) builtPool {
-	built, found := overlay.Build(repo.fs, dir)
+	built, found := overlay.Build(repo.fs, dir, declarations{t})
 	out := builtPool{reads: built.Reads, findings: found}
 	if !origin.Fatal(found) && len(built.Documents) == 0 && dir == poolDir(pool) {
 		out.findings = append(out.findings, origin.Errorf(origin.Pos{File: dir}, "empty-pool",
@@ -88,7 +88,7 @@ func (t *Transpiler) buildDirectory(repo repository, pool, dir string, stop *sto
 		if stop.isStopped() {
 			return builtPool{}
 		}
-		out.findings = append(out.findings, translate(repo, pool, d).findings...)
+		out.findings = append(out.findings, t.translate(repo, pool, d).findings...)
 	}
 	docs, tooMany := inPool(pool, built.Documents)
 	out.findings = append(out.findings, tooMany...)
@@ -96,18 +96,10 @@ func (t *Transpiler) buildDirectory(repo repository, pool, dir string, stop *sto
 		if stop.isStopped() {
 			return builtPool{}
 		}
-		key := d.key(pool)
-		entry, ok := t.document(repo, key)
-		if !ok {
-			entry = translate(repo, pool, d)
-		}
+		entry := t.translate(repo, pool, d)
 		out.findings = append(out.findings, entry.findings...)
 		if origin.Fatal(entry.findings) {
 			continue
-		}
-		if !ok {
-			t.keepDocument(key, entry)
-			t.storeDocument(key, entry)
 		}
 		out.included = append(out.included, entry.included...)
 		out.fragments = append(out.fragments, entry.fragment)
@@ -203,6 +195,21 @@ type translation struct {
 	included    []included
 	contents    []machineconfig.LargeFile // the files of the config that are in the content store
 	origin.Findings
+}
+
+// translate turns one document into a fragment, or returns what that gave earlier. The fragment is the zero value if a
+// finding is fatal.
+func (t *Transpiler) translate(repo repository, pool string, n named) documentEntry {
+	key := n.key(pool)
+	entry, ok := t.document(repo, key)
+	if ok {
+		return entry
+	}
+	if entry = translate(repo, pool, n); !origin.Fatal(entry.findings) {
+		t.keepDocument(key, entry)
+		t.storeDocument(key, entry)
+	}
+	return entry
 }
 
 // translate turns one document into a fragment. The fragment is the zero value if a finding is fatal.

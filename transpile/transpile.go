@@ -36,9 +36,9 @@ func Fragments(tree source.Tree) Result {
 	return new(Transpiler).Fragments(tree)
 }
 
-// Transpiler runs Fragments with two caches, by digest: one of whole trees and one of single documents. A program that
-// drops a Transpiler loses only the caches. The zero value of Transpiler is ready for use. Several goroutines may use
-// one Transpiler. Results share memory: do not change them.
+// Transpiler runs Fragments with caches, by digest: of whole trees, of the fragments of single documents, and of what
+// single files declare. A program that drops a Transpiler loses only the caches. The zero value of Transpiler is ready
+// for use. Several goroutines may use one Transpiler. Results share memory: do not change them.
 type Transpiler struct {
 	// LargeFiles is true if machines can read files that are too large for a MachineConfig from the content store.
 	// Otherwise such a file is an error. Set it before the first use.
@@ -55,6 +55,9 @@ type Transpiler struct {
 	turn      int
 	trees     map[string]treeEntry
 	documents map[string]documentEntry
+	declared  map[declaredKey]declaredEntry
+	// declaredSize is the size of all files in declared, in bytes.
+	declaredSize int
 }
 
 // Store stores results beyond the life of a process. It may forget any, and is used by several goroutines.

@@ -26,7 +26,13 @@ const supported = "3.0.0, 3.1.0, 3.2.0, 3.3.0, 3.4.0 and 3.5.0"
 // are dropped, as Ignition does. The error joins all problems of the config, each with its place, such as
 // `files[2] /etc/x: …`; ProblemsOf takes it apart. The result depends on the spec's bytes only, so a caller may
 // cache it by their digest. Parse applies Ignition's rules; Check has the other rules.
-func Parse(spec mcfgv1.MachineConfigSpec) (Config, error) {
+func Parse(spec mcfgv1.MachineConfigSpec) (Config, error) { return read(spec, parseIgnition) }
+
+// Decode reads a spec as Parse does, but applies Ignition's rules only to older versions. They take most of the time,
+// and a rendered config was checked before it got its name.
+func Decode(spec mcfgv1.MachineConfigSpec) (Config, error) { return read(spec, decodeIgnition) }
+
+func read(spec mcfgv1.MachineConfigSpec, ignition func([]byte) (ign.Config, error)) (Config, error) {
 	c := Config{
 		KernelArguments: spec.KernelArguments,
 		Extensions:      spec.Extensions,
@@ -39,7 +45,7 @@ func Parse(spec mcfgv1.MachineConfigSpec) (Config, error) {
 	if err != nil || raw == nil {
 		return c, err
 	}
-	c.Ignition, err = parseIgnition(withArtifacts(raw))
+	c.Ignition, err = ignition(withArtifacts(raw))
 	if err != nil {
 		return Config{}, err
 	}
@@ -82,31 +88,41 @@ func rawConfig(spec mcfgv1.MachineConfigSpec) ([]byte, error) {
 }
 
 func parseIgnition(raw []byte) (ign.Config, error) {
-	version, err := versionOf(raw)
-	if err != nil {
-		return ign.Config{}, err
-	}
-	if version == Version {
-		return parseNewest(raw)
-	}
-	cfg, rpt, err := ign.ParseCompatibleVersion(raw)
-	if err != nil {
-		return ign.Config{}, problems(rpt, raw, err).Err()
-	}
-	return cfg, nil
-}
-
-// parseNewest parses like v3_5.Parse, but without positions in the JSON. Finding the positions costs more time than the
-// rest, and they are useless, because the JSON is one line.
-func parseNewest(raw []byte) (ign.Config, error) {
-	var cfg ign.Config
-	if rpt, err := util.HandleParseErrors(raw, &cfg); err != nil {
-		return ign.Config{}, problems(rpt, raw, err).Err()
+	cfg, checked, err := decode(raw)
+	if err != nil || checked {
+		return cfg, err
 	}
 	if bad := Validate(Config{Ignition: cfg}); len(bad) > 0 {
 		return ign.Config{}, bad.Err()
 	}
 	return cfg, nil
+}
+
+func decodeIgnition(raw []byte) (ign.Config, error) {
+	cfg, _, err := decode(raw)
+	return cfg, err
+}
+
+// decode is checked for an older version: it is translated by its own rules. The newest one, in which rendered configs
+// are, is decoded like by v3_5.Parse, but without positions in the JSON. Finding them costs more time than the rest,
+// and they are useless, because the JSON is one line.
+func decode(raw []byte) (cfg ign.Config, checked bool, err error) {
+	if json.Unmarshal(raw, &cfg) == nil && cfg.Ignition.Version == Version {
+		return cfg, false, nil
+	}
+	version, err := versionOf(raw)
+	if err != nil {
+		return ign.Config{}, false, err
+	}
+	if version == Version {
+		rpt, err := util.HandleParseErrors(raw, &ign.Config{})
+		return ign.Config{}, false, problems(rpt, raw, err).Err()
+	}
+	cfg, rpt, err := ign.ParseCompatibleVersion(raw)
+	if err != nil {
+		return ign.Config{}, false, problems(rpt, raw, err).Err()
+	}
+	return cfg, true, nil
 }
 
 // versionOf reads ignition.version. For an unsupported version, the error of versionOf says what to do.

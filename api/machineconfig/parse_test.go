@@ -1,6 +1,7 @@
 package machineconfig_test
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -53,6 +54,41 @@ func TestParseSaysWhatIsWrongAndWhere(t *testing.T) {
 				if !strings.Contains(err.Error(), w) {
 					t.Errorf("the error lacks %q:\n%v", w, err)
 				}
+			}
+		})
+	}
+}
+
+// TestDecode: what Parse reads, without the rules of the newest version.
+func TestDecode(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		config string
+		// of Decode; "" for none
+		wrong string
+	}{
+		"a valid config":    {`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/a","mode":420}]}}`, ""},
+		"an older version":  {`{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/a"}]}}`, ""},
+		"a broken rule":     {`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"a"}]}}`, ""},
+		"an older one":      {`{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"a"}]}}`, "not absolute"},
+		"a wrong type":      {`{"ignition":{"version":"3.5.0"},"storage":{"files":"x"}}`, "cannot unmarshal"},
+		"another version":   {`{"ignition":{"version":"3.6.0"}}`, "is not supported"},
+		"no version":        {`{}`, "no ignition.version"},
+		"no JSON":           {`{"ignition`, "reading config as JSON"},
+		"no inline config":  {``, ""},
+		"a nested old one":  {`{"ignition":{"version":"3.0.0"}}`, ""},
+		"a list, no object": {`[]`, "reading config as JSON"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			decoded, err := machineconfig.Decode(spec(c.config))
+			if (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
+				t.Errorf("got %v, want %q", err, c.wrong)
+			}
+			parsed, wrong := machineconfig.Parse(spec(c.config))
+			if wrong == nil && !reflect.DeepEqual(decoded, parsed) {
+				t.Errorf("decoded %+v\nparsed  %+v", decoded, parsed)
+			}
+			if sentence == "a broken rule" && wrong == nil {
+				t.Error("Parse does not apply the rules")
 			}
 		})
 	}

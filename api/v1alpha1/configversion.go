@@ -1,9 +1,6 @@
 package v1alpha1
 
-import (
-	"regexp"
-	"strings"
-)
+import "strings"
 
 // revisionMark separates a rendered config and a revision of its secrets. No name of an object contains it.
 const revisionMark = "@"
@@ -53,32 +50,51 @@ func (v *ConfigVersion) UnmarshalText(text []byte) error {
 	return nil
 }
 
-var (
-	reportedName     = regexp.MustCompile(objectNameForm)
-	reportedRevision = regexp.MustCompile(revisionForm)
-)
-
 // unreadable stands for a name or a revision that no daemon writes. No config has this name.
 const unreadable = "UNREADABLE"
 
 // ReportedConfig returns the config in force according to the annotations of a Node. A node can write any text, so
 // ReportedConfig replaces what is neither a name nor a revision.
 func ReportedConfig(annotations map[string]string) ConfigVersion {
-	config, secrets := annotations[CurrentConfigAnnotation], annotations[CurrentSecretsAnnotation]
-	if !reportedName.MatchString(config) {
-		config = unreadable
-	}
-	if !reportedRevision.MatchString(secrets) {
-		secrets = unreadable
-	}
-	return NewConfigVersion(config, secrets)
+	return readable(annotations[CurrentConfigAnnotation], annotations[CurrentSecretsAnnotation])
 }
 
 // AssignedConfig returns the desired config of a Node. Until the controller has written it, it is the daemon's, and
 // read as in ReportedConfig.
 func AssignedConfig(annotations map[string]string) ConfigVersion {
-	return ReportedConfig(map[string]string{
-		CurrentConfigAnnotation:  annotations[DesiredConfigAnnotation],
-		CurrentSecretsAnnotation: annotations[DesiredSecretsAnnotation],
-	})
+	return readable(annotations[DesiredConfigAnnotation], annotations[DesiredSecretsAnnotation])
 }
+
+func readable(config, secrets string) ConfigVersion {
+	if !isObjectName(config) {
+		config = unreadable
+	}
+	if !isRevision(secrets) {
+		secrets = unreadable
+	}
+	return NewConfigVersion(config, secrets)
+}
+
+// isObjectName reports whether a text has objectNameForm. Regular expressions would take most of the time in which a
+// Node is read, and the controller reads each after each of its changes.
+func isObjectName(s string) bool {
+	inside := func(r rune) bool { return r == '.' || r == '-' }
+	for _, r := range s {
+		if !isDigit(r) && (r < 'a' || r > 'z') && !inside(r) {
+			return false
+		}
+	}
+	return s == "" || !inside(rune(s[0])) && !inside(rune(s[len(s)-1]))
+}
+
+// isRevision reports whether a text has revisionForm.
+func isRevision(s string) bool {
+	for _, r := range s {
+		if !isDigit(r) && (r < 'a' || r > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+func isDigit(r rune) bool { return r >= '0' && r <= '9' }

@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 
@@ -17,7 +18,9 @@ func CordonOwners(all []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 		var fields struct {
 			Spec map[string]json.RawMessage `json:"f:spec"`
 		}
-		if e.FieldsV1 == nil || json.Unmarshal(e.FieldsV1.GetRawBytes(), &fields) != nil {
+		// Most entries do not have it, and each event of a Node has several.
+		if e.FieldsV1 == nil || !bytes.Contains(e.FieldsV1.GetRawBytes(), []byte(`"f:unschedulable"`)) ||
+			json.Unmarshal(e.FieldsV1.GetRawBytes(), &fields) != nil {
 			return true
 		}
 		_, owns := fields.Spec["f:unschedulable"]

@@ -20,8 +20,9 @@ import (
 
 // result is the cost of one rollout.
 type result struct {
-	what string
-	wall time.Duration
+	what  string
+	nodes int
+	wall  time.Duration
 	// cpu is the user and system time of the controller; peak is the maximum of its memory.
 	cpu  time.Duration
 	peak uint64
@@ -38,14 +39,14 @@ type cluster struct {
 }
 
 // rollOut starts all processes, and rolls out two changes: one without a policy, and one with it.
-func rollOut(ctx context.Context, o options, dir string) (results []result, err error) {
+func rollOut(ctx context.Context, o options, nodes int, dir string) (results []result, err error) {
 	f, err := flow.Start(ctx, o.files, dir, auditPolicy)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, f.Stop()) }()
 	f.Limit = o.limit
-	c := &cluster{Flow: f, nodes: o.nodes}
+	c := &cluster{Flow: f, nodes: nodes}
 	fleet, err := machines.New(f.Plane.Admin)
 	if err != nil {
 		return nil, err
@@ -125,7 +126,7 @@ func (f *cluster) settle(ctx context.Context, fleet *machines.Fleet) error {
 
 // once rolls out a change to all nodes, and measures it.
 func (f *cluster) once(ctx context.Context, what string, number int) (result, error) {
-	r := result{what: what, requests: newRequests()}
+	r := result{what: what, nodes: f.nodes, requests: newRequests()}
 	syncs, took, err := countSyncs(ctx, f.Controller)
 	if err != nil {
 		return r, err
@@ -153,6 +154,9 @@ func (f *cluster) once(ctx context.Context, what string, number int) (result, er
 	r.syncs, r.took = all-syncs, allTook-took
 	return r, err
 }
+
+// each is the CPU time of the controller for one node.
+func (r result) each() time.Duration { return r.cpu / time.Duration(r.nodes) }
 
 // machineConfig returns a MachineConfig with one file.
 func machineConfig(name, text string) *mcfgv1.MachineConfig {

@@ -15,7 +15,7 @@ import (
 
 // options are the values of the flags.
 type options struct {
-	nodes int
+	nodes measure.Sizes
 	sizes measure.Sizes
 	time  time.Duration
 	limit time.Duration
@@ -58,29 +58,41 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	dir, done, err := measure.Scratch()
-	if err != nil {
-		return err
+	var all []result
+	for _, nodes := range o.nodes {
+		results, err := measureSize(ctx, o, nodes)
+		if err != nil {
+			return fmt.Errorf("rolling out to %d nodes: %w", nodes, err)
+		}
+		if err := report(out, nodes, results); err != nil {
+			return err
+		}
+		all = append(all, results...)
 	}
-	defer done()
-	results, err := rollOut(ctx, o, dir)
-	if err != nil {
-		return err
-	}
-	if err := report(out, o, results); err != nil {
+	if err := reportGrowth(out, all); err != nil {
 		return err
 	}
 	if err := decisions.Print(out); err != nil {
 		return err
 	}
-	_, err = fmt.Fprint(out, peers, measure.Quoted, measure.Whether(missed(results), decisions))
+	_, err = fmt.Fprint(out, peers, measure.Quoted, measure.Whether(missed(all), decisions))
 	return err
 }
 
+// measureSize rolls out to a number of nodes, on a control plane of its own.
+func measureSize(ctx context.Context, o options, nodes int) ([]result, error) {
+	dir, done, err := measure.Scratch()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return rollOut(ctx, o, nodes, dir)
+}
+
 func parse(args []string) (options, error) {
-	o := options{sizes: measure.Sizes{1000, 5000, 10000}}
+	o := options{nodes: measure.Sizes{500, 5000}, sizes: measure.Sizes{1000, 5000, 10000}}
 	f := flag.NewFlagSet("rollout", flag.ContinueOnError)
-	f.IntVar(&o.nodes, "nodes", 5000, "how many nodes are rolled out to")
+	f.Var(&o.nodes, "nodes", "numbers of nodes to roll out to, growing")
 	f.Var(&o.sizes, "sizes", "numbers of nodes to decide on, growing")
 	f.DurationVar(&o.time, "time", time.Second, "repeat a decision until it has taken the CPU for this long")
 	f.DurationVar(&o.limit, "limit", 30*time.Minute, "how long one rollout may take")
@@ -88,8 +100,8 @@ func parse(args []string) (options, error) {
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
-	if o.nodes < 10 {
-		return o, fmt.Errorf("-nodes %d: want at least 10, so that a tenth of them is one", o.nodes)
+	if o.nodes[0] < 10 {
+		return o, fmt.Errorf("-nodes %d: want at least 10, so that a tenth of them is one", o.nodes[0])
 	}
 	return o, o.files.Complete()
 }

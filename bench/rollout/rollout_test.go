@@ -6,18 +6,19 @@ import (
 	"testing"
 )
 
-// TestAllIsRolledOut rolls out to a few nodes, on a real API server, and prints every table.
+// TestAllIsRolledOut rolls out to few nodes and to more, on a real API server, and prints every table.
 func TestAllIsRolledOut(t *testing.T) {
 	var out bytes.Buffer
 	err := run(t.Context(), []string{
-		"-nodes", "20", "-sizes", "10,40", "-time", "1ns", "-limit", "2m", "-root",
+		"-nodes", "10,20", "-sizes", "10,40", "-time", "1ns", "-limit", "2m", "-root",
 		"../..",
 	}, &out)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"one rollout to 20 nodes", "no policy", "canary, batches, zones",
+		"one rollout to 10 nodes", "one rollout to 20 nodes", "for a node, by the size",
+		"no policy", "canary, batches, zones",
 		"patch nodes, the order", "patch nodes, the drain", "One decision", "growth 1.28",
 	} {
 		if !strings.Contains(out.String(), want) {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/bunsen-os/bunsen/internal/cli"
 	"github.com/bunsen-os/bunsen/internal/cli/kube"
-
 	"github.com/bunsen-os/bunsen/internal/inspect"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 )
 
 func statusCommand() *cobra.Command {
@@ -17,7 +17,7 @@ func statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "status", Short: "Show sources, controllers, pools, servers, nodes, and why each node waits",
 		GroupID: "cluster",
-		Long: `Show the state of the cluster:
+		Long: `Show whether something needs you, and the state of the cluster:
 
   sources      and when the controller last listed the refs of each repository
   controllers  and which replica leads
@@ -49,9 +49,15 @@ Exit codes, which are those of bunsen why for the worst pool or GitSource:
 		if err != nil {
 			return answer{}, err
 		}
-		s := inspect.NewStatus(cluster, q.now)
+		f := fleet.New(cluster, q.now)
+		s := inspect.StatusOf(f)
 		kube.NewStepTimes(q.client).FillStatus(ctx, &s)
-		return answer{s.Text(), s, exitFor(s.Outcome)}, nil
+		text := s.Text()
+		if len(s.Pools) > 0 {
+			o := inspect.OverviewOf(f, s)
+			text = o.Headline() + " · " + o.Counts() + "\n\n" + text
+		}
+		return answer{text, s, exitFor(s.Outcome)}, nil
 	})
 	once := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,9 +16,9 @@ func traceCommand() *cobra.Command {
 		Short: "Trace a node or config back to its " +
 			"commit and lines", GroupID: "cluster",
 		Long: `Trace a node or a rendered config back to the commit, or to the change through the API, that requested the config. bunsen also
-prints the commit that first produced the content, the documents, and the line that sets each file, unit and user. For a
-MachineConfig that is not rendered, bunsen prints where it comes from and which rendered configs contain it. A name without
-a kind is that of a config, or else of a node or a pool.
+prints the commit that first produced the content, the documents, and for each file, unit and user the commit that
+changed it last and the line that sets it. For a MachineConfig that is not rendered, bunsen prints where it comes from
+and which rendered configs contain it. A name without a kind is that of a config, or else of a node or a pool.
 
 bunsen computes the lines again from the commit in the source's repository, with the controller's functions. If the URL of the
 source is a path on this machine, bunsen reads that path. Otherwise name a clone with --repo.`,
@@ -38,6 +39,10 @@ source is a path on this machine, bunsen reads that path. Otherwise name a clone
 		}
 		if err := found.Items(ctx, repo); err != nil {
 			found.Trace.Note = "Omitting the lines: " + err.Error()
+		}
+		if err := found.Changes(ctx, q.client, q.now); err != nil {
+			found.Trace.Note = strings.TrimPrefix(found.Trace.Note+"\nWho changed the items last is not known: "+
+				err.Error(), "\n")
 		}
 		return answer{text: found.Trace.Text(), data: found.Trace}, nil
 	})

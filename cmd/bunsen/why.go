@@ -1,7 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -98,20 +101,44 @@ func exitFor(o inspect.Outcome) error {
 }
 
 func historyCommand() *cobra.Command {
+	var since cli.Span
 	cmd := &cobra.Command{
-		Use: "history pool/NAME", Short: "List the rollouts of a pool and how each ended",
+		Use: "history [pool/NAME]", Short: "List the rollouts of a pool, or of all, and how each ended",
 		GroupID: "cluster",
 		Long: `List the rollouts of a pool, newest first, as the controller recorded them when they ended: the commit, the hold, the retry,
 the change through the API or the new secrets that began each, the rendered config, and the outcome. Commits that were refused,
-not rendered, overtaken by a newer one, or without effect stand between them, at the time when the controller looked at them.`,
-		Example: `  bunsen history pool/worker
+not rendered, overtaken by a newer one, or without effect stand between them, at the time when the controller looked at
+them.
+
+Without a pool, bunsen lists what happened to all pools, and leaves out commits without an effect.`,
+		Example: `  bunsen history --since 1d
+  bunsen history pool/worker
   bunsen history pool/worker -o json`,
-		Args: kube.OneSubject(kube.KindPool), ValidArgsFunction: kube.CompleteSubjects(kube.KindPool),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return kube.OneSubject(kube.KindPool)(cmd, args)
+		},
+		ValidArgsFunction: kube.CompleteSubjects(kube.KindPool),
 	}
+	cmd.Flags().Var(&since, "since", "only what happened in this time, such as 12h or 2d")
 	return readsCluster(cmd, func(ctx context.Context, q query) (answer, error) {
+		if since < 0 {
+			return answer{}, cli.Invalid(fmt.Errorf("--since %s: want a time such as 12h or 2d", &since))
+		}
 		cluster, err := kube.Read(ctx, q.client)
 		if err != nil {
 			return answer{}, err
+		}
+		var from time.Time
+		if since > 0 {
+			from = q.now.Add(-time.Duration(since))
+		}
+		if len(q.args) == 0 {
+			f := fleet.New(cluster, q.now)
+			events := history.Events(f, history.All(f), from)
+			return answer{text: history.EventsText(events, from, q.now), data: events}, nil
 		}
 		about, err := kube.FindSubject(cluster, q.args[0], kube.KindPool)
 		if err != nil {
@@ -120,6 +147,15 @@ not rendered, overtaken by a newer one, or without effect stand between them, at
 		h, err := history.New(cluster, about.Name, q.now)
 		if err != nil {
 			return answer{}, cli.Invalid(err)
+		}
+		if !from.IsZero() {
+			h.Rows = slices.DeleteFunc(h.Rows, func(r history.Row) bool {
+				at := cmp.Or(r.Ended, r.At)
+				return at == nil || at.Before(from)
+			})
+			if len(h.Rows) == 0 {
+				return answer{text: history.EventsText(nil, from, q.now), data: h}, nil
+			}
 		}
 		return answer{text: h.Text(q.now), data: h}, nil
 	})

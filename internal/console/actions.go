@@ -168,9 +168,9 @@ func actions() []*action {
 		},
 		{
 			kind: kube.KindPool, verb: "hold", title: "Hold pool", button: "Hold the pool", danger: true, event: "Held",
-			effect: "The pool gets the config of an earlier commit, and newer commits do not reach it until somebody " +
-				"releases it. Its nodes keep this config, or return to it as the rollout allows. New machines get it " +
-				"too. The repository does not change.",
+			effect: "The pool gets the config of the commit that you choose, and newer commits do not reach it until " +
+				"somebody releases it. Its nodes keep this config, or return to it as the rollout allows. New " +
+				"machines get it too. The repository does not change.",
 			link: func(x *request) string {
 				return textIf(kube.CanHold(x.fleet.Cluster, x.name), "Hold…")
 			},
@@ -197,7 +197,9 @@ func actions() []*action {
 			effect: "Only this node tries its failed config once more. Remove the cause first.",
 			link: func(x *request) string {
 				row, _ := x.fleet.Find(x.name)
-				return textIf(row.Step == fleet.StepFailed, "Retry…")
+				// What somebody changed on the node, its daemon looks at without a request.
+				return textIf(row.Step == fleet.StepFailed &&
+					inspect.FailureCause(x.fleet, row) != v1alpha1.FailureDrift, "Retry…")
 			},
 			order: func(x *request) (kube.HoldOrder, error) {
 				return kube.RetryNode(x.fleet, x.name)

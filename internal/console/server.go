@@ -188,7 +188,7 @@ func commitsPage(ctx context.Context, v Viewer, _ *http.Request, now time.Time) 
 		return view.Page{}, err
 	}
 	return view.Page{
-		Frame:   view.Frame{Title: "Commits", Here: "commits", Command: "bunsen history pool/NAME"},
+		Frame:   view.Frame{Title: "Commits", Here: "commits", Command: "bunsen history"},
 		Regions: view.Commits(fleet.New(cluster, now)),
 	}, nil
 }
@@ -257,12 +257,11 @@ func commitPage(ctx context.Context, v Viewer, r *http.Request, now time.Time) (
 	if err != nil {
 		return view.Page{}, found(err)
 	}
-	return view.Page{
-		Frame: view.Frame{
-			Title: p.Title, OwnHead: true, Command: fleet.ShellLine("bunsen", "history", "pool/"+pool),
-		},
-		Regions: p.Regions(),
-	}, nil
+	same := fleet.ShellLine("bunsen", "diff", commit+"~1", commit)
+	if strings.HasPrefix(commit, "rendered-") {
+		same = fleet.ShellLine("bunsen", "trace", commit)
+	}
+	return view.Page{Frame: view.Frame{Title: p.Title, OwnHead: true, Command: same}, Regions: p.Regions()}, nil
 }
 
 // ServeHTTP answers a request.

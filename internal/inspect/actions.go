@@ -128,7 +128,7 @@ func failedNodeActions(f *fleet.Fleet, v *fleet.Pool, n v1alpha1.FailedNode) (do
 	case blamesCommit(cause):
 		return nil, true
 	}
-	return hostActions(f, v, row, cause), false
+	return hostActions(f, v, row, cause, true), false
 }
 
 // causeGone says when a retry helps although a commit caused the failure.
@@ -269,9 +269,9 @@ func failureActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1al
 	}
 	switch {
 	case !blamesCommit(cause) && halted && cause != v1alpha1.FailureNoConfig:
-		return append(hostActions(f, v, row, cause), retry)
+		return append(hostActions(f, v, row, cause, true), retry)
 	case !blamesCommit(cause):
-		return hostActions(f, v, row, cause)
+		return hostActions(f, v, row, cause, false)
 	case cause == v1alpha1.FailureRefused && !halted:
 		return undo(f, v, row.Desired.Config)
 	case row.Current == row.Desired: // The node applies no config now, so no commit is the cause.
@@ -280,23 +280,26 @@ func failureActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1al
 	return append(undo(f, v, row.Desired.Config), fleet.Alternative(causeGone([]string{row.Name}), retry))
 }
 
-// hostActions are for a failure that no commit caused.
-func hostActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1alpha1.FailureCause) []string {
+// hostActions are for a failure that no commit caused. halted: a command of the caller follows, that goes on.
+func hostActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1alpha1.FailureCause,
+	halted bool,
+) []string {
+	again := map[bool]string{true: ", then:", false: "; its daemon tries again by itself"}[halted]
 	switch cause {
 	case v1alpha1.FailureHost:
-		do := []string{"change on " + row.Name + " what the message names; its daemon looks again by itself"}
+		do := []string{"change on " + row.Name + " what the message names" + again}
 		if undone := undo(f, v, row.Desired.Config); len(undone) > 0 {
 			if commits := undoCommits(f, v, row.Desired.Config); len(commits) > 1 {
 				undone = commits[1:] // The first one only lists what the second reverts.
 			}
-			do = append(do, fleet.Alternative("no machine should have that config", undone[0]))
+			do = append(do, fleet.Alternative("no machine should have "+fleet.ShortRendered(row.Desired.Config),
+				undone[0]))
 		}
 		return do
 	case v1alpha1.FailureDiskFull:
-		return []string{"free disk space on " + row.Name + "; its daemon tries again by itself"}
+		return []string{"free disk space on " + row.Name + again}
 	case v1alpha1.FailureUnsafePath:
-		return []string{"remove the link or directory that the message names on " + row.Name + "; its daemon tries " +
-			"again by itself"}
+		return []string{"remove the link or directory that the message names on " + row.Name + again}
 	case v1alpha1.FailureDrain:
 		return drainActions(row.Name, f.DrainReport(row))
 	case v1alpha1.FailureUncordon:
@@ -305,7 +308,7 @@ func hostActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1alpha
 		return []string{"kubectl -n bunsen-system get pods,leases   # does a machine-config-server run? " + row.Name +
 			" tries again by itself"}
 	case v1alpha1.FailureDrift:
-		do := []string{"bunsen drift " + row.Name}
+		do := []string{"bunsen drift " + row.Name + "   # what differs"}
 		if at := f.Node(row.Name); at != nil {
 			if d := NewDriftReport([]corev1.Node{*at}, f.Daemons, f.Now); d.Any() {
 				return restoreActions(row.Name, d.Rows[0].Name)
@@ -344,12 +347,15 @@ func driftActions(node, item string) []string {
 // restoreActions are for a change that degrades a node: a user undoes or adopts it.
 func restoreActions(node, item string) []string {
 	do := driftActions(node, item)
-	return []string{do[0], restoreAction(node), fleet.Alternative("the change is to stay", do[1])}
+	return []string{
+		do[0] + "   # what differs", restoreAction(node),
+		fleet.Alternative("the change on "+node+" is to stay", do[1]),
+	}
 }
 
 // restoreAction lets the daemon restore what the config says.
 func restoreAction(node string) string {
-	return "touch " + forceFile + "   # on " + node + ": its daemon restores what the config says"
+	return "touch " + forceFile + "   # on " + node + ": its daemon discards the change"
 }
 
 // FailureCause returns why a node failed, by its annotations, or else by the daemon's structured report; "" if only the

@@ -74,10 +74,11 @@ func NodeReason(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, drift []DriftR
 		return []Answer{unassignedAnswer(f, row)}
 	}
 	out := livenessAnswers(f, v, row)
-	if a, wrong := nodeAnswer(f, v, row, len(drift) > 0); wrong {
+	a, wrong := nodeAnswer(f, v, row)
+	if wrong {
 		out = append(out, a)
 	}
-	if len(drift) > 0 {
+	if len(drift) > 0 && (!wrong || a.Cause != poolstate.CauseFailed || row.Current != row.Desired) {
 		out = append(out, driftAnswer(drift))
 	}
 	out = WorstFirst(append(out, otherNodeAnswers(f, row)...))
@@ -177,7 +178,7 @@ func conflictActions(f *fleet.Fleet, node string) []string {
 	return append(out, "kubectl get node "+node+" --show-labels")
 }
 
-func nodeAnswer(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, hasDrift bool) (Answer, bool) {
+func nodeAnswer(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow) (Answer, bool) {
 	a := Answer{Outcome: Progressing, Cause: row.Cause, Reason: row.Reason}
 	_, behind := v.Waits[row.Name]
 	switch row.Cause {
@@ -189,9 +190,7 @@ func nodeAnswer(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, hasDrift bool)
 		if row.Current != row.Desired {
 			a.Reason = "it " + FailureText(row)
 		}
-		if !hasDrift || row.Current != row.Desired { // The answer for drift has its own commands.
-			a.Do = nodeActions(f, v, row)
-		}
+		a.Do = nodeActions(f, v, row)
 	case poolstate.CauseUpdating, poolstate.CauseNotReady:
 		return updatingAnswer(f, v, row)
 	case poolstate.CauseNext, poolstate.CauseLabels, poolstate.CauseHost, poolstate.CauseDrain:

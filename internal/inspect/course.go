@@ -50,7 +50,7 @@ func Stages(f *fleet.Fleet, name string) []Stage {
 	gates, waits := gateStage(v)
 	var out []Stage
 	for i, s := range pace.Steps {
-		stage := Stage{Name: stepName(i, s), Detail: stepDetail(s, nodes), State: stateOf(i)}
+		stage := Stage{Name: stepName(i, s), Detail: stepDetail(i, s, nodes), State: stateOf(i)}
 		now := stage.State == StageNow
 		if stage.Detail = soaked(stage.Detail, s); now && v.Decision.Stage.Of > 0 {
 			stage.Detail = fmt.Sprintf("%d of %s healthy", max(0, v.Decision.Stage.Healthy),
@@ -90,11 +90,15 @@ func stepName(i int, s schedule.Step) string {
 	return fmt.Sprintf("Step %d", i+1)
 }
 
-func stepDetail(s schedule.Step, nodes int) string {
+func stepDetail(i int, s schedule.Step, nodes int) string {
 	if s.Selector != nil {
 		return s.Selector.String()
 	}
-	return fleet.Count(min(s.Size(nodes), nodes), "node")
+	text := fleet.Count(min(s.Size(nodes), nodes), "node")
+	if i > 0 { // The size counts the nodes of the steps before.
+		text += " in all"
+	}
+	return text
 }
 
 func soaked(detail string, s schedule.Step) string {

@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -96,8 +95,8 @@ func NewDriftReport(nodes []corev1.Node, daemons map[string]v1alpha1.DaemonRepor
 			d.Unlisted[nodes[i].Name] = report.More
 		}
 	}
-	slices.SortFunc(d.Unknown, func(a, b UnknownNode) int { return cmp.Compare(a.Node, b.Node) })
-	slices.SortStableFunc(d.Rows, func(a, b DriftRow) int { return cmp.Compare(a.Node, b.Node) })
+	slices.SortFunc(d.Unknown, func(a, b UnknownNode) int { return fleet.CompareNames(a.Node, b.Node) })
+	slices.SortStableFunc(d.Rows, func(a, b DriftRow) int { return fleet.CompareNames(a.Node, b.Node) })
 	return d
 }
 

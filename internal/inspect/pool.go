@@ -330,14 +330,21 @@ func summarize(a Answer, nodes []Answer) (Answer, bool) {
 func failedNodesAnswer(f *fleet.Fleet, v *fleet.Pool) (Answer, bool) {
 	var failed []Answer
 	var names, texts []string
+	what := "failed"
 	for _, row := range v.Rows {
 		if row.Step == fleet.StepFailed {
+			if row.Current == row.Desired { // It failed no config, but was changed since.
+				what = "need help"
+			}
 			names, texts = append(names, row.Name), append(texts, FailureText(row))
 			failed = append(failed, Answer{Do: nodeActions(f, v, row)})
 		}
 	}
 	a, found := summarize(Answer{Outcome: Degraded, Cause: poolstate.CauseFailed}, failed)
-	a.Reason = fmt.Sprintf("%d of %d nodes failed: %s", len(failed), len(v.Rows), poolstate.Grouped(names, texts))
+	if what != "failed" && len(failed) == 1 {
+		what = "needs help"
+	}
+	a.Reason = fmt.Sprintf("%d of %d nodes %s: %s", len(failed), len(v.Rows), what, poolstate.Grouped(names, texts))
 	return a, found
 }
 

@@ -97,7 +97,7 @@ func observedCommit(src *v1alpha1.GitSource) string {
 			text += " " + source.Quote(h.Subject)
 		}
 		if h.Author != "" {
-			text += " by " + h.Author
+			text += " by " + fleet.Person(h.Author)
 		}
 		break
 	}

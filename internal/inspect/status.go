@@ -126,10 +126,10 @@ func StatusOf(f *fleet.Fleet) Status {
 	for _, row := range f.Conflicts {
 		s.Nodes, s.Outcome = append(s.Nodes, row), s.Outcome.Worse(Blocked)
 	}
-	for _, name := range slices.Sorted(maps.Keys(f.Unmanaged)) {
+	for _, name := range slices.SortedFunc(maps.Keys(f.Unmanaged), fleet.CompareNames) {
 		s.Unmanaged = append(s.Unmanaged, f.Unmanaged[name])
 	}
-	slices.SortFunc(s.Nodes, func(a, b fleet.NodeRow) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(s.Nodes, func(a, b fleet.NodeRow) int { return fleet.CompareNames(a.Name, b.Name) })
 	return s
 }
 

@@ -96,6 +96,9 @@ func (s Status) Text() string {
 		}
 		parts = append(parts, fmt.Sprintf("%d %s: bunsen get nodes\n", hidden, more))
 	}
+	if s.Outcome.NeedsUser() {
+		parts = append(parts, "Why, and what helps: bunsen why\n")
+	}
 	return strings.Join(parts, "\n")
 }
 

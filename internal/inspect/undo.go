@@ -128,7 +128,7 @@ func undoCommits(f *fleet.Fleet, v *fleet.Pool, config string) []string {
 	if gone := f.SourceOf(v, config); len(f.Sources) == 0 && gone != "" {
 		r := commitRange{
 			good: f.RecordedCommit(v, v.HealthyConfig().Config),
-			bad:  f.RecordedCommit(v, config), what: "back to the last good commit",
+			bad:  f.RecordedCommit(v, config), what: "goes back to the last good commit",
 		}
 		if r.good != "" && r.bad != "" && r.good != r.bad {
 			return append(r.commands(v), createSource(f, ""))
@@ -183,12 +183,13 @@ func badCommits(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource, config s
 	if good := renderedCommit(v, src); good != "" {
 		r.good, r.bad = cmp.Or(r.good, good), fleet.HashOf(src.Status.AppliedRevision)
 	}
+	earlier := r.good != ""
 	if isUnusable(src) {
 		r.good, r.bad = cmp.Or(r.good, fleet.HashOf(src.Status.AppliedRevision)),
 			fleet.HashOf(src.Status.ObservedRevision)
 	}
 	r.describe(v, src)
-	if isUnusable(src) {
+	if isUnusable(src) && earlier { // Else the reason above the command says it.
 		r.what += "; GitSource " + src.Name + " cannot use " + r.bad
 	}
 	return r, r.good != "" && r.bad != "" && r.good != r.bad
@@ -279,7 +280,7 @@ func firstCommits(v *fleet.Pool, applied []v1alpha1.HistoryEntry) (good, bad str
 
 // describe names the commits as far as the source's history has them.
 func (r *commitRange) describe(v *fleet.Pool, src *v1alpha1.GitSource) {
-	r.what = "back to the last good commit"
+	r.what = "goes back to the last good commit"
 	history := src.Status.History
 	at := func(hash string) int {
 		return slices.IndexFunc(history, func(h v1alpha1.HistoryEntry) bool {
@@ -291,7 +292,7 @@ func (r *commitRange) describe(v *fleet.Pool, src *v1alpha1.GitSource) {
 		return
 	}
 	if before > last {
-		r.what = "everything after " + fleet.ShellNote(history[before].Subject) + " up to " +
+		r.what = "undoes all after " + fleet.ShellNote(history[before].Subject) + " up to " +
 			fleet.ShellNote(history[last].Subject)
 	} else {
 		before = len(history)
@@ -312,5 +313,5 @@ func (r commitRange) commands(v *fleet.Pool) []string {
 	if r.others > 0 {
 		list += fmt.Sprintf(", also %s that did not change pool %s", fleet.Count(r.others, "commit"), v.Object.Name)
 	}
-	return []string{list, "git revert --no-edit " + commits + " && git push   # " + r.what + "; or push a fix"}
+	return []string{list, "git revert --no-edit " + commits + " && git push   # " + r.what + "; a pushed fix does too"}
 }

@@ -60,8 +60,9 @@ type published struct {
 // patience is how long the end of a server waits for what it does.
 const patience = 2 * time.Second
 
-// pause is how long a repository waits after a change for the next one.
-const pause = 30 * time.Millisecond
+// pause is how long a repository waits after a change for the next one. An editor sends the messages of one action at
+// once, such as those of a rename in several files. What comes later waits for the run, and is one further run.
+const pause = 5 * time.Millisecond
 
 // newRepository returns the repository in a folder of the editor, which it opens when it renders.
 func newRepository(s *server, conn *jsonrpc2.Conn, top, rel string) *repository {

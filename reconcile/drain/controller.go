@@ -2,9 +2,12 @@ package drain
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -52,6 +55,8 @@ type Controller struct {
 	seen       revision.Digests
 	nodes      sync.Map // node name → *drained
 	daemonSets sync.Map // namespace/name → daemonSet
+	// the name of the node that isAlone found last
+	other atomic.Pointer[string]
 }
 
 const maxConcurrentDrains = 20
@@ -291,7 +296,8 @@ func (r *Controller) reportProgress(n *corev1.Node, memory *nodeMemory, p Progre
 func (r *Controller) write(ctx context.Context, n *corev1.Node, change Change,
 	annotate func(Cordoned, map[string]string),
 ) error {
-	before := n.DeepCopy()
+	before := &corev1.Node{Spec: corev1.NodeSpec{Unschedulable: n.Spec.Unschedulable}}
+	before.ResourceVersion, before.Annotations = n.ResourceVersion, maps.Clone(n.Annotations)
 	change.To.Set(n)
 	if annotate != nil {
 		annotate(change.To, n.Annotations)
@@ -299,7 +305,11 @@ func (r *Controller) write(ctx context.Context, n *corev1.Node, change Change,
 	if !cordonChanged(before, n) {
 		return nil
 	}
-	err := r.Client.Patch(ctx, n, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}),
+	patch, err := cordonPatch(before, n)
+	if err != nil {
+		return fmt.Errorf("writing the cordon of node %q: %w", n.Name, err)
+	}
+	err = r.Client.Patch(ctx, n, client.RawPatch(types.MergePatchType, patch),
 		client.FieldOwner(v1alpha1.CordonManager))
 	err = kube.AfterWrite(err, func() (bool, error) {
 		live := &corev1.Node{}
@@ -316,6 +326,35 @@ func (r *Controller) write(ctx context.Context, n *corev1.Node, change Change,
 		return fmt.Errorf("writing the cordon of node %q: %w", n.Name, err)
 	}
 	return nil
+}
+
+// cordonPatch is a JSON merge patch with what cordonChanged compares, for the version of before. Comparing whole Nodes
+// as JSON would cost more than the rest of a drain.
+func cordonPatch(before, after *corev1.Node) ([]byte, error) {
+	annotations := map[string]*string{}
+	for k := range before.Annotations {
+		if _, stays := after.Annotations[k]; !stays {
+			annotations[k] = nil
+		}
+	}
+	for k, v := range after.Annotations {
+		if old, was := before.Annotations[k]; !was || old != v {
+			annotations[k] = &v
+		}
+	}
+	metadata := map[string]any{"resourceVersion": before.ResourceVersion}
+	if len(annotations) > 0 {
+		metadata["annotations"] = annotations
+	}
+	patch := map[string]any{"metadata": metadata}
+	if is := after.Spec.Unschedulable; is != before.Spec.Unschedulable {
+		spec := map[string]any{"unschedulable": nil}
+		if is {
+			spec["unschedulable"] = true
+		}
+		patch["spec"] = spec
+	}
+	return json.Marshal(patch)
 }
 
 func cordonChanged(a, b *corev1.Node) bool {

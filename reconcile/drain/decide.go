@@ -227,9 +227,18 @@ var controlPlaneTaints = []string{"node-role.kubernetes.io/control-plane", "node
 // IsAlone reports whether the pods of a node cannot move, because every other node is reserved for the control plane.
 // One that is cordoned or not Ready counts as another node: the drain waits until it can run pods again, because
 // PodDisruptionBudgets may protect them.
-func IsAlone(nodes []corev1.Node, name string) bool {
-	return !slices.ContainsFunc(nodes, func(n corev1.Node) bool { return n.Name != name && !isReserved(n.Spec.Taints) })
+func IsAlone(nodes []corev1.Node, name string) bool { return findOther(nodes, name) == nil }
+
+func findOther(nodes []corev1.Node, name string) *corev1.Node {
+	for i := range nodes {
+		if isOther(&nodes[i], name) {
+			return &nodes[i]
+		}
+	}
+	return nil
 }
+
+func isOther(n *corev1.Node, name string) bool { return n.Name != name && !isReserved(n.Spec.Taints) }
 
 func isReserved(taints []corev1.Taint) bool {
 	return slices.ContainsFunc(taints, func(t corev1.Taint) bool {

@@ -49,11 +49,10 @@ func (r *Controller) gather(ctx context.Context, n *corev1.Node, node Node) (Fac
 	if f.Pace, err = r.drainPace(ctx, n); err != nil {
 		return f, err
 	}
-	var nodes corev1.NodeList
-	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
-		return f, fmt.Errorf("listing Nodes: %w", err)
+	if f.Alone, err = r.isAlone(ctx, n.Name); err != nil {
+		return f, err
 	}
-	if f.Alone = IsAlone(nodes.Items, n.Name); f.Alone {
+	if f.Alone {
 		var budgets policyv1.PodDisruptionBudgetList
 		if err := r.Client.List(ctx, &budgets, client.UnsafeDisableDeepCopy); err != nil {
 			return f, fmt.Errorf("listing PodDisruptionBudgets: %w", err)
@@ -76,6 +75,32 @@ func (r *Controller) gather(ctx context.Context, n *corev1.Node, node Node) (Fac
 	}
 	r.memoryOf(n.Name).fillAnswers(f.Pods)
 	return f, nil
+}
+
+// isAlone reports whether pods cannot move from a node to another one now. Usually it reads only the node to which they
+// could move at the last search: a list of all nodes for each drain would let a rollout cost the square of its nodes.
+func (r *Controller) isAlone(ctx context.Context, name string) (bool, error) {
+	if last := r.other.Load(); last != nil {
+		var n corev1.Node
+		err := r.Client.Get(ctx, client.ObjectKey{Name: *last}, &n, client.UnsafeDisableDeepCopy)
+		if client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("reading Node %q: %w", *last, err)
+		}
+		if err == nil && isOther(&n, name) {
+			return false, nil
+		}
+	}
+	var nodes corev1.NodeList
+	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("listing Nodes: %w", err)
+	}
+	other := findOther(nodes.Items, name)
+	if other == nil {
+		return true, nil
+	}
+	last := other.Name // not a part of the list, which is large
+	r.other.Store(&last)
+	return false, nil
 }
 
 // isOrphan reports whether the DaemonSet of a pod is gone. It counts as existing if the API server does not answer.

@@ -1,6 +1,7 @@
 package drain_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand"
 	"slices"
@@ -15,7 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	kubectldrain "k8s.io/kubectl/pkg/drain"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/controllertest"
 	"github.com/bunsen-os/bunsen/reconcile/drain"
 )
@@ -152,6 +155,75 @@ func TestWhatADrainCosts(t *testing.T) {
 				}
 				return s.spent()
 			})
+		})
+	}
+}
+
+// searches counts the lists of all nodes.
+type searches struct {
+	client.Client
+	count int
+}
+
+func (s *searches) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	if _, is := list.(*corev1.NodeList); is {
+		s.count++
+	}
+	return s.Client.List(ctx, list, options...)
+}
+
+// TestADrainSearchesNoOtherNodeTwice: a list of all nodes for each drain let a rollout to 5,000 nodes cost twice as
+// much a node as one to 500. What was found counts only while it is true.
+func TestADrainSearchesNoOtherNodeTwice(t *testing.T) {
+	reserved := []corev1.Taint{{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule}}
+	for sentence, story := range map[string]struct {
+		// what happens between the first round and the others
+		then func(w *drainWorld)
+		// the lists of all nodes in all rounds
+		lists   int
+		evicted bool
+	}{
+		"while the other node can run the pods, no other one is searched": {
+			then: func(*drainWorld) {}, lists: 1, evicted: true,
+		},
+		"a node that is reserved now is no answer, and another one is found": {
+			then: func(w *drainWorld) {
+				w.Create(controllertest.Node("n2", "v0", "v0"))
+				controllertest.Modify(w.Cluster, w.Node("n1"), func(n *corev1.Node) { n.Spec.Taints = reserved })
+			}, lists: 2, evicted: true,
+		},
+		"a node that is deleted now is no answer, and another one is found": {
+			then: func(w *drainWorld) {
+				w.Create(controllertest.Node("n2", "v0", "v0"))
+				w.Remove(w.Node("n1"))
+			}, lists: 2, evicted: true,
+		},
+		"once the last other node is reserved, pods stay": {
+			then: func(w *drainWorld) {
+				controllertest.Modify(w.Cluster, w.Node("n1"), func(n *corev1.Node) { n.Spec.Taints = reserved })
+			}, lists: 4,
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			w, r, s := newDrain(t, "drain-v1")
+			counted := &searches{Client: w.Client}
+			r.Client = counted
+			s.pods = s.pods[1:2] // the DaemonSet's
+			round := func() {
+				w.drain(r)
+				w.Now = w.Now.Add(5 * time.Second)
+				controllertest.Modify(w.Cluster, w.Node("n0"), func(n *corev1.Node) { // for the next round
+					n.Annotations[v1alpha1.LastAppliedDrainAnnotation] = "uncordon-v0"
+				})
+			}
+			round()
+			story.then(w)
+			s.pods = append(s.pods, newPod("web", put))
+			for range 3 {
+				round()
+			}
+			controllertest.Equal(t, "lists of all nodes", counted.count, story.lists)
+			controllertest.Equal(t, "evicted", slices.Contains(s.evicted, "web"), story.evicted)
 		})
 	}
 }

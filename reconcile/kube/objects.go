@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -93,6 +94,32 @@ func EveryPool(c client.Reader) handler.EventHandler {
 		return requests(list.Items, func(p *mcfgv1.MachineConfigPool) string { return p.Name })
 	})
 }
+
+// Delayed lets a handler enqueue after the delay of an object: thousands of events within it become one reconciliation,
+// which reads the objects as they are then.
+func Delayed(h handler.EventHandler, delay func(name string) time.Duration) handler.EventHandler {
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
+			h.Create(ctx, e, delayedQueue{q, delay})
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			h.Update(ctx, e, delayedQueue{q, delay})
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
+			h.Delete(ctx, e, delayedQueue{q, delay})
+		},
+	}
+}
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+type delayedQueue struct {
+	queue
+	delay func(name string) time.Duration
+}
+
+// Add keeps the earlier time of a request that waits already.
+func (q delayedQueue) Add(r reconcile.Request) { q.AddAfter(r, q.delay(r.Name)) }
 
 func requests[T any](items []T, name func(*T) string) []reconcile.Request {
 	out := make([]reconcile.Request, len(items))

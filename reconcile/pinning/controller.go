@@ -17,6 +17,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/pinnedimage"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/membership"
+	"github.com/bunsen-os/bunsen/reconcile/kube"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -40,6 +41,9 @@ type Controller struct {
 // everything: one reconciliation handles all pools.
 const everything = "all"
 
+// coalesce is for more events of Nodes: a reconciliation reads all of them.
+func coalesce(string) time.Duration { return 100 * time.Millisecond }
+
 // SetupWithManager tells the nodes again after each change of a set, of the pools, and of a Node's labels or
 // annotations.
 func SetupWithManager(mgr ctrl.Manager, pinning reconcile.Reconciler) error {
@@ -49,8 +53,8 @@ func SetupWithManager(mgr ctrl.Manager, pinning reconcile.Reconciler) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("pinned-images").
 		Watches(&mcfgv1.PinnedImageSet{}, all).
 		Watches(&mcfgv1.MachineConfigPool{}, all, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&corev1.Node{}, all, builder.WithPredicates(predicate.Or(predicate.LabelChangedPredicate{},
-			predicate.Funcs{UpdateFunc: pinChanged}))).
+		Watches(&corev1.Node{}, kube.Delayed(all, coalesce), builder.WithPredicates(predicate.Or(
+			predicate.LabelChangedPredicate{}, predicate.Funcs{UpdateFunc: pinChanged}))).
 		Complete(pinning)
 }
 

@@ -199,6 +199,15 @@ func judge(spec mcfgv1.MachineConfigSpec) (machineconfig.Config, machineconfig.P
 	return c, bad
 }
 
+// decode reads what judge has judged.
+func decode(spec mcfgv1.MachineConfigSpec) (machineconfig.Config, error) {
+	spec, err := kinds.UpgradeSpec(spec)
+	if err != nil {
+		return machineconfig.Config{}, err
+	}
+	return machineconfig.Decode(spec)
+}
+
 // Identify reads the metadata of a MachineConfig.
 func Identify(mc *mcfgv1.MachineConfig) Identity {
 	_, generated := mc.Annotations[generatedBy]
@@ -320,24 +329,12 @@ func blame(name string, bad machineconfig.Problems) error {
 
 // combine merges valid inputs in the order in which they are given, validates the result and names it.
 func combine(pool string, inputs []Input, d Defaults) (Rendered, error) {
-	whole := plainOf(inputs, d)
-	whole.Ignition = mergeIgnition(inputs)
-	b, set := &book{inputs: inputs}, setters(inputs)
-	if bad := validateMerged(whole, set, b); len(bad) > 0 {
+	whole := mergedConfig(inputs, d)
+	set := setters(inputs)
+	if bad := validateMerged(whole, set, &book{inputs: inputs}); len(bad) > 0 {
 		return Rendered{}, fmt.Errorf("merging the MachineConfigs of pool %s: %w", pool, errors.Join(bad...))
 	}
-	spec, err := whole.Spec()
-	if err != nil {
-		return Rendered{}, fmt.Errorf("rendering pool %s: %w", pool, err)
-	}
-	r := Rendered{Pool: pool, Spec: spec, Config: whole, book: b}
-	for _, in := range inputs {
-		r.Inputs = append(r.Inputs, in.Name)
-	}
-	r.Config.KernelArguments, r.Config.Extensions = spec.KernelArguments, spec.Extensions
-	if d.LargeFiles {
-		r, err = fit(r)
-	}
+	r, err := written(pool, whole, inputs, d)
 	if err != nil {
 		return Rendered{}, err
 	}
@@ -347,6 +344,29 @@ func combine(pool string, inputs []Input, d Defaults) (Rendered, error) {
 	r.Notices = notices(inputs, set, take(whole.Ignition))
 	if r.Name, err = Name(pool, r.Spec); err != nil {
 		return Rendered{}, err
+	}
+	return r, nil
+}
+
+func mergedConfig(inputs []Input, d Defaults) machineconfig.Config {
+	whole := plainOf(inputs, d)
+	whole.Ignition = mergeIgnition(inputs)
+	return whole
+}
+
+// written returns a merged config as a cluster stores it, without a name.
+func written(pool string, whole machineconfig.Config, inputs []Input, d Defaults) (Rendered, error) {
+	spec, err := whole.Spec()
+	if err != nil {
+		return Rendered{}, fmt.Errorf("rendering pool %s: %w", pool, err)
+	}
+	r := Rendered{Pool: pool, Spec: spec, Config: whole, book: &book{inputs: inputs}}
+	for _, in := range inputs {
+		r.Inputs = append(r.Inputs, in.Name)
+	}
+	r.Config.KernelArguments, r.Config.Extensions = spec.KernelArguments, spec.Extensions
+	if d.LargeFiles {
+		return fit(r)
 	}
 	return r, nil
 }

@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/disruption"
@@ -20,6 +23,8 @@ import (
 const (
 	// maxNodeProblems is for how many nodes a merge reports problems.
 	maxNodeProblems = 20
+	// mergedTogether is how many configs of nodes are merged at a time.
+	mergedTogether = 16
 	// maxNodeConfigs is the most bytes of the list of the nodes' configs, which is an annotation.
 	maxNodeConfigs = maxAnnotations - 64<<10
 	// MaxNodeBytes is the most bytes of all configs of single nodes of a pool together. While a pool is updated, the
@@ -73,16 +78,16 @@ func withNodes(r, earlier Rendered, table Input, largeFiles bool) (Rendered, err
 	r.Warnings = append(slices.Clip(r.Warnings), warnings...)
 	var bad []error
 	written, bytes := map[string]bool{base: true}, 0
-	for _, node := range table.Nodes.Names() {
-		own, err := r.nodeConfig(earlier, node)
-		if err != nil {
-			bad = append(bad, err)
-			if len(bad) == maxNodeProblems {
+	for own := range r.nodeConfigs(earlier, table.Nodes.Names()) {
+		if own.err != nil {
+			if bad = append(bad, own.err); len(bad) == maxNodeProblems {
 				break
 			}
+			continue
 		}
+		r.own.names[own.key] = own.ownConfig
 		if own.name != base {
-			r.Nodes.Set(node, own.name)
+			r.Nodes.Set(own.node, own.name)
 		}
 		if !written[own.name] { // Facts may be longer than the references to them.
 			written[own.name], bytes = true, bytes+own.bytes+metadata
@@ -169,22 +174,48 @@ func refuseNodes(r Rendered) error {
 	return nil
 }
 
-// nodeConfig returns the config of a node. It merges the config only if the earlier result does not have it.
-func (r *Rendered) nodeConfig(earlier Rendered, node string) (ownConfig, error) {
-	key, err := r.own.key(node)
-	if err != nil {
-		return ownConfig{}, err
-	}
-	own, known := earlier.own.names[key]
-	if !known {
-		merged, err := r.own.merge(r.Pool, node)
-		if err != nil {
-			return ownConfig{}, err
+// namedConfig is the config of a node, or why it cannot be merged.
+type namedConfig struct {
+	node string
+	key  nodeKey
+	ownConfig
+	err error
+}
+
+// nodeConfigs returns the configs of nodes in their order. It merges several at a time: to merge and to name thousands
+// takes seconds of one processor.
+func (r *Rendered) nodeConfigs(earlier Rendered, nodes []string) iter.Seq[namedConfig] {
+	return func(yield func(namedConfig) bool) {
+		for few := range slices.Chunk(nodes, mergedTogether) {
+			out := make([]namedConfig, len(few))
+			var group sync.WaitGroup
+			for i, node := range few {
+				group.Go(func() { out[i] = r.nodeConfig(earlier, node) })
+			}
+			group.Wait()
+			for _, own := range out {
+				if !yield(own) {
+					return
+				}
+			}
 		}
-		own = ownConfig{merged.Name, len(merged.Spec.Config.Raw)}
 	}
-	r.own.names[key] = own
-	return own, nil
+}
+
+// nodeConfig returns the config of a node. It merges the config only if the earlier result does not have it.
+func (r *Rendered) nodeConfig(earlier Rendered, node string) (own namedConfig) {
+	defer fault.Recover(&own.err)
+	own.node = node
+	if own.key, own.err = r.own.key(node); own.err != nil {
+		return own
+	}
+	known := false
+	if own.ownConfig, known = earlier.own.names[own.key]; known {
+		return own
+	}
+	merged, err := r.own.merge(r.Pool, node)
+	own.ownConfig, own.err = ownConfig{merged.Name, len(merged.Spec.Config.Raw)}, err
+	return own
 }
 
 // key returns the digest of everything on which the config of a node depends.
@@ -254,6 +285,30 @@ func (r Rendered) Node(name string) (Rendered, error) {
 		r.Name, r.Nodes, r.own = r.Nodes.Base, v1alpha1.NodeConfigs{}, ownConfigs{}
 	}
 	return r, nil
+}
+
+// content is Node without what only a review reads. It judges and names nothing again that was judged to find its name,
+// because that costs several times as much as the merge.
+func (r Rendered) content(node string) (Rendered, error) {
+	if _, own := r.Nodes.Nodes[node]; !own || r.own.names == nil {
+		return r.Node(node)
+	}
+	documents, err := r.own.table.For(node)
+	if err != nil {
+		return Rendered{}, err
+	}
+	inputs := []Input{r.own.base}
+	for _, d := range documents {
+		in := Input{Identity: Identity{Name: d.Name, Labelled: true}}
+		if in.Config, err = decode(d.Spec); err != nil {
+			return Rendered{}, fmt.Errorf("document %s of node %s: %w", d.Name, node, err)
+		}
+		inputs = append(inputs, in)
+	}
+	d := Defaults{LargeFiles: r.own.largeFiles}
+	out, err := written(r.Pool, mergedConfig(inputs, d), inputs, d)
+	out.Name, out.VariantOf = r.Nodes.Of(node), r.own.base.Name
+	return out, err
 }
 
 // NodeOf returns a node of the pool whose own config has the name, and whether there is one. The name of the node is

@@ -163,6 +163,62 @@ func TestOneChangedRowMergesOneConfig(t *testing.T) {
 	}
 }
 
+// TestTheContentOfANodeIsItsConfig: what the controller compares and writes is what was named.
+func TestTheContentOfANodeIsItsConfig(t *testing.T) {
+	chrony := ofPool("50-worker-chrony", "worker", fileSpec("/etc/chrony.conf", "pool"))
+	large := func(path string) mcfgv1.MachineConfigSpec { return fileSpec(path, strings.Repeat("x", MaxSize*2/3)) }
+	old := mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: []byte(`{"ignition":{"version":"2.2.0"},` +
+		`"storage":{"files":[{"filesystem":"root","path":"/etc/old","mode":420,"contents":{"source":"data:,a"}}]}}`)}}
+	arguments := mcfgv1.MachineConfigSpec{KernelArguments: []string{"b", "a", "b"}, KernelType: "realtime"}
+	document := func(name string, spec mcfgv1.MachineConfigSpec) machineconfig.NodeDocument {
+		return machineconfig.NodeDocument{Name: name, Spec: spec}
+	}
+	table := tableOf(t, "worker", map[string]machineconfig.NodeFacts{
+		"facts":     rowOf("192.0.2.1"),
+		"override":  {Documents: []machineconfig.NodeDocument{document("10-a", fileSpec("/etc/chrony.conf", "node"))}},
+		"old":       {Documents: []machineconfig.NodeDocument{document("10-a", old), document("20-b", arguments)}},
+		"large":     {Documents: []machineconfig.NodeDocument{document("10-a", large("/a")), document("20-b", large("/b"))}},
+		"no config": {},
+	})
+	find := func() (Rendered, error) {
+		return Merge("worker", []*mcfgv1.MachineConfig{chrony, table}, Defaults{LargeFiles: true})
+	}
+	for sentence, known := range map[string]func() (Rendered, error){
+		"the names were found from the table": find,
+		"the names are those of the cluster": func() (Rendered, error) {
+			r, err := find()
+			if err != nil {
+				return r, err
+			}
+			return WithNodes(merged(t, "worker", chrony), table, r.Nodes)
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			r, err := known()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, node := range []string{"facts", "override", "old", "large", "no config", "another"} {
+				whole, err := r.Node(node)
+				if err != nil {
+					t.Fatal(err)
+				}
+				content, err := r.content(node)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if moved := node == "large"; moved != (len(content.Contents) > 0) {
+					t.Errorf("%s: %d files are in the content store", node, len(content.Contents))
+				}
+				content.Notices, content.Warnings, content.book = whole.Notices, whole.Warnings, whole.book
+				if !reflect.DeepEqual(content, whole) {
+					t.Errorf("%s has\n%+v\nnot\n%+v", node, content, whole)
+				}
+			}
+		})
+	}
+}
+
 // TestATargetSaysThatItsConfigsReferToSecrets: the server and the rollout read it from the target alone.
 func TestATargetSaysThatItsConfigsReferToSecrets(t *testing.T) {
 	spec := mcfgv1.MachineConfigSpec{

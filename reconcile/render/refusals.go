@@ -69,7 +69,7 @@ func nodeRefusals(f facts, rendered Rendered) ([]string, error) {
 		if !known || was.Of(node) == nodeConfigName(rendered, node) {
 			continue
 		}
-		from, err := machineconfig.Parse(old.Spec)
+		from, err := machineconfig.Decode(old.Spec)
 		if err != nil {
 			return nil, fmt.Errorf("reading MachineConfig %q: %w", old.Name, err)
 		}
@@ -90,9 +90,9 @@ func nodeRefusals(f facts, rendered Rendered) ([]string, error) {
 // configOfNode returns the config of a node, from the cluster if it has it: a held config was merged before.
 func configOfNode(f facts, rendered Rendered, node string) (machineconfig.Config, error) {
 	if mc, ok := f.byName[nodeConfigName(rendered, node)]; ok {
-		return machineconfig.Parse(mc.Spec)
+		return machineconfig.Decode(mc.Spec)
 	}
-	own, err := rendered.Node(node)
+	own, err := rendered.content(node)
 	return own.Config, err
 }
 

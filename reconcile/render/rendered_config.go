@@ -201,7 +201,7 @@ func (r *Controller) publishNodes(ctx context.Context, f facts, rendered Rendere
 		}
 		group.Go(func() (err error) {
 			defer fault.Recover(&err)
-			own, err := rendered.Node(firstOf(owners[name]))
+			own, err := rendered.content(firstOf(owners[name]))
 			if err != nil {
 				return err
 			}

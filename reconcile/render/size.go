@@ -91,14 +91,16 @@ func fit(r Rendered) (Rendered, error) {
 
 // measure returns the size of a config as an object, and the part of it that its list of inputs needs.
 func measure(r Rendered) (size, inputs int, err error) {
-	text, err := json.Marshal(r.Spec)
+	spec := r.Spec
+	spec.Config.Raw = []byte("{}") // It is canonical JSON already, and most of the size.
+	text, err := json.Marshal(spec)
 	if err != nil {
 		return 0, 0, fmt.Errorf("measuring the rendered config of pool %s: %w", r.Pool, err)
 	}
 	for _, name := range r.Inputs {
 		inputs += perInput + len(name)
 	}
-	return len(text) + inputs + metadata, inputs, nil
+	return len(text) - len(spec.Config.Raw) + len(r.Spec.Config.Raw) + inputs + metadata, inputs, nil
 }
 
 // sized is an entry with the size of its contents in the config.

@@ -66,12 +66,14 @@ type Controller struct {
 // retrySoon is for stale objects. By then, the informers usually show the new ones.
 const retrySoon = 10 * time.Millisecond
 
-// feed enqueues the affected pools after a short delay.
-func feed[T client.Object](put, drop func(T) []string) handler.TypedFuncs[T, reconcile.Request] {
+// feed enqueues the affected pools, each after a wait.
+func feed[T client.Object](put, drop func(T) []string,
+	wait func(pool string) time.Duration,
+) handler.TypedFuncs[T, reconcile.Request] {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	enqueue := func(q queue, pools []string) {
 		for _, p := range pools {
-			q.AddAfter(reconcile.Request{NamespacedName: client.ObjectKey{Name: p}}, coalesce)
+			q.AddAfter(reconcile.Request{NamespacedName: client.ObjectKey{Name: p}}, wait(p))
 		}
 	}
 	return handler.TypedFuncs[T, reconcile.Request]{
@@ -107,19 +109,23 @@ func (r *Controller) SetupWithManager(mgr ctrl.Manager, rollout reconcile.Reconc
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("rollout").
 		WatchesRawSource(source.Kind(mgr.GetCache(), &mcfgv1.MachineConfigPool{},
-			feed(r.Fleet.PutPool, r.Fleet.DropPool))).
-		WatchesRawSource(source.Kind(mgr.GetCache(), &corev1.Node{}, feed(r.Fleet.PutNode, r.Fleet.DropNode))).
+			feed(r.Fleet.PutPool, r.Fleet.DropPool, r.wait))).
+		WatchesRawSource(source.Kind(mgr.GetCache(), &corev1.Node{},
+			feed(r.Fleet.PutNode, r.Fleet.DropNode, r.wait))).
 		WatchesRawSource(source.Kind(secrets, &corev1.ConfigMap{}, r.Fleet.secrets.Handler(r.Client))).
 		WatchesRawSource(source.Kind(mgr.GetCache(), &mcfgv1.MachineConfig{},
-			feed(r.Fleet.configs.Put, r.Fleet.configs.Drop))).
+			feed(r.Fleet.configs.Put, r.Fleet.configs.Drop, r.wait))).
 		WatchesRawSource(source.TypedChannel(woken, wake)).
 		Watches(&v1alpha1.RolloutPolicy{}, every).
 		Watches(&v1alpha1.GitSource{}, every).
 		Watches(&mcfgv1.PinnedImageSet{}, every).
-		Watches(&mcfgv1.MachineConfig{}, targets, builder.WithPredicates(kube.CreatedOrDeleted)).
-		Watches(&mcfgv1.MachineConfig{}, every, builder.WithPredicates(kube.OwnedBySource)).
+		Watches(&mcfgv1.MachineConfig{}, kube.Delayed(targets, r.wait),
+			builder.WithPredicates(kube.CreatedOrDeleted)).
+		Watches(&mcfgv1.MachineConfig{}, kube.Delayed(every, r.wait), builder.WithPredicates(kube.OwnedBySource)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).Complete(rollout)
 }
+
+func (r *Controller) wait(pool string) time.Duration { return r.Fleet.wait(pool, r.Now()) }
 
 // Reconcile makes one decision about one pool, and carries it out.
 func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
@@ -196,6 +202,7 @@ func (r *Controller) act(ctx context.Context, pool *mcfgv1.MachineConfigPool, q 
 	}
 	now := r.Now()
 	d := r.Fleet.decide(q, now)
+	r.Fleet.setDecided(pool.Name, now, r.Now())
 	if d.outcome == gatesUnanswered && r.Gates == nil {
 		d.outcome = decided // Without an Evaluator, all gates stay closed.
 	}
@@ -415,14 +422,14 @@ func (r *Controller) hasConfig(ctx context.Context, name string) (bool, error) {
 	}
 	r.Fleet.configs.Put(mc)
 	r.Fleet.files.Examine(mc)
-	for _, name := range r.Fleet.configs.Of(mc.Name).All() {
+	return r.Fleet.configs.Complete(mc.Name, func(name string) (bool, error) {
 		own, err := r.config(ctx, name)
 		if err != nil || own == nil {
 			return false, err
 		}
 		r.Fleet.files.Examine(own)
-	}
-	return true, nil
+		return true, nil
+	})
 }
 
 func (r *Controller) summary(ctx context.Context, pool *mcfgv1.MachineConfigPool, d decision) status.PoolFacts {

@@ -28,9 +28,10 @@ type evaluation struct {
 // evaluate reads what the nodes report: it updates the record, ends the rollout if too many nodes failed, and
 // classifies the nodes for the config that they are assigned.
 func evaluate(f poolstate.Facts, now time.Time) evaluation {
-	byName := func(a, b poolstate.Node) int { return strings.Compare(a.Name, b.Name) }
-	if !slices.IsSortedFunc(f.Nodes, byName) {
-		f.Nodes = slices.SortedFunc(slices.Values(f.Nodes), byName)
+	if !areSorted(f.Nodes) {
+		f.Nodes = slices.SortedFunc(slices.Values(f.Nodes), func(a, b poolstate.Node) int {
+			return strings.Compare(a.Name, b.Name)
+		})
 	}
 	e := evaluation{Facts: f, now: now, record: f.Care.Record}
 	if f.Target.IsZero() {
@@ -44,6 +45,16 @@ func evaluate(f poolstate.Facts, now time.Time) evaluation {
 		e.nodes = classifyFor(f, target)
 	}
 	return e
+}
+
+// areSorted copies no node, which takes longer than to compare its name.
+func areSorted(nodes []poolstate.Node) bool {
+	for i := 1; i < len(nodes); i++ {
+		if nodes[i].Name < nodes[i-1].Name {
+			return false
+		}
+	}
+	return true
 }
 
 // continueRecord replaces a record of another config, and lifts a verdict if a user requested a retry after it.

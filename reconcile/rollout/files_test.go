@@ -25,7 +25,7 @@ func config(name string, letters ...string) *mcfgv1.MachineConfig {
 }
 
 func TestWhichConfigsBringNewFiles(t *testing.T) {
-	f := newRemoteFiles()
+	f := newRemoteFiles(func() {})
 	for _, mc := range []*mcfgv1.MachineConfig{
 		config("none"), config("a", "a"), config("ab", "a", "b"),
 		config("other-a", "a"), config("b", "b"),

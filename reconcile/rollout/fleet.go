@@ -24,9 +24,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// coalesce waits for more events before a pool is reconciled: thousands of nodes may report at the same time, and each
-// reconciliation may write the pool's status.
-const coalesce = 100 * time.Millisecond
+const (
+	// for more events before a pool is reconciled: thousands of nodes may report at the same time, and each
+	// reconciliation may write the pool's status
+	coalesce = 100 * time.Millisecond
+	// A decision reads all nodes of its pool. The pause after it is so much longer than it, that the decisions about a
+	// large pool take about a hundredth of a processor, and a node costs the same in each rollout.
+	share = 100
+	// the longest pause
+	maxPause = 500 * time.Millisecond
+)
 
 // Fleet has all pools and nodes in their last state from the informers, with which it shares them: it does not change
 // them. It is complete before the first decision, because a controller starts its workers after all its sources have
@@ -36,9 +43,10 @@ type Fleet struct {
 	nodes       fleetNodes
 	pools       map[string]*mcfgv1.MachineConfigPool
 	membership  membership.Pools
-	dependsOn   map[string][]string // pool → pools that its last decision depended on
-	unavailable map[string]int      // pool → nodes that counted against its budget at its last decision
-	gatesDue    map[string]gatesDue // pool → gates that its last decision depended on
+	dependsOn   map[string][]string     // pool → pools that its last decision depended on
+	unavailable map[string]int          // pool → nodes that counted against its budget at its last decision
+	gatesDue    map[string]gatesDue     // pool → gates that its last decision depended on
+	decided     map[string]lastDecision // by pool
 	written     pendingWrites
 	// need no lock
 	secrets *SecretRevisions
@@ -72,11 +80,13 @@ func poolKey(name string) objectKey { return objectKey{pool: true, name: name} }
 
 // NewFleet returns a Fleet without pools and nodes. heartbeats has the heartbeats of the daemons.
 func NewFleet(heartbeats *health.Heartbeats) *Fleet {
-	return &Fleet{
+	f := &Fleet{
 		pools: map[string]*mcfgv1.MachineConfigPool{}, dependsOn: map[string][]string{}, unavailable: map[string]int{},
-		gatesDue: map[string]gatesDue{}, secrets: NewSecretRevisions(),
-		written: newPendingWrites(), rendered: rendered{files: newRemoteFiles()}, daemons: heartbeats,
+		gatesDue: map[string]gatesDue{}, decided: map[string]lastDecision{}, secrets: NewSecretRevisions(),
+		written: newPendingWrites(), daemons: heartbeats,
 	}
+	f.files = newRemoteFiles(f.configs.recheck)
+	return f
 }
 
 func newPendingWrites() pendingWrites {
@@ -184,6 +194,7 @@ func (f *Fleet) DropPool(p *mcfgv1.MachineConfigPool) []string {
 	delete(f.dependsOn, p.Name)
 	delete(f.unavailable, p.Name)
 	delete(f.gatesDue, p.Name)
+	delete(f.decided, p.Name)
 	f.written.remove(poolKey(p.Name))
 	return f.regroup(p.Name)
 }
@@ -241,6 +252,28 @@ func (f *Fleet) freedPools(pool string, places int) []string {
 	return slices.DeleteFunc(f.affectedPools(pool), func(p string) bool { return p == pool })
 }
 
+// lastDecision is when a decision ended, and how long it took.
+type lastDecision struct {
+	at   time.Time
+	took time.Duration
+}
+
+// setDecided stores when the last decision about a pool began and ended.
+func (f *Fleet) setDecided(pool string, began, ended time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.decided[pool] = lastDecision{ended, ended.Sub(began)}
+}
+
+// wait is how long a pool waits for more events after one.
+func (f *Fleet) wait(pool string, now time.Time) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	d := f.decided[pool]
+	pause := min(share*d.took, maxPause) - now.Sub(d.at)
+	return min(max(coalesce, pause), maxPause) // A clock that is set back lengthens no pause.
+}
+
 // addWrite stores a write until the informer shows it, unless it already has, or the object was deleted: the Fleet does
 // not have it then, because the controller writes only to objects that an informer has shown.
 func (f *Fleet) addWrite(key objectKey, what *pendingWrite) {
@@ -291,6 +324,10 @@ func (f *Fleet) gateQuestion(facts poolstate.Facts, now time.Time) (q gate.Quest
 type NodeConfigStore struct {
 	mu    sync.Mutex
 	known map[string]entry
+	// the deleted and the forgotten configs, and how many these were when those of all nodes of a rendered config
+	// existed
+	dropped  int
+	complete map[string]int
 }
 
 type entry struct {
@@ -308,6 +345,7 @@ func (s *NodeConfigStore) Put(mc *mcfgv1.MachineConfig) []string {
 		return nil
 	}
 	configs, err := v1alpha1.ParseNodeConfigs(text)
+	delete(s.complete, mc.Name)
 	if err != nil || configs.IsZero() {
 		delete(s.known, mc.Name)
 		return nil
@@ -324,7 +362,40 @@ func (s *NodeConfigStore) Drop(mc *mcfgv1.MachineConfig) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.known, mc.Name)
+	delete(s.complete, mc.Name)
+	s.dropped++
 	return nil
+}
+
+// recheck lets Complete ask for all configs again.
+func (s *NodeConfigStore) recheck() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dropped++
+}
+
+// Complete reports whether the configs of all nodes of a rendered config exist. It asks for them again only after a
+// config was deleted: thousands of nodes have as many, and each decision about the pool wants to know.
+func (s *NodeConfigStore) Complete(config string, exists func(own string) (bool, error)) (bool, error) {
+	s.mu.Lock()
+	all, dropped := s.known[config].configs.All(), s.dropped
+	at, known := s.complete[config]
+	s.mu.Unlock()
+	if known && at == dropped {
+		return true, nil
+	}
+	for _, own := range all {
+		if there, err := exists(own); err != nil || !there {
+			return false, err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.complete == nil {
+		s.complete = map[string]int{}
+	}
+	s.complete[config] = dropped
+	return true, nil
 }
 
 // Of returns the configs of the nodes for a rendered config of a pool; the zero value if all nodes run that config.
@@ -349,8 +420,10 @@ const maxConfigs = 10000
 // goroutines.
 type RemoteFiles struct{ of *lru.Cache[string, []string] }
 
-func newRemoteFiles() RemoteFiles {
-	of, _ := lru.New[string, []string](maxConfigs) // It fails only for a size below 1.
+// newRemoteFiles calls forgotten when the files of a config are forgotten.
+func newRemoteFiles(forgotten func()) RemoteFiles {
+	// It fails only for a size below 1.
+	of, _ := lru.NewWithEvict(maxConfigs, func(string, []string) { forgotten() })
 	return RemoteFiles{of}
 }
 

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"testing/fstest"
 	"time"
 
 	"github.com/bunsen-os/bunsen/source"
@@ -28,7 +29,39 @@ type Copy struct {
 	private, dir string
 	lock         *os.File
 	files        map[string]copied
+	// small has the contents of small files also in memory: to open a thousand files costs more than what an editor's
+	// server then does with them. size is that of all.
+	small fstest.MapFS
+	size  int
 }
+
+// maxSmall limits the contents that a copy has in memory, in bytes.
+const maxSmall = 32 << 20
+
+// copyFS is the directory of a copy, and reads small files from memory.
+type copyFS struct {
+	fs.FS
+	small fstest.MapFS
+}
+
+// ReadFile returns the contents of a file. The caller may change the returned bytes.
+func (c copyFS) ReadFile(name string) ([]byte, error) {
+	if f := c.small[name]; f != nil {
+		return bytes.Clone(f.Data), nil
+	}
+	return fs.ReadFile(c.FS, name)
+}
+
+// Stat describes a file without opening it. Files in memory have no time.
+func (c copyFS) Stat(name string) (fs.FileInfo, error) {
+	if c.small[name] != nil {
+		return c.small.Stat(name)
+	}
+	return fs.Stat(c.FS, name)
+}
+
+// ReadDir lists a directory in lexical order.
+func (c copyFS) ReadDir(name string) ([]fs.DirEntry, error) { return fs.ReadDir(c.FS, name) }
 
 // Names in the directory of temporary files, and in that of a copy.
 const (
@@ -58,7 +91,10 @@ func NewCopy(from *os.Root) (*Copy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a directory for files: %w", err)
 	}
-	c := &Copy{from: from, private: private, dir: filepath.Join(private, copyFiles), files: map[string]copied{}}
+	c := &Copy{
+		from: from, private: private, dir: filepath.Join(private, copyFiles), files: map[string]copied{},
+		small: fstest.MapFS{},
+	}
 	if c.lock, err = lockNew(filepath.Join(private, copyLock)); err == nil {
 		if err = os.Mkdir(c.dir, 0o700); err == nil {
 			c.to, err = os.OpenRoot(c.dir)
@@ -131,8 +167,8 @@ func (c *Copy) Tree(ctx context.Context, texts map[string]string) (source.Tree, 
 		}
 	}
 	return source.Tree{
-		Root: c.dir, FS: os.DirFS(c.dir), Digest: u.inventory.Digest(), Refused: u.inventory.Refused(),
-		Entries: u.inventory.Entries(),
+		Root: c.dir, FS: copyFS{os.DirFS(c.dir), maps.Clone(c.small)}, Digest: u.inventory.Digest(),
+		Refused: u.inventory.Refused(), Entries: u.inventory.Entries(),
 	}, nil
 }
 
@@ -271,7 +307,8 @@ func (u *update) write(name string, now copied, content io.Reader) error {
 	if _, err := io.CopyN(&head, content, source.SumBytes); err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("reading %s: %w", name, err)
 	}
-	if head.Len() < source.SumBytes {
+	small := bytes.Clone(head.Bytes())
+	if len(small) < source.SumBytes {
 		now.sum = sha256.Sum256(head.Bytes())
 		if !u.inventory.Add(name, now.executable, head.Bytes()) {
 			now.pointer = true
@@ -301,6 +338,10 @@ func (u *update) write(name string, now copied, content io.Reader) error {
 		u.inventory.AddSum(name, now.executable, now.sum)
 	}
 	u.files[name] = now
+	if len(small) < source.SumBytes && u.size+len(small) <= maxSmall {
+		u.small[name] = &fstest.MapFile{Data: small, Mode: mode}
+		u.size += len(small)
+	}
 	return nil
 }
 
@@ -310,6 +351,10 @@ func (c *Copy) remove(name string) {
 		return
 	}
 	delete(c.files, name)
+	if f := c.small[name]; f != nil {
+		delete(c.small, name)
+		c.size -= len(f.Data)
+	}
 	for at := name; at != "."; at = path.Dir(at) {
 		if c.to.Remove(at) != nil && at != name {
 			return // It has other files.

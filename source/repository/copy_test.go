@@ -1,12 +1,15 @@
 package repository_test
 
 import (
+	"bytes"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/bunsen-os/bunsen/source"
@@ -57,7 +60,7 @@ func TestACopyIsTheTreeOfItsFolder(t *testing.T) {
 				for name, e := range got.Entries {
 					have, err := os.ReadFile(filepath.Join(got.Root, name))
 					if e.Refused != "" {
-						if err == nil {
+						if _, inMemory := fs.ReadFile(got.FS, name); err == nil || inMemory == nil {
 							t.Errorf("the copy has %s, which is refused", name)
 						}
 						continue
@@ -66,9 +69,67 @@ func TestACopyIsTheTreeOfItsFolder(t *testing.T) {
 					if err != nil || readErr != nil || string(have) != string(is) {
 						t.Errorf("%s is %q in the copy, want %q (%v, %v)", name, have, is, err, readErr)
 					}
+					sameInMemory(t, got, name)
 				}
 			}
 		})
+	}
+}
+
+// sameInMemory compares a file of a copy's file system with the one in its directory.
+func sameInMemory(t *testing.T, tree source.Tree, name string) {
+	t.Helper()
+	onDisk := os.DirFS(tree.Root)
+	want, err := fs.ReadFile(onDisk, name)
+	got, gotErr := fs.ReadFile(tree.FS, name)
+	if err != nil || gotErr != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s is %.20q, want %.20q (%v, %v)", name, got, want, gotErr, err)
+	}
+	wanted, err := fs.Stat(onDisk, name)
+	info, gotErr := fs.Stat(tree.FS, name)
+	if err != nil || gotErr != nil || info.Size() != wanted.Size() || info.Mode() != wanted.Mode() ||
+		info.Name() != wanted.Name() {
+		t.Errorf("%s is %v, want %v (%v, %v)", name, info, wanted, gotErr, err)
+	}
+}
+
+// TestACopyHasSmallFilesInMemory takes the directory of the copy away, also after each file has changed.
+func TestACopyHasSmallFilesInMemory(t *testing.T) {
+	const count, limit = 40, 32
+	dir := t.TempDir()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := repository.NewCopy(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var tree source.Tree
+	for round := range 2 {
+		for i := range count {
+			text := strings.Repeat(fmt.Sprint(round), source.SumBytes-1-round)
+			put(t, filepath.Join(dir, fmt.Sprintf("%02d", i)), text)
+		}
+		if tree, err = c.Tree(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.RemoveAll(tree.Root); err != nil {
+		t.Fatal(err)
+	}
+	inMemory := 0
+	for i := range count {
+		if text, err := fs.ReadFile(tree.FS, fmt.Sprintf("%02d", i)); err == nil {
+			inMemory++
+			if text[0] != '1' {
+				t.Errorf("file %d is of an earlier state", i)
+			}
+		}
+	}
+	if inMemory != limit {
+		t.Errorf("%d of %d files of 1 MiB are in memory, want %d", inMemory, count, limit)
 	}
 }
 

@@ -83,10 +83,19 @@ func (s *story) words(text string, commits map[string]string) string {
 			return v.to
 		})
 	}
+	text = cutOff.ReplaceAllString(text, "$1"+refused)
 	text = unknownConfig.ReplaceAllString(text, "")
 	text = configAccess.ReplaceAllString(text, "")
 	return looked.ReplaceAllString(strings.ReplaceAll(text, "READY  LOOKED  ", "READY  "), "$1")
 }
+
+// cutOff is the event of a look that was under way when the git server ended. A later look is refused, which is no new
+// event.
+var cutOff = regexp.MustCompile(
+	`(?m)^(Warning RepositoryUnreachable .*: )the server, or a proxy before it, ended the connection.*$`)
+
+const refused = "nothing listens at this address: correct the host and the port of the URL, or start the server " +
+	"(dial tcp <address>: connect: connection refused)"
 
 // unknownConfig is an event that the controller writes only if it looks before it has put a node back that was given a
 // config that does not exist.

@@ -62,7 +62,7 @@ func TestOverlaysKeepNumbersAndBooleansOfEveryDialect(t *testing.T) {
 			seen[l.path] = l.kind
 			text := fmt.Sprintf("{variant: %s, version: %s, %s\n", d.variant, d.version,
 				strings.TrimPrefix(l.text, "{"))
-			built, found := overlay.Build(fstest.MapFS{"o/a.bu": {Data: []byte(text)}}, "o")
+			built, found := overlay.Build(fstest.MapFS{"o/a.bu": {Data: []byte(text)}}, "o", nil)
 			if len(built.Documents) != 1 {
 				t.Errorf("%s: %v", l.path, found)
 				continue

@@ -65,7 +65,7 @@ func cpu(b *testing.B, once func()) {
 }
 
 func build(b *testing.B, root, dir string, want int) {
-	built, found := overlay.Build(os.DirFS(root), dir)
+	built, found := overlay.Build(os.DirFS(root), dir, nil)
 	if len(built.Documents) != want {
 		b.Fatal(len(built.Documents), found)
 	}

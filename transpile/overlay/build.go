@@ -54,12 +54,16 @@ type builder struct {
 }
 
 // Build builds the directory dir of fsys. If a finding is fatal, Documents is nil. Warnings do not prevent documents.
-// In a directory without a kustomization file, all documents are resources, in lexical order of their files.
-func Build(fsys fs.FS, dir string) (Result, []origin.Finding) { return buildWithin(fsys, dir, maxWork) }
+// In a directory without a kustomization file, all documents are resources, in lexical order of their files. A cache
+// saves the work for files that have not changed since an earlier build; it may be nil.
+func Build(fsys fs.FS, dir string, cache documents.Cache) (Result, []origin.Finding) {
+	return buildWithin(fsys, dir, cache, maxWork)
+}
 
 // buildWithin is Build with another limit for the work.
-func buildWithin(fsys fs.FS, dir string, limit int) (Result, []origin.Finding) {
+func buildWithin(fsys fs.FS, dir string, cache documents.Cache, limit int) (Result, []origin.Finding) {
 	b := newBuilder(fsys, limit)
+	b.Cache = cache
 	var out Result
 	docs, changes := b.gather(path.Clean(dir))
 	if !origin.Fatal(b.Findings) {

@@ -9,7 +9,7 @@ import (
 func TestAKeyIsOfEverythingInTheDocument(t *testing.T) {
 	build := func(pairs ...string) documents.Document {
 		t.Helper()
-		built, found := Build(repository(pairs...), "o")
+		built, found := Build(repository(pairs...), "o", nil)
 		if len(built.Documents) != 1 {
 			t.Fatal(found)
 		}

@@ -56,7 +56,8 @@ func FuzzBuild(f *testing.F) {
 		repo := &watched{FS: repository("o/kustomization.yaml", kustomization, "o/a.bu", document, "o/p.bu", patch,
 			"o/c/kustomization.yaml", "kind: Component\nresources: [r.yaml, i.ign]\n"+
 				"patches: [{path: ../p.bu, target: {name: .*}}]\n", "o/c/r.yaml", document, "o/c/i.ign", document)}
-		built, found := buildWithin(repo, "o", 4<<20)
+		kept := &memory{}
+		built, found := buildWithin(repo, "o", kept, 4<<20)
 		for _, p := range found {
 			if p.At.File != "" && !fs.ValidPath(p.At.File) {
 				t.Errorf("a finding points outside: %v", p)
@@ -68,7 +69,7 @@ func FuzzBuild(f *testing.F) {
 		if names := repo.outside(); len(names) > 0 {
 			t.Errorf("the build asks for %q", names)
 		}
-		again, also := buildWithin(repo, "o", 4<<20)
+		again, also := buildWithin(repo, "o", kept, 4<<20)
 		if len(again.Documents) != len(built.Documents) || len(also) != len(found) {
 			t.Errorf("once more: %d documents and %v, before %d and %v", len(again.Documents), also,
 				len(built.Documents), found)
@@ -100,7 +101,7 @@ func FuzzWrap(f *testing.F) {
 			return
 		}
 		want := scalars(root)
-		built, found := Build(repository("o/a.bu", src), "o")
+		built, found := Build(repository("o/a.bu", src), "o", nil)
 		if origin.Fatal(found) {
 			return
 		}
@@ -109,7 +110,7 @@ func FuzzWrap(f *testing.F) {
 		}
 		d, object := documents.Declare("o/a.bu", []byte(src))
 		was, ok := texts(d.Info.Content(object))
-		patched, found := Build(repository("o/a.bu", src, "o/kustomization.yaml", throughEverything), "o")
+		patched, found := Build(repository("o/a.bu", src, "o/kustomization.yaml", throughEverything), "o", nil)
 		if !ok || origin.Fatal(found) {
 			return
 		}

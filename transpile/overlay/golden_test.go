@@ -41,7 +41,7 @@ func TestGolden(t *testing.T) {
 				repo[f.Name] = &fstest.MapFile{Data: f.Data}
 				kept = append(kept, f)
 			}
-			got := show(overlay.Build(repo, "o"))
+			got := show(overlay.Build(repo, "o", nil))
 			if !*update {
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("(-want +got):\n%s", diff)

@@ -63,7 +63,7 @@ func TestNoSchemaOfTheProcessReachesABuild(t *testing.T) {
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		built, found := Build(repo, "o")
+		built, found := Build(repo, "o", nil)
 		if got := sourcesOf(built); got != want {
 			t.Errorf("under %s: %v\n%s\nwant\n%s", name, found, got, want)
 		}
@@ -77,7 +77,7 @@ func TestADocumentCannotSayHowItMerges(t *testing.T) {
 		"o/kustomization.yaml", "resources: [a.bu]\npatches: [{path: p/a.bu}]\n",
 		"o/a.bu", butaneHead+"storage:\n  files:"+comment+"\n    - path: /etc/a\n",
 		"o/p/a.bu", "storage:\n  files:"+comment+"\n    - path: /etc/b\n",
-	), "o")
+	), "o", nil)
 	if got := sourcesOf(built); !strings.Contains(got, "/etc/a") || strings.Contains(got, "#") {
 		t.Errorf("%v\n%s", found, got)
 	}
@@ -94,7 +94,7 @@ func TestAPanicFailsOneDocument(t *testing.T) {
 		strings.Contains(b.Findings[0].Message, "nil pointer") {
 		t.Errorf("%v, %v", out, b.Findings)
 	}
-	if built, found := Build(repository("p/c.bu", butaneHead), "p"); len(built.Documents) != 1 {
+	if built, found := Build(repository("p/c.bu", butaneHead), "p", nil); len(built.Documents) != 1 {
 		t.Errorf("the next build: %v", found)
 	}
 }
@@ -124,7 +124,7 @@ func TestABombIsRefused(t *testing.T) {
 		"patches for all, many of them": {patches(700, 700), "too-large"},
 	} {
 		start := time.Now()
-		built, found := buildWithin(bomb.repo, "o", 8<<20)
+		built, found := buildWithin(bomb.repo, "o", nil, 8<<20)
 		if len(built.Documents) > 0 || !slices.ContainsFunc(found, func(f origin.Finding) bool {
 			return f.Rule == bomb.rule && f.At.File != ""
 		}) {
@@ -140,13 +140,13 @@ func TestABombIsRefused(t *testing.T) {
 // TestASmallRepositoryMayNotAskForMuchWork: what a repository may ask for follows its size. The same patches are taken
 // where the documents themselves are large.
 func TestASmallRepositoryMayNotAskForMuchWork(t *testing.T) {
-	built, found := Build(growing(400, 40, ""), "o")
+	built, found := Build(growing(400, 40, ""), "o", nil)
 	if len(built.Documents) > 0 || !slices.ContainsFunc(found, func(f origin.Finding) bool {
 		return f.Rule == "too-large" && f.At.File == "o/kustomization.yaml"
 	}) {
 		t.Errorf("small documents: %d documents, %.300v", len(built.Documents), found)
 	}
-	built, found = Build(growing(40, 40, strings.Repeat("# what this is for\n", 500)), "o")
+	built, found = Build(growing(40, 40, strings.Repeat("# what this is for\n", 500)), "o", nil)
 	if len(built.Documents) != 40 || origin.Fatal(found) {
 		t.Errorf("large documents: %d documents, %.300v", len(built.Documents), found)
 	}
@@ -224,7 +224,7 @@ func patches(documents, n int) fstest.MapFS {
 
 // What a bomb has to say is bounded too.
 func TestFindingsAreBounded(t *testing.T) {
-	_, found := Build(repository("o/a.bu", "a: 1\n"+strings.Repeat("b: 2\n", 50_000)), "o")
+	_, found := Build(repository("o/a.bu", "a: 1\n"+strings.Repeat("b: 2\n", 50_000)), "o", nil)
 	if len(found) > maxFindings+1 || found[len(found)-1].Rule != "more" {
 		t.Errorf("%d findings, the last is %v", len(found), found[len(found)-1])
 	}
@@ -242,7 +242,7 @@ func TestKustomizeLosesAPatchForASiblingInSilence(t *testing.T) {
 	if err != nil || len(theirs) != 2 || strings.Contains(strings.Join(theirs, ""), "lost.service") {
 		t.Errorf("kustomize does not lose it: %v\n%s", err, theirs)
 	}
-	if _, found := Build(repo, "o"); !origin.Fatal(found) {
+	if _, found := Build(repo, "o", nil); !origin.Fatal(found) {
 		t.Error("we lose it too")
 	}
 }

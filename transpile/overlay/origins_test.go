@@ -20,7 +20,7 @@ func TestEveryLeafHasALineThatMentionsIt(t *testing.T) {
 	for seed := range 2 * *cases {
 		r := &random{Rand: rand.New(rand.NewPCG(uint64(seed), 8)), repo: fstest.MapFS{}}
 		r.layer("o", 3)
-		built, found := Build(r.repo, "o")
+		built, found := Build(r.repo, "o", nil)
 		if origin.Fatal(found) {
 			continue
 		}

@@ -32,7 +32,7 @@ func file(path, text string) string {
 // one builds a directory that must give one document.
 func one(t *testing.T, fsys fs.FS) string {
 	t.Helper()
-	built, found := overlay.Build(fsys, "o")
+	built, found := overlay.Build(fsys, "o", nil)
 	if len(built.Documents) != 1 {
 		t.Fatalf("%d documents, findings %v", len(built.Documents), found)
 	}
@@ -75,7 +75,7 @@ func TestBuildsSideBySideGiveTheSame(t *testing.T) {
 	got := make([][]documents.Document, len(repos))
 	for i := range repos {
 		wg.Go(func() {
-			built, _ := overlay.Build(repos[i], "o")
+			built, _ := overlay.Build(repos[i], "o", nil)
 			got[i] = built.Documents
 		})
 	}
@@ -90,7 +90,7 @@ func TestBuildsSideBySideGiveTheSame(t *testing.T) {
 func TestABuildSaysAllThatItRead(t *testing.T) {
 	repo := files("o/kustomization.yaml", "resources: [../b]\npatches: [{path: a.bu}]\n",
 		"o/a.bu", "storage: {}\n", "b/a.bu", file("/etc/a", "x"), "b/note", "not read", "c/d.bu", "not read")
-	built, found := overlay.Build(repo, "o")
+	built, found := overlay.Build(repo, "o", nil)
 	if len(found) > 0 {
 		t.Fatal(found)
 	}
@@ -127,7 +127,7 @@ func TestNothingThatLooksRemoteIsAPath(t *testing.T) {
 	} {
 		for _, field := range []string{"resources: [%q]", "components: [%q]", "patches: [{path: %q}]"} {
 			built, found := overlay.Build(files("o/kustomization.yaml", fmt.Sprintf(field+"\n", ref),
-				"o/"+ref+"/kustomization.yaml", "resources: []\n"), "o")
+				"o/"+ref+"/kustomization.yaml", "resources: []\n"), "o", nil)
 			if built.Documents != nil || len(found) != 1 || found[0].Rule != "remote-base" || found[0].At.Line != 1 ||
 				found[0].At.Column == 0 {
 				t.Errorf(field+": %v", ref, found)
@@ -152,7 +152,7 @@ func TestWhatKustomizeRefusesIsAFinding(t *testing.T) {
 	} {
 		repo := files("o/kustomization.yaml", kustomization, "o/a.bu", file("/etc/a", "x"),
 			"o/c/kustomization.yaml", "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\n")
-		built, found := overlay.Build(repo, "o")
+		built, found := overlay.Build(repo, "o", nil)
 		if built.Documents != nil || len(found) == 0 || found[0].At.File != "o/kustomization.yaml" {
 			t.Errorf("%s: documents %v, findings %v", sentence, built.Documents, found)
 		}

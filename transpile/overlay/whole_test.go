@@ -313,7 +313,7 @@ func ours(built Result) []string {
 func same(t *testing.T, repo fs.FS, dir string) bool {
 	t.Helper()
 	want, err := buildWhole(repo, dir)
-	got, found := Build(repo, dir)
+	got, found := Build(repo, dir, nil)
 	if err != nil && !origin.Fatal(found) {
 		t.Errorf("kustomize refuses what we build: %v\nfindings %v\n%s", err, found, dump(repo))
 		return false
@@ -367,7 +367,7 @@ func TestEveryGoldenBuildsAsThroughKustomizeAtOnce(t *testing.T) {
 		pools, _ := fs.ReadDir(repo, "pools")
 		for _, p := range pools {
 			dir := "pools/" + p.Name()
-			if _, found := Build(repo, dir); origin.Fatal(found) || !comparable(repo, dir) {
+			if _, found := Build(repo, dir, nil); origin.Fatal(found) || !comparable(repo, dir) {
 				continue
 			}
 			t.Run(filepath.Base(name)+"/"+p.Name(), func(t *testing.T) {
@@ -385,7 +385,7 @@ func TestEveryGoldenBuildsAsThroughKustomizeAtOnce(t *testing.T) {
 // comparable reports whether kustomize can take a pool at all: it knows neither directories without a kustomization
 // that hold more than Butane, nor names with blanks.
 func comparable(repo fs.FS, dir string) bool {
-	built, _ := Build(repo, dir)
+	built, _ := Build(repo, dir, nil)
 	if len(built.Documents) == 0 || slices.ContainsFunc(built.Documents, func(d documents.Document) bool {
 		return strings.Contains(d.File, " ")
 	}) {
@@ -405,10 +405,12 @@ func comparable(repo fs.FS, dir string) bool {
 var cases = flag.Int("cases", 60, "how many random repositories are built; a change to how layers are gone through "+
 	"deserves thousands")
 
+func newRand(seed int) *rand.Rand { return rand.New(rand.NewPCG(uint64(seed), 7)) }
+
 func TestRandomRepositoriesBuildAsThroughKustomizeAtOnce(t *testing.T) {
 	built, all := 0, *cases
 	for seed := range all {
-		r := &random{Rand: rand.New(rand.NewPCG(uint64(seed), 7)), repo: fstest.MapFS{}}
+		r := &random{Rand: newRand(seed), repo: fstest.MapFS{}}
 		r.layer("o", 3)
 		if same(t, r.repo, "o") {
 			built++

@@ -308,12 +308,12 @@ func isHeartbeat(was, is any) bool {
 		equality.Semantic.DeepEqual(timeless(before), timeless(after))
 }
 
-// ours returns the annotations of Bunsen and the Machine Config Operator, without the drift report.
+// ours returns the annotations of Bunsen and the Machine Config Operator, without a long drift report.
 func ours(a map[string]string) map[string]string {
 	a = maps.Clone(a)
-	maps.DeleteFunc(a, func(key, _ string) bool {
+	maps.DeleteFunc(a, func(key, value string) bool {
 		return !strings.HasPrefix(key, "bunsen.dev/") && !strings.HasPrefix(key,
-			"machineconfiguration.openshift.io/") || key == v1alpha1.DriftAnnotation
+			"machineconfiguration.openshift.io/") || key == v1alpha1.DriftAnnotation && len(value) > fleet.ShortDrift
 	})
 	return a
 }

@@ -68,7 +68,8 @@ func TestNothingThatIsShownIsDropped(t *testing.T) {
 		Reason: "KubeletNotReady",
 	}}
 	n.Annotations = map[string]string{
-		"example.com/other": "x", v1alpha1.DriftAnnotation: "{}", v1alpha1.CurrentConfigAnnotation: "rendered-worker-1",
+		"example.com/other": "x", v1alpha1.DriftAnnotation: strings.Repeat(" ", 2049),
+		v1alpha1.CurrentConfigAnnotation: "rendered-worker-1",
 		v1alpha1.DesiredConfigAnnotation: "rendered-worker-2",
 		v1alpha1.StateAnnotation:         v1alpha1.StateWorking,
 		v1alpha1.DesiredDrainAnnotation:  "drain-rendered-worker-2",

@@ -166,10 +166,16 @@ type HoldOffer struct {
 	IsNow bool
 }
 
-// HoldOffers returns the commits at which a pool can be held, newest first.
+// HoldOffers returns the commits at which a pool can be held, newest first: of several in a row with the same config
+// for the pool, the one that brought it.
 func HoldOffers(c fleet.Cluster, pool string) (out []HoldOffer) {
+	last := ""
 	for p, one := range offers(c, pool) {
+		if one.config == last {
+			out = out[:len(out)-1]
+		}
 		out = append(out, HoldOffer{one.commit.Revision, one.String(), p.Spec.Configuration.Name == one.config})
+		last = one.config
 	}
 	return out
 }

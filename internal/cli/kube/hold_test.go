@@ -84,16 +84,22 @@ func TestHoldOffers(t *testing.T) {
 	damaged := v1alpha1.HistoryEntry{Pools: map[string]string{"worker": "rendered-worker-a"}}
 	damaged.Revision = "main@sha1:aaaaaaa1"
 	again.Status.History = append(again.Status.History, damaged)
+	quiet := c.Sources[0].DeepCopy() // Its newest commit changes nothing of the pool.
+	newest := quiet.Status.History[0]
+	newest.Revision = "main@sha1:" + hashC
+	quiet.Status.History = append([]v1alpha1.HistoryEntry{newest}, quiet.Status.History...)
 	for want, sources := range map[string][]v1alpha1.GitSource{
 		"":                                     nil,
 		"b: true":                              {c.Sources[0], *again},
 		"b: true, a: false":                    {c.Sources[0]},
 		"b: true, a: false after another pool": {c.Sources[0]},
+		"b: true, a: false after no change":    {*quiet},
 	} {
 		one := c
 		one.Sources = sources
-		if name, _, other := strings.Cut(want, " after another pool"); other {
-			want = name
+		name, after, _ := strings.Cut(want, " after ")
+		want = name
+		if after == "another pool" {
 			one.Rendered = append([]fleet.RenderedRow{{Name: "rendered-worker-c", Pool: "edge"}}, c.Rendered...)
 		}
 		var got []string

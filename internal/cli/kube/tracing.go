@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,7 +16,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/cli"
-
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/internal/inspect/history"
 	"github.com/bunsen-os/bunsen/internal/review"
 	"github.com/bunsen-os/bunsen/source"
@@ -73,6 +74,10 @@ func configName(ctx context.Context, c client.Reader, what string, live map[stri
 	*corev1.Node, error,
 ) {
 	kind, name, hasKind := strings.Cut(what, "/")
+	if hasKind && kind == "" {
+		return "", nil, cli.Invalid(fmt.Errorf("tracing %s: want node/NAME, pool/NAME, mc/NAME or a name; "+
+			"bunsen explain %s says who sets a file", what, what))
+	}
 	if !hasKind {
 		kind, name = "", what
 	}
@@ -204,6 +209,15 @@ func (t *Traced) Items(ctx context.Context, repo string) error {
 			"gives another config now.", revision.Short())
 	}
 	return nil
+}
+
+// Changes says who changed each item last.
+func (t *Traced) Changes(ctx context.Context, c client.Reader, now time.Time) error {
+	cluster, err := Read(ctx, c)
+	if err != nil {
+		return err
+	}
+	return t.Trace.AddChanges(fleet.New(cluster, now), t.live)
 }
 
 func (t Traced) commit(ctx context.Context, repo string) (transpile.Result, source.Revision, error) {

@@ -36,9 +36,8 @@ type ChangePage struct {
 
 // CommitHead says who made a commit, and what came of it in a pool.
 type CommitHead struct {
-	Pool   string
-	Row    history.Row
-	Revert string
+	Pool string
+	Row  history.Row
 }
 
 // Fact is a label with its text, and a link if it names a pool or a config of one.
@@ -46,6 +45,13 @@ type Fact struct {
 	Label, Text  string
 	Pool, Config string
 }
+
+// rows of a forecast, and what stands for a number that is not known
+const (
+	forecastReboots = "Reboots"
+	forecastDrains  = "Drains"
+	unknownNumber   = "–"
+)
 
 // ForecastRow is a number of a rollout as the review expects it, and as it happened.
 type ForecastRow struct{ What, Forecast, Happened string }
@@ -88,11 +94,11 @@ func (p ChangePage) Regions() []Region {
 
 func (p ChangePage) head() Region {
 	data := struct {
-		Title, Pool, Href, Hash, Revert string
-		Commit                          commit
+		Title, Pool, Href, Hash string
+		Commit                  commit
 	}{Title: p.Title}
 	if h := p.Head; h != nil {
-		data.Pool, data.Href, data.Revert = h.Pool, poolPath(h.Pool), h.Revert
+		data.Pool, data.Href = h.Pool, poolPath(h.Pool)
 		data.Commit, data.Hash = commitBy(h.Row.Author), fleet.HashOf(h.Row.Revision)
 		data.Title = cmp.Or(h.Row.Subject, p.Title)
 		if at := cmp.Or(h.Row.Committed, h.Row.At, h.Row.RenderedAt); at != nil {
@@ -136,7 +142,10 @@ func (p ChangePage) review() Region {
 		*report.Outline
 		Changes []group
 		Cut     int
-	}{Outline: o}
+		// Ended: the forecast is of the past. Happened is what came of it.
+		Ended    bool
+		Happened string
+	}{Outline: o, Ended: p.Head != nil && p.Head.Row.Ended != nil, Happened: p.happened()}
 	left := mostLines
 	for _, g := range o.Groups {
 		shown := group{Title: g.Title}
@@ -157,6 +166,20 @@ func (p ChangePage) review() Region {
 		data.Changes = append(data.Changes, shown)
 	}
 	return draw("change-review", "change-review", data)
+}
+
+// happened says what a rollout that ended did to nodes; empty for others.
+func (p ChangePage) happened() string {
+	if p.Head == nil || p.Head.Row.Ended == nil || p.Head.Row.Nodes == 0 {
+		return ""
+	}
+	text := p.Head.Pool + ": " + p.Head.Row.ShortOutcome()
+	for _, row := range p.Forecast {
+		if (row.What == forecastReboots || row.What == forecastDrains) && row.Happened != unknownNumber {
+			text += ", " + row.Happened + " " + strings.ToLower(row.What)
+		}
+	}
+	return text
 }
 
 func (p ChangePage) about() Region {

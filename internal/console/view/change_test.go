@@ -3,7 +3,9 @@ package view
 import (
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/bunsen-os/bunsen/internal/inspect/history"
 	"github.com/bunsen-os/bunsen/internal/review/report"
 )
 
@@ -19,5 +21,27 @@ func TestAReviewThatComesLaterHasAPlace(t *testing.T) {
 		if changed := ChangedRegions(before, after); len(changed) != 1 || changed[0].ID != "change-review" {
 			t.Errorf("%s: changed are %v", name, changed)
 		}
+	}
+}
+
+// TestAnEndedRolloutSaysWhatHappened above the forecast, which is of the past.
+func TestAnEndedRolloutSaysWhatHappened(t *testing.T) {
+	ended := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	p := ChangePage{
+		Head: &CommitHead{Pool: "worker", Row: history.Row{RowOutcome: history.RowOutcome{
+			Nodes: 18, Updated: 18, Outcome: "rolled out to 18 nodes in 16s", Ended: &ended,
+		}}},
+		Forecast: []ForecastRow{
+			{"Nodes", "18", "18 of 18 updated"},
+			{forecastReboots, "18", "18"},
+			{forecastDrains, "18", unknownNumber},
+		},
+	}
+	if got, want := p.happened(), "worker: rolled out to 18 nodes in 16s, 18 reboots"; got != want {
+		t.Errorf("what happened is %q, not %q", got, want)
+	}
+	p.Head.Row.Ended = nil
+	if got := p.happened(); got != "" {
+		t.Errorf("before the rollout ended, what happened is %q", got)
 	}
 }

@@ -57,9 +57,6 @@ func (s DetailSession) Commit(ctx context.Context, pool, what string, now time.T
 	}
 	p.About = append(p.About, otherPools(f, pool, row)...)
 	p.Undo = undoOf(h.Rows, at, v)
-	if len(p.Undo) > 0 {
-		_, p.Head.Revert, _ = fleet.CommandParts(p.Undo[0])
-	}
 	switch {
 	case row.Rendered == "":
 		p.Notes = append(p.Notes, "The commit gave the pool no config, so there is nothing to compare.")
@@ -247,7 +244,7 @@ func undoOf(rows []history.Row, at int, v *fleet.Pool) []string {
 		return out
 	}
 	if hash := fleet.HashOf(r.Revision); hash != "" {
-		out = append(out, "git revert --no-edit "+hash+" && git push   # "+source.Quote(r.Subject))
+		out = append(out, "git revert --no-edit "+hash+" && git push   # undoes "+source.Quote(r.Subject))
 	}
 	older := slices.IndexFunc(rows[at+1:], func(o history.Row) bool {
 		return o.Rendered != "" && o.Rendered != r.Rendered
@@ -274,13 +271,13 @@ type counted struct{ reboots, drains int }
 
 // forecast returns what the review expects, and what happened.
 func (s DetailSession) forecast(ctx context.Context, r rollout, now time.Time) ([]ForecastRow, error) {
-	expected := [4]string{"–", "–", "–", "–"}
+	expected := [4]string{unknownNumber, unknownNumber, unknownNumber, unknownNumber}
 	if sum, known := r.review.RolloutOf(r.pool.Object.Name); known {
 		expected = [4]string{
 			fmt.Sprint(sum.Nodes), fmt.Sprint(sum.Reboots), fmt.Sprint(sum.Drains), report.DurationText(sum),
 		}
 	}
-	happened := [4]string{"–", "–", "–", "–"}
+	happened := [4]string{unknownNumber, unknownNumber, unknownNumber, unknownNumber}
 	var err error
 	if r.row.Began != nil {
 		began, ended := *r.row.Began, time.Time{}
@@ -300,7 +297,7 @@ func (s DetailSession) forecast(ctx context.Context, r rollout, now time.Time) (
 		}
 	}
 	var out []ForecastRow
-	for i, what := range []string{"Nodes", "Reboots", "Drains", "Time"} {
+	for i, what := range []string{"Nodes", forecastReboots, forecastDrains, "Time"} {
 		out = append(out, ForecastRow{What: what, Forecast: expected[i], Happened: happened[i]})
 	}
 	return out, err

@@ -79,7 +79,11 @@ func pairsOf(f *fleet.Fleet, from, to string) (sides, string) {
 	out := sides{base: from, head: to}
 	switch {
 	case len(before) == 1 && len(after) == 1:
-		out.pairs = []pair{{before[0], after[0], -1}}
+		nodes := -1
+		if before[0].pool != after[0].pool || strings.HasPrefix(from, "node/") {
+			nodes = 1 // that goes from one to the other
+		}
+		out.pairs = []pair{{before[0], after[0], nodes}}
 		return out, ""
 	case len(before) == 1:
 		after = slices.DeleteFunc(after, func(r ref) bool { return r.pool != before[0].pool })

@@ -95,9 +95,13 @@ func ContentsOf(mc *mcfgv1.MachineConfig, t history.Trace, inputs []*mcfgv1.Mach
 		if n.Kind == disruption.KindIgnition {
 			continue // The skipped items are the version of the format, and settings of the first boot.
 		}
+		if n.Kind == disruption.KindKernelType && n.Shown == "default" {
+			continue // Nobody set it.
+		}
 		origin := r.origin(by.Setters(n))
 		if at := lines.At[string(n.Kind)+" "+n.Shown]; at != "" {
-			origin = at + "   " + origin
+			file, _, _ := strings.Cut(at, ":")
+			origin = at + "   " + strings.TrimSuffix(origin, "   "+file) // The position has the file already.
 		}
 		out.Items = append(out.Items, Item{
 			Kind: n.Noun(), Name: n.Shown, Origin: origin, key: history.ItemKey{Kind: n.Kind, Name: n.Name},

@@ -260,6 +260,34 @@ func (s DetailSession) addContents(ctx context.Context, p *NodePage, c *fleet.Cl
 		p.ContentsNote = err.Error()
 	default:
 		p.Contents = of
+		s.addChanges(ctx, p, c, now)
+	}
+}
+
+// mostChangeReads limits the configs that the page of a node reads to say who changed each item last.
+const mostChangeReads = 12
+
+// addChanges adds who last changed each item of the node's config. A config of the node's own is left out: the configs
+// before are in other objects. So is one whose earlier configs the viewer may not read.
+func (s DetailSession) addChanges(ctx context.Context, p *NodePage, c *fleet.Cluster, now time.Time) {
+	config, pool := p.Why.Node.Current.Config, p.Why.Node.Pool
+	var err error
+	p.Changed, err = cached(s.Cache, "changed/"+pool+"/"+config, lasts(now, configAge),
+		func() (result[map[history.ItemKey]LastChange], error) {
+			withoutNodes := *c
+			withoutNodes.Nodes = nil // The history of configs does not depend on the nodes.
+			var items []history.ItemKey
+			for _, it := range p.Contents.Items {
+				if len(it.Nodes) == 0 {
+					items = append(items, it.key)
+				}
+			}
+			reads := mostChangeReads
+			all, err := s.lastChanges(ctx, fleet.New(withoutNodes, now), ref{pool, config}, items, &reads, now)
+			return result[map[history.ItemKey]LastChange]{all, 300 * len(all)}, err
+		})
+	if err != nil {
+		p.ContentsNote = "Who changed the items last is not known: " + err.Error()
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 
+	"github.com/bunsen-os/bunsen/internal/inspect"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/internal/inspect/history"
 )
@@ -85,13 +86,20 @@ func (s DetailSession) Search(ctx context.Context, query string, now time.Time) 
 			places = append(places, variantsOf(x)...)
 		}
 	}
-	reads := mostReads
+	reads, drift := mostReads, inspect.NewDriftReport(c.Nodes, c.Daemons, now)
 	found, more := SearchContents(all, query, mostFound)
 	if more > 0 {
 		p.Notes = append(p.Notes, fmt.Sprintf("%d more items match; write more of the name.", more))
 	}
 	for _, m := range found {
 		item := foundItem(m, byName)
+		for i := range item.In {
+			for _, row := range drift.Rows {
+				if row.Name == m.Name && byName[m.In[i].Config].nodes[row.Node] {
+					item.In[i].ByHand = append(item.In[i].ByHand, row.Node)
+				}
+			}
+		}
 		if len(found) <= mostTraced || m.Name == query {
 			if err := s.findChanges(ctx, f, m, item.In, &reads, now); err != nil {
 				p.Notes = append(p.Notes, "Who changed "+m.Kind+" "+m.Name+" last is not known: "+err.Error())
@@ -111,34 +119,55 @@ func (s DetailSession) findChanges(ctx context.Context, f *fleet.Fleet, m Conten
 		if len(m.In[i].Nodes) > 0 || in[i].Config != m.In[i].Config {
 			continue
 		}
-		h, err := history.Of(f, in[i].Pool)
-		if err != nil {
-			continue // The pool was deleted.
-		}
-		last, err := h.LastChange(in[i].Config, m.In[i].key,
-			func(name string) (machineconfig.Config, bool, error) {
-				if *reads--; *reads < 0 {
-					return machineconfig.Config{}, false, nil
-				}
-				mc, err := s.config(ctx, name, now)
-				if apierrors.IsNotFound(err) {
-					return machineconfig.Config{}, false, nil
-				}
-				if err != nil {
-					return machineconfig.Config{}, false, err
-				}
-				config, err := machineconfig.Parse(mc.Spec)
-				return config, true, err
-			})
+		key := m.In[i].key
+		all, err := s.lastChanges(ctx, f, ref{in[i].Pool, in[i].Config}, []history.ItemKey{key}, reads, now)
 		if err != nil {
 			return err
 		}
-		if last != nil {
-			row := historyRowOf(in[i].Pool, &h, last.Row)
-			in[i].Changed, in[i].Unchanged = &row.Commit, last.Unchanged
+		if last, known := all[key]; known {
+			in[i].Changed = &last
 		}
 	}
 	return nil
+}
+
+// LastChange is the commit that last changed an item. Unchanged: it did not, and what was before is not known.
+type LastChange struct {
+	By        commit
+	Unchanged bool
+}
+
+// lastChanges returns the last changes of items of a pool's config, as far as its history and the configs before are
+// still there. reads is how many configs the request may still read.
+func (s DetailSession) lastChanges(ctx context.Context, f *fleet.Fleet, of ref, items []history.ItemKey,
+	reads *int, now time.Time,
+) (map[history.ItemKey]LastChange, error) {
+	h, err := history.Of(f, of.pool)
+	if err != nil {
+		return nil, nil // The pool was deleted.
+	}
+	rows, err := h.LastChanges(of.config, items, func(name string) (machineconfig.Config, bool, error) {
+		if *reads--; *reads < 0 {
+			return machineconfig.Config{}, false, nil
+		}
+		mc, err := s.config(ctx, name, now)
+		if apierrors.IsNotFound(err) {
+			return machineconfig.Config{}, false, nil
+		}
+		if err != nil {
+			return machineconfig.Config{}, false, err
+		}
+		config, err := machineconfig.Parse(mc.Spec)
+		return config, true, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := map[history.ItemKey]LastChange{}
+	for item, last := range rows {
+		out[item] = LastChange{historyRowOf(of.pool, &h, last.Row).Commit, last.Unchanged}
+	}
+	return out, nil
 }
 
 func foundItem(m ContentMatch, places map[string]place) FoundItem {

@@ -406,6 +406,49 @@ func TestPagesAtOnce(t *testing.T) {
 	all.Wait()
 }
 
+// TestAFailedAttemptIsAnUpdate: no event tells of a failure before the drain, so the page takes it from the node.
+func TestAFailedAttemptIsAnUpdate(t *testing.T) {
+	w := usual()
+	n := &w.Nodes[1]
+	n.Annotations[v1alpha1.StateAnnotation] = v1alpha1.StateDegraded
+	n.Annotations[v1alpha1.ReasonAnnotation] = "writing /etc/chrony.conf: no space left on device"
+	for _, o := range w.others {
+		if of, is := o.(*mcfgv1.MachineConfigNode); is && of.Name == n.Name {
+			of.Status.Conditions = append(of.Status.Conditions, metav1.Condition{
+				Type: string(mcfgv1.MachineConfigNodeNodeDegraded), Status: metav1.ConditionTrue,
+				LastTransitionTime: metav1.NewTime(noon.Add(-10 * time.Minute)),
+			})
+		}
+	}
+	got := detailHtml(t, w.session(), "node worker-01")
+	_, updates, _ := strings.Cut(got, `<section id="node-updates">`)
+	updates, _, _ = strings.Cut(updates, "</section>")
+	for _, want := range []string{"failed", "no space left on device", "2026-01-02T11:50:00Z"} {
+		if !strings.Contains(updates, want) {
+			t.Errorf("the updates lack %q:\n%s", want, updates)
+		}
+	}
+	if want := "<h3>It failed &#34;"; !strings.Contains(got, want) {
+		t.Errorf("the page lacks %s:\n%s", want, got)
+	}
+	n.Annotations[v1alpha1.DesiredConfigAnnotation] = "rendered-worker-00000000000000000000000000000000"
+	if got = detailHtml(t, w.session(), "node worker-01"); strings.Contains(got, "<h3>It failed &#34;") {
+		t.Errorf("the page names the commit of a config that the node has not failed:\n%s", got)
+	}
+}
+
+// TestADegradedNodeNamesWhatDiffers in the title of its page.
+func TestADegradedNodeNamesWhatDiffers(t *testing.T) {
+	w := usual()
+	n := &w.Nodes[2]
+	n.Annotations[v1alpha1.StateAnnotation] = v1alpha1.StateDegraded
+	n.Annotations[v1alpha1.ReasonAnnotation] = `content mismatch for file "/etc/motd"`
+	got := detailHtml(t, w.session(), "node worker-02")
+	if want := "<h3>/etc/motd and 1 more item differ from the config</h3>"; !strings.Contains(got, want) {
+		t.Errorf("the page lacks %s:\n%s", want, got)
+	}
+}
+
 // TestADrainShowsItsPods: the page lists the pods that a drain waits for, and counts those that the report omits.
 func TestADrainShowsItsPods(t *testing.T) {
 	w := usual()

@@ -2,6 +2,7 @@ package view
 
 import (
 	"html/template"
+	"slices"
 	"strings"
 )
 
@@ -49,7 +50,8 @@ func diffRows(lines []string, most int, l *language) (rows []diffRow, more int) 
 		switch {
 		case strings.HasPrefix(text, "@@"):
 			flush()
-			if len(rows) > 0 {
+			isGap := func(r diffRow) bool { return r.Before != "" || r.Same != "" }
+			if slices.ContainsFunc(rows, isGap) { // Of a new file, all lines are there.
 				rows = append(rows, diffRow{Remark: "⋯"})
 			}
 		case strings.HasPrefix(text, "#"), strings.HasPrefix(text, "---"), strings.HasPrefix(text, "+++"):

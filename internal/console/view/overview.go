@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -46,18 +47,20 @@ func Overview(f *fleet.Fleet, s inspect.Status, acts []SourceActions, done []str
 	if len(rest) == 0 {
 		title = ""
 	}
+	day := recent(f, past, now)
 	return []Region{
 		draw("headline", "overview-head", struct {
 			Needs            int
 			Headline, Counts string
 		}{len(needs), o.Headline(), o.Counts()}),
 		Actions{Done: done}.Region(),
-		draw("chips", "overview-chips", nil, chips(s, told, acts, now)...),
+		draw("chips", "overview-chips", nil,
+			append(chips(s, told, acts, now), draw("chip-day", "overview-day", daySum(day)))...),
 		draw("needs", "overview-needs", len(needs), needs...),
 		draw("moves", "overview-moves", len(moves), moves...),
 		draw("rest", "overview-rest", title, rest...),
 		draw("empty", "overview-empty", len(s.Pools) == 0),
-		draw("recent", "overview-recent", recent(past, now)),
+		draw("recent", "overview-recent", day[:min(len(day), mostRecent)]),
 		draw("warnings", "overview-warnings", warningsOf(s, now)),
 		unmanaged(s),
 	}
@@ -284,8 +287,11 @@ func poolLine(s inspect.Status, row inspect.PoolRow, past history.History) Regio
 	if c, known := s.Targets[row.Name]; known {
 		data.Commit = commitOf(row.Name, c)
 	}
-	if row.Nodes == 0 {
+	switch {
+	case row.Nodes == 0:
 		data.Sign, data.Tone = "dot", ""
+	case row.Updated == row.Nodes: // What stops newer commits is said above, and the nodes run what they should.
+		data.Sign, data.Tone = "check", "good"
 	}
 	var notes []string
 	for _, b := range row.Blocked {
@@ -330,46 +336,45 @@ func lastRollout(past history.History) string {
 const mostRecent = 8
 
 type happening struct {
-	Pool, Outcome, Subject, Href, Sign string
-	At                                 time.Time
+	Pool, Outcome, Subject, Author, Href, Sign string
+	// Word is the outcome as one word.
+	Word string
+	At   time.Time
 }
 
 // recent returns what happened to the pools within a day, the newest first.
-func recent(past map[string]history.History, now time.Time) []happening {
+func recent(f *fleet.Fleet, past map[string]history.History, now time.Time) []happening {
 	var out []happening
-	for pool, h := range past {
-		for i := range h.Rows {
-			r := &h.Rows[i]
-			at := cmp.Or(r.Ended, r.At)
-			if at == nil || now.Sub(*at) > 24*time.Hour || r.Result == history.ResultNoEffect ||
-				r.Result == history.ResultSkipped || r.Result == history.ResultPending ||
-				r.Result == history.ResultNoNodes || r.Result == history.ResultUnknown {
-				continue
-			}
-			outcome, _, _ := strings.Cut(r.Outcome, ": ")
-			x := happening{
-				Pool: pool, Outcome: fleet.Brief(outcome), Href: rowPath(pool, r), At: *at,
-				Sign:    resultOf(r.Result).sign,
-				Subject: cmp.Or(r.Subject, fleet.CommitLabel(r.API, r.Revision), fleet.ShortRendered(r.Rendered)),
-			}
-			out = append(out, x)
+	events := history.Events(f, slices.Collect(maps.Values(past)), now.Add(-24*time.Hour))
+	for _, alike := range history.Alike(events) {
+		e := alike[0]
+		look := resultOf(e.Result)
+		x := happening{
+			Href: rowPath(e.Pool, &e.Row), Sign: look.sign, Word: look.word, At: e.When,
+			Subject: cmp.Or(e.Subject, fleet.CommitLabel(e.API, e.Revision), fleet.ShortRendered(e.Rendered)),
+		}
+		if x.Pool, x.Outcome = history.OutcomeOf(alike); e.Author != "" {
+			x.Author = fleet.Person(e.Author)
+		}
+		if e.Node != "" {
+			x.Subject, x.Href = e.Node, nodePath(e.Node)
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// daySum counts what happened within a day, by its outcome; "" for nothing.
+func daySum(all []happening) string {
+	var words []string
+	counts := map[string]int{}
+	for _, x := range all {
+		if counts[x.Word]++; counts[x.Word] == 1 {
+			words = append(words, x.Word)
 		}
 	}
-	slices.SortFunc(out, func(a, b happening) int {
-		return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Href, b.Href))
-	})
-	var groups []happening
-	for _, x := range out {
-		last := len(groups) - 1
-		if last >= 0 && groups[last].Subject == x.Subject && groups[last].Outcome == x.Outcome &&
-			groups[last].At.Sub(x.At) < time.Minute {
-			groups[last].Pool += ", " + x.Pool
-			continue
-		}
-		if len(groups) == mostRecent {
-			break
-		}
-		groups = append(groups, x)
+	for i, word := range words {
+		words[i] = fmt.Sprintf("%d %s", counts[word], word)
 	}
-	return groups
+	return strings.Join(words, ", ")
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/inspect/history"
 	"github.com/bunsen-os/bunsen/internal/terminal"
 	"github.com/bunsen-os/bunsen/reconcile/drain"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 //go:embed static
@@ -117,7 +119,9 @@ type NodePage struct {
 	// Contents of the current config; nil if ContentsNote says why they are not shown.
 	Contents     *Contents
 	ContentsNote string
-	Daemon       *v1alpha1.DaemonReport
+	// Changed says which commits last changed the items, as far as that is known.
+	Changed map[history.ItemKey]LastChange
+	Daemon  *v1alpha1.DaemonReport
 	// Conditions and Events are those of the Node and of its MachineConfigNode, the newest events first.
 	Conditions []Condition
 	Events     []Event
@@ -172,7 +176,7 @@ func (p NodePage) head(now time.Time) Region {
 	}{Name: strings.TrimPrefix(p.Why.About, "node/"), Outcome: p.Why.Outcome}
 	if n := p.Why.Node; n != nil {
 		data.Pool, data.Href = n.Pool, poolPath(n.Pool)
-		if text := n.StateText(now); text != string(p.Why.Outcome) {
+		if text := n.StateText(now); text != string(p.Why.Outcome) && !p.Why.Outcome.NeedsUser() {
 			data.State = text
 		}
 	}
@@ -193,6 +197,12 @@ func (p NodePage) state(now time.Time) Region {
 		Needs   bool
 		Facts   []fact
 	}{Need: needOf(w, now), Outcome: string(w.Outcome), Needs: w.Outcome.NeedsUser()}
+	if rows := p.Drift.Rows; len(rows) > 0 && w.Cause == poolstate.CauseFailed && data.Needs {
+		data.Need.Title = rows[0].Name + " differs from the config"
+		if more := len(rows) - 1; more > 0 {
+			data.Need.Title = rows[0].Name + " and " + fleet.Count(more, "more item") + " differ from the config"
+		}
+	}
 	if n := w.Node; n != nil {
 		if n.Step != "" && !data.Needs { // What needs a person says it.
 			step := n.Step
@@ -255,6 +265,14 @@ func (p NodePage) updates() Region {
 		Took, Text, Steps, Tone, Sign string
 	}
 	var lines []line
+	if n := p.Why.Node; n != nil && n.Step == fleet.StepFailed && n.Current != n.Desired && n.Since != nil &&
+		!slices.ContainsFunc(p.Updates, func(u history.Update) bool { return u.Failed && !u.Ended.Before(*n.Since) }) {
+		// No event tells of a failure before the drain.
+		lines = append(lines, line{
+			At: *n.Since, Took: "failed", Text: fleet.ShortRendered(n.Desired.Config), Steps: fleet.Brief(n.Reason),
+			Tone: "bad", Sign: "cross",
+		})
+	}
 	for _, u := range p.Updates {
 		l := line{At: u.Began, Took: "under way", Text: fleet.Shorten(u.Text), Tone: "busy", Sign: "turn"}
 		if !u.Ended.IsZero() {
@@ -306,7 +324,7 @@ func (p NodePage) drift(now time.Time) Region {
 		More  int
 	}{}
 	if len(p.Drift.Rows) == 0 {
-		data.None = "No drift: the node is as its config says."
+		data.None = "No drift: the node is as its current config says."
 	}
 	data.More = max(0, len(p.Drift.Rows)-mostDrift)
 	for _, more := range p.Drift.Unlisted {
@@ -378,17 +396,31 @@ func moment(at time.Time) string {
 }
 
 func (p NodePage) origins() Region {
+	type item struct {
+		Item
+		Changed *LastChange
+		// ByHand: the item on the node is another one.
+		ByHand bool
+	}
 	data := struct {
 		Name, Href, Note string
-		Commits          []string
-		Items            []Item
+		Asked            []string
+		Items            []item
+		Dated            bool
 		More             int
-	}{Note: p.ContentsNote}
+	}{Note: p.ContentsNote, Dated: len(p.Changed) > 0}
 	if c := p.Contents; c != nil {
-		data.Name, data.Note = c.Trace.Rendered.Name, c.Note
+		data.Name, data.Note, data.Asked = c.Trace.Rendered.Name, cmp.Or(data.Note, c.Note), c.Trace.Asked
 		data.Href = commitPath(c.Trace.Rendered.Pool, data.Name)
-		data.Commits = strings.Split(strings.TrimSpace(c.Trace.Commits()), "\n")
-		data.Items = c.Items[:min(len(c.Items), mostItems)]
+		for _, it := range c.Items[:min(len(c.Items), mostItems)] {
+			x := item{Item: it, ByHand: slices.ContainsFunc(p.Drift.Rows, func(r inspect.DriftRow) bool {
+				return r.Name == it.Name
+			})}
+			if last, known := p.Changed[it.key]; known && len(it.Nodes) == 0 {
+				x.Changed = &last
+			}
+			data.Items = append(data.Items, x)
+		}
 		data.More = len(c.Items) - len(data.Items)
 	}
 	return draw("node-origins", "node-origins", data)

@@ -142,18 +142,33 @@ func shortHash(revision string) string {
 	return hash[:min(len(hash), shortHashLen)]
 }
 
-// command is a command to copy, with when it helps and what it does, or advice that is not typed.
+// command is a command to copy, or advice that is not typed. Lead stands before it: when it helps, and what it does.
 type command struct {
-	When, Text, Note string
-	Typed            bool
+	Lead, Text string
+	Typed      bool
 }
 
 func commandsOf(lines []string) []command {
 	out := make([]command, len(lines))
 	for i, line := range lines {
-		out[i].When, out[i].Text, out[i].Note = fleet.CommandParts(line)
-		if out[i].Typed = fleet.IsTyped(out[i].Text); !out[i].Typed {
+		when, text, note := fleet.CommandParts(line)
+		out[i].Text, out[i].Typed = text, fleet.IsTyped(text)
+		if !out[i].Typed && note != "" {
+			out[i].Text, note = text+"; "+note, ""
+		}
+		if !out[i].Typed {
 			out[i].Text = sentenceCase(out[i].Text)
+		}
+		switch {
+		case when != "" && note != "":
+			out[i].Lead = "Or, when " + when + ": " + note
+		case when != "":
+			out[i].Lead = "Or, when " + when
+		case note != "":
+			out[i].Lead = sentenceCase(note)
+		}
+		if out[i].Lead != "" && !strings.Contains(out[i].Lead, ": ") {
+			out[i].Lead += ":"
 		}
 	}
 	return out
@@ -190,6 +205,9 @@ type need struct {
 	Since                                             *time.Time
 	Commit                                            *commit
 	Also                                              []string
+	// Nodes are those of a pool that failed or are at work.
+	Nodes     []fact
+	MoreNodes int
 	// Blocks are pools that wait for the same.
 	Blocks   []fact
 	Commands []command
@@ -199,9 +217,12 @@ type need struct {
 // mostCommands: each failed node has a command.
 const mostCommands = 12
 
-// titleOf names the commit of a rollout that ended badly, rather than its config.
+// titleOf names the commit of a rollout that ended badly, rather than its config, and the nodes of a drift.
 func titleOf(w inspect.Why, n need) string {
+	drifted := driftedNodes(w)
 	switch {
+	case len(drifted) > 0 && w.Cause == poolstate.CauseFailed && len(drifted) == len(w.Busy):
+		return fleet.Names(drifted, mostNamed) + " " + differsText(drifted)
 	case w.Target.Subject == "" || n.Rest == "":
 	case w.Cause == poolstate.CauseHalted:
 		return fmt.Sprintf("The rollout of %q is halted", w.Target.Subject)
@@ -209,6 +230,24 @@ func titleOf(w inspect.Why, n need) string {
 		return fmt.Sprintf("The pool went back from %q", w.Target.Subject)
 	}
 	return n.Title
+}
+
+// driftedNodes are the nodes of a pool that failed because they are no longer as their config says.
+func driftedNodes(w inspect.Why) []string {
+	var out []string
+	for _, b := range w.Busy {
+		if w.Pool != nil && b.Step == fleet.StepFailed && b.Cause == v1alpha1.FailureDrift {
+			out = append(out, b.Name)
+		}
+	}
+	return out
+}
+
+func differsText(nodes []string) string {
+	if len(nodes) == 1 {
+		return "differs from its config"
+	}
+	return "differ from their configs"
 }
 
 // isAboutCommit reports whether the commit of a pool's config has a part in the reason: not in a manual change on a
@@ -232,6 +271,11 @@ func needOf(w inspect.Why, now time.Time) need {
 		n.ID, n.Name = idOf("source", name), "Source "+name
 	case "node":
 		n.ID, n.Href, n.Name = idOf("node", name), nodePath(name), "Node "+name
+		// The node may have failed an earlier config than the pool's present one.
+		if w.Cause == poolstate.CauseFailed && w.Target != nil && w.Target.Subject != "" && w.Node != nil &&
+			w.Node.Current != w.Node.Desired && w.Node.Desired.Config == w.Target.Name && n.Rest != "" {
+			n.Title = fmt.Sprintf("It failed %q", w.Target.Subject)
+		}
 	default:
 		n.ID, n.Href = idOf("pool", name), poolPath(name)
 	}
@@ -249,6 +293,12 @@ func needOf(w inspect.Why, now time.Time) need {
 			continue // The main reason names all failed nodes.
 		}
 		n.Also = append(n.Also, sentenceCase(a.Short())+a.When(now))
+	}
+	if kind == "pool" {
+		for _, b := range w.Busy[:min(len(w.Busy), mostNamed)] {
+			n.Nodes = append(n.Nodes, fact{Text: b.Name, Href: nodePath(b.Name)})
+		}
+		n.MoreNodes = len(w.Busy) - len(n.Nodes)
 	}
 	for _, about := range w.SameFor {
 		if pool, is := strings.CutPrefix(about, "pool/"); is {

@@ -275,7 +275,7 @@ func (p PoolPage) history() Region {
 }
 
 func historyRowOf(pool string, h *history.History, i int) historyRow {
-	r, line := &h.Rows[i], h.Line(i)
+	r, line := &h.Rows[i], h.Rows[i].Line()
 	look := resultOf(r.Result)
 	out := historyRow{
 		Result: string(r.Result), Outcome: line.Outcome, Word: look.word, Tone: look.tone, Sign: look.sign,
@@ -312,6 +312,7 @@ var resultViews = map[history.Result]resultView{
 	history.ResultWaiting:                       {"waiting", "busy", "clock"},
 	history.ResultPaused:                        {"paused", "warn", "pause"},
 	history.ResultNoNodes:                       {"no nodes", "", "dot"},
+	history.ResultDrifted:                       {"drifted", "bad", "alert"},
 }
 
 func resultOf(r history.Result) resultView {

@@ -256,3 +256,32 @@ func BenchmarkPool5000(b *testing.B) {
 		b.ReportMetric(float64(len(html(p.Regions(noon)))), "bytes/page")
 	}
 }
+
+// TestADriftIsToldAsSuch: a node that somebody changed has no part in a commit, and the day's events have it.
+func TestADriftIsToldAsSuch(t *testing.T) {
+	c := cluster(2)
+	for i := range c.Nodes {
+		setState(&c.Nodes[i], newer, newer, v1alpha1.StateDone)
+	}
+	setState(&c.Nodes[1], newer, newer, v1alpha1.StateDegraded)
+	c.Nodes[1].Annotations[v1alpha1.ReasonAnnotation] = `content mismatch for file "/etc/motd"`
+	c.Nodes[1].Annotations[v1alpha1.FailureAnnotation] = `{"cause":"Drift","config":"` + newer +
+		`","since":"2026-01-02T11:50:00Z"}`
+	c.Nodes[1].Annotations[v1alpha1.DriftAnnotation] = `{"config":"` + newer + `","items":[{"name":"/etc/motd",` +
+		`"kind":"content","action":"Degrade","since":"2026-01-02T11:50:00Z","modified":"2026-01-02T11:49:00Z"}]}`
+	c.Pools[0].Status.Conditions = []mcfgv1.MachineConfigPoolCondition{{
+		Type: mcfgv1.MachineConfigPoolDegraded, Status: corev1.ConditionTrue,
+		LastTransitionTime: metav1.NewTime(noon.Add(-10 * time.Minute)),
+	}}
+	got := html(overview(c))
+	for _, want := range []string{
+		"worker-0001 is degraded: /etc/motd was changed by hand (content, modified 2026-01-02 11:49:00 UTC)",
+		`href="/#recent">Since yesterday <span class="quiet">1 drifted</span></a>`,
+		"<h3>worker-0001 differs from its config</h3>",
+		`<a href="/node/worker-0001">worker-0001</a>: differs from its config</span>`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the overview lacks %s:\n%s", want, got)
+		}
+	}
+}

@@ -36,10 +36,10 @@ type FoundConfig struct {
 	Nodes int
 	// Origin says which documents set the item, Commit who requested the config.
 	Origin, Commit string
-	// Changed is the row of the pool's history that last changed the item; nil if it is not known or was not searched.
-	// Unchanged: that row did not change it, and what was before is not known.
-	Changed   *commit
-	Unchanged bool
+	// Changed is nil if it is not known or was not searched.
+	Changed *LastChange
+	// ByHand are nodes on which the item is another one, because somebody changed it there.
+	ByHand []string
 }
 
 // FoundList are matches of one kind.
@@ -77,9 +77,8 @@ func (p SearchPage) Regions() []Region {
 		More  int
 	}
 	type holder struct {
-		Text, Href, Origin, Commit string
-		Changed                    *commit
-		Unchanged                  bool
+		Text, Href, Origin, Commit, ByHand string
+		Changed                            *LastChange
 	}
 	type item struct {
 		Kind, Name string
@@ -102,7 +101,7 @@ func (p SearchPage) Regions() []Region {
 		x := item{Kind: it.Kind, Name: it.Name}
 		for _, c := range it.In {
 			x.In = append(x.In, holder{
-				c.text(), commitPath(c.Pool, c.Config), c.Origin, c.Commit, c.Changed, c.Unchanged,
+				c.text(), commitPath(c.Pool, c.Config), c.Origin, c.Commit, fleet.Names(c.ByHand, mostNamed), c.Changed,
 			})
 		}
 		data.Items = append(data.Items, x)

@@ -31,7 +31,7 @@ var timelineKey = []keyEntry{
 	{"apply", "applied"},
 	{"drain", "drained"},
 	{"reboot", "rebooted, checked"},
-	{"soak", "pause"},
+	{"soak", "soak, gate or window"},
 	{"fail", "failed"},
 }
 
@@ -85,7 +85,9 @@ func (p TimelinePage) region(now time.Time, alone bool) Region {
 	}
 	data.More = max(0, len(t.Nodes)-mostBars)
 	shown := slices.Clone(t.Nodes[:len(t.Nodes)-data.More])
-	slices.SortStableFunc(shown, func(a, b history.TimelineNode) int { return a.First().Compare(b.First()) })
+	slices.SortStableFunc(shown, func(a, b history.TimelineNode) int {
+		return cmp.Or(a.First().Compare(b.First()), fleet.CompareNames(a.Name, b.Name))
+	})
 	for _, n := range shown {
 		data.Rows = append(data.Rows, timed(n, t.Began, end))
 	}

@@ -281,6 +281,16 @@ func (f *Fleet) decide(v *Pool) {
 		v.Decision = rollout.Next(v.Facts, f.Now)
 	}
 	v.explainNodes(f.Now)
+	for i := range v.Rows {
+		row := &v.Rows[i]
+		n := f.Node(row.Name)
+		if n == nil || row.Cause != poolstate.CauseFailed || row.Current != row.Desired {
+			continue
+		}
+		if _, is := Drifted(n); is {
+			row.Reason = cmp.Or(v1alpha1.TruncateReason(driftText(n)), row.Reason)
+		}
+	}
 }
 
 // explainNodes sets why each node does not run the config that it should run.
@@ -306,6 +316,7 @@ func (v *Pool) explainNodes(now time.Time) {
 		v.Rows[i] = v.nodeRow(&v.Facts.Nodes[i], now)
 	}
 	v.Unhealthy = v.unhealthyNodes()
+	slices.SortFunc(v.Rows, func(a, b NodeRow) int { return CompareNames(a.Name, b.Name) })
 }
 
 func (v *Pool) nodeRow(n *poolstate.Node, now time.Time) NodeRow {

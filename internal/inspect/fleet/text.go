@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -10,7 +11,11 @@ import (
 	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/terminal"
+	"github.com/maruel/natural"
 )
+
+// CompareNames orders names as people count: node-2 comes before node-10.
+func CompareNames(a, b string) int { return cmp.Or(natural.Compare(a, b), strings.Compare(a, b)) }
 
 // ShortRendered shortens the hash in the text of a v1alpha1.ConfigVersion and the revision of its secrets to five
 // digits each, as tables show them.

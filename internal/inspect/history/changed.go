@@ -26,39 +26,45 @@ type ItemChange struct {
 // mostCompared limits the configs that a search for the last change reads.
 const mostCompared = 30
 
-// LastChange returns which row of the history last changed an item of a config of the pool: it compares the config with
-// the one before, and so on, up to the pool's first config. read returns a config of the cluster, and false if it is
-// gone. The result is nil if not even one comparison was possible.
-func (h History) LastChange(config string, item ItemKey,
+// LastChanges returns which row of the history last changed each item of a config of the pool: it compares the config
+// with the one before, and so on, up to the pool's first config. read returns a config of the cluster, and false if it
+// is gone. An item is missing in the result if not even one comparison was possible.
+func (h History) LastChanges(config string, items []ItemKey,
 	read func(config string) (machineconfig.Config, bool, error),
-) (*ItemChange, error) {
-	var out *ItemChange
+) (map[ItemKey]ItemChange, error) {
+	out := map[ItemKey]ItemChange{}
 	to, has, err := read(config)
 	if err != nil || !has {
-		return nil, err
+		return out, err
 	}
-	next := 0
+	left, next := slices.Clone(items), 0
 	for range mostCompared {
 		at := slices.IndexFunc(h.Rows[next:], func(r Row) bool {
 			return r.Rendered == config && r.Before != "" && r.Before != config
 		})
 		if at < 0 {
-			// The oldest row of a pool replaced nothing: the item came with it.
+			// The oldest row of a pool replaced nothing: what is left came with it.
 			if oldest := len(h.Rows) - 1; oldest >= 0 && h.Rows[oldest].Rendered == config && h.Rows[oldest].Before == "" {
-				out = &ItemChange{Row: oldest}
+				for _, item := range left {
+					out[item] = ItemChange{Row: oldest}
+				}
 			}
 			return out, nil
 		}
 		at += next
 		from, has, err := read(h.Rows[at].Before)
 		if err != nil {
-			return nil, fmt.Errorf("reading the config before %s: %w", config, err)
+			return out, fmt.Errorf("reading the config before %s: %w", config, err)
 		}
 		if !has {
 			return out, nil
 		}
-		out = &ItemChange{Row: at, Unchanged: !differs(item, from, to)}
-		if !out.Unchanged {
+		changed := changes(from, to)
+		left = slices.DeleteFunc(left, func(item ItemKey) bool {
+			out[item] = ItemChange{Row: at, Unchanged: !changed(item)}
+			return changed(item)
+		})
+		if len(left) == 0 {
 			return out, nil
 		}
 		config, to, next = h.Rows[at].Before, from, at+1
@@ -66,19 +72,20 @@ func (h History) LastChange(config string, item ItemKey,
 	return out, nil
 }
 
-// differs reports whether two configs differ in an item.
-func differs(k ItemKey, from, to machineconfig.Config) bool {
-	has := func(value func(machineconfig.Config) []string) bool {
-		return slices.Contains(value(machineconfig.Flattened(from)), k.Name) !=
-			slices.Contains(value(machineconfig.Flattened(to)), k.Name)
+// changes returns which items differ between two configs.
+func changes(from, to machineconfig.Config) func(ItemKey) bool {
+	all := disruption.Compare(from, to)
+	from, to = machineconfig.Flattened(from), machineconfig.Flattened(to)
+	was, is := machineconfig.SplitKargs(from.KernelArguments), machineconfig.SplitKargs(to.KernelArguments)
+	return func(k ItemKey) bool {
+		switch k.Kind {
+		case disruption.KindKargs:
+			return slices.Contains(was, k.Name) != slices.Contains(is, k.Name)
+		case disruption.KindExtensions:
+			return slices.Contains(from.Extensions, k.Name) != slices.Contains(to.Extensions, k.Name)
+		}
+		return slices.ContainsFunc(all, func(c disruption.Change) bool {
+			return c.Kind == k.Kind && (c.Name == k.Name || c.Name == "")
+		})
 	}
-	switch k.Kind {
-	case disruption.KindKargs:
-		return has(func(c machineconfig.Config) []string { return machineconfig.SplitKargs(c.KernelArguments) })
-	case disruption.KindExtensions:
-		return has(func(c machineconfig.Config) []string { return c.Extensions })
-	}
-	return slices.ContainsFunc(disruption.Compare(from, to), func(c disruption.Change) bool {
-		return c.Kind == k.Kind && (c.Name == k.Name || c.Name == "")
-	})
 }

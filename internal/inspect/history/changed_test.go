@@ -3,6 +3,7 @@ package history_test
 import (
 	"encoding/json"
 	"maps"
+	"strings"
 	"testing"
 
 	ign "github.com/bunsen-os/bunsen/api/ignition"
@@ -82,14 +83,12 @@ func TestTheLastChangeOfAnItem(t *testing.T) {
 				return c, has, nil
 			}
 			got := map[history.ItemKey]string{}
-			for _, item := range []history.ItemKey{motd, hosts, quiet} {
-				last, err := history.History{Rows: tt.rows}.LastChange(tt.of, item, read)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if last == nil {
-					continue
-				}
+			all := []history.ItemKey{motd, hosts, quiet}
+			changes, err := history.History{Rows: tt.rows}.LastChanges(tt.of, all, read)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for item, last := range changes {
 				got[item] = tt.rows[last.Row].Subject
 				if last.Unchanged {
 					got[item] += "?"
@@ -99,5 +98,27 @@ func TestTheLastChangeOfAnItem(t *testing.T) {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestATraceSaysWhoChangedWhat for each item, in a table, as far as it is known.
+func TestATraceSaysWhoChangedWhat(t *testing.T) {
+	by := history.Row{
+		Revision: "main@sha1:" + strings.Repeat("1f540853", 5), Subject: "Greet",
+		Author: "Ada Lovelace <ada@example.com>",
+	}
+	trace := history.Trace{Items: []history.TraceItem{
+		{Item: "file /etc/issue", Changed: &by, NotSince: true},
+		{Item: "file /etc/motd", Place: "pools/worker/10-motd.bu:5:7", Changed: &by},
+		{Item: "unit chronyd.service", Place: "base/10-chrony.bu:3:7"},
+	}}
+	_, table, _ := strings.Cut(trace.Text(), "\n\n")
+	want := `ITEM                   SET BY                        LAST CHANGED BY
+file /etc/issue        -                             before 1f540853 "Greet" Ada Lovelace
+file /etc/motd         pools/worker/10-motd.bu:5:7   1f540853 "Greet" Ada Lovelace
+unit chronyd.service   base/10-chrony.bu:3:7         -
+`
+	if table != want {
+		t.Errorf("the table is\n%s\nnot\n%s", table, want)
 	}
 }

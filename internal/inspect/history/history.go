@@ -17,6 +17,8 @@ type History struct {
 	Rows []Row  `json:"history"`
 	// Notes say which records are lost, and what is not recorded yet.
 	Notes []string `json:"notes,omitempty"`
+	// Nodes is how many the pool has now.
+	Nodes int `json:"-"`
 }
 
 // Row is one rollout, or one commit without a rollout.
@@ -114,6 +116,17 @@ func New(c fleet.Cluster, pool string, now time.Time) (History, error) {
 	return Of(fleet.New(c, now), pool)
 }
 
+// All returns the histories of all pools.
+func All(f *fleet.Fleet) []History {
+	var out []History
+	for i := range f.Pools {
+		if h, err := Of(f, f.Pools[i].Name); err == nil { // There is no error, because the pool exists.
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
 // Of is New for a cluster whose decisions are known.
 //
 // A rollout is shown as it was recorded. A row without one is about a commit that the source recorded and that caused
@@ -123,7 +136,7 @@ func Of(f *fleet.Fleet, pool string) (History, error) {
 	if err != nil {
 		return History{}, err
 	}
-	h := History{Pool: pool}
+	h := History{Pool: pool, Nodes: len(v.Rows)}
 	past, err := v1alpha1.ParseRolloutHistory(v.Object.Annotations[v1alpha1.RolloutHistoryAnnotation])
 	if err != nil {
 		h.Notes = append(h.Notes, "older results are lost: "+err.Error())
@@ -322,10 +335,13 @@ func sourceNotes(src *v1alpha1.GitSource, pool string) (notes []string) {
 }
 
 func currentOutcome(f *fleet.Fleet, v *fleet.Pool) RowOutcome {
-	counts := v.Counts()
-	out := RowOutcome{
-		Result: currentResult(v), Updated: counts.Updated, Nodes: counts.Nodes, Failed: counts.Degraded,
+	counts, failed := v.Counts(), 0
+	for _, row := range v.Rows {
+		if row.Step == fleet.StepFailed && row.Desired == v.Facts.Target && row.Current != row.Desired {
+			failed++
+		}
 	}
+	out := RowOutcome{Result: currentResult(v), Updated: counts.Updated, Nodes: counts.Nodes, Failed: failed}
 	switch out.Result {
 	case ResultPaused:
 		out.Why = v.Object.Annotations[v1alpha1.PausedByAnnotation]

@@ -1,8 +1,10 @@
 package history
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/internal/terminal"
 	"github.com/bunsen-os/bunsen/source"
@@ -38,7 +41,7 @@ type Trace struct {
 	Secrets *fleet.ConfigSecrets `json:"secrets,omitempty"`
 	// Inputs are sorted by name.
 	Inputs []TraceInput `json:"inputs"`
-	// Items have the lines that set them, if the repository was available.
+	// Items are the files, units and users, with the lines that set them if the repository was available.
 	Items []TraceItem `json:"items,omitempty"`
 	// Note says what is unknown, and why.
 	Note string `json:"note,omitempty"`
@@ -89,7 +92,11 @@ type TraceInput struct {
 // TraceItem is one item on the node with its place in the repository.
 type TraceItem struct {
 	Item  string `json:"item"`
-	Place string `json:"place"`
+	Place string `json:"place,omitempty"`
+	// Changed is the row of the pool's history that changed the item last. NotSince: that row is only the earliest
+	// one that could be compared, and did not change it.
+	Changed  *Row `json:"lastChanged,omitempty"`
+	NotSince bool `json:"notSince,omitempty"`
 }
 
 // TraceRendered reads the annotations of a rendered config. The parameters live and sources have the fragments and the
@@ -155,6 +162,63 @@ func (t *Trace) AddSecrets(mc *mcfgv1.MachineConfig, published fleet.Secrets) {
 	t.Secrets = t.Secrets.About(objects)
 }
 
+// AddChanges says which row of the pool's history changed each item of the config last, as far as the MachineConfigs of
+// the cluster tell. For a config of single nodes they do not, because the configs before are in other objects.
+func (t *Trace) AddChanges(f *fleet.Fleet, live map[string]*mcfgv1.MachineConfig) error {
+	h, err := Of(f, t.Rendered.Pool)
+	mc := live[t.Rendered.Name]
+	if err != nil || mc == nil || mc.Annotations[v1alpha1.VariantOfAnnotation] != "" {
+		return nil // The pool was deleted, or it says nothing about the config.
+	}
+	config, err := machineconfig.Parse(mc.Spec)
+	if err != nil {
+		return fmt.Errorf("reading MachineConfig %q: %w", mc.Name, err)
+	}
+	keys := map[string]ItemKey{}
+	for _, c := range disruption.Compare(machineconfig.Config{}, config) {
+		if c.Kind == disruption.KindFile || c.Kind == disruption.KindUnit || c.Kind == disruption.KindUser {
+			keys[string(c.Kind)+" "+c.Name] = ItemKey{c.Kind, c.Name}
+		}
+	}
+	rows, err := h.LastChanges(mc.Name, slices.Collect(maps.Values(keys)),
+		func(name string) (machineconfig.Config, bool, error) {
+			mc := live[name]
+			if mc == nil {
+				return machineconfig.Config{}, false, nil
+			}
+			c, err := machineconfig.Parse(mc.Spec)
+			return c, true, err
+		})
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	if len(t.Items) == 0 {
+		for _, item := range slices.Sorted(maps.Keys(keys)) {
+			t.Items = append(t.Items, TraceItem{Item: item})
+		}
+	}
+	for i := range t.Items {
+		it := &t.Items[i]
+		if last, known := rows[keys[it.Item]]; known {
+			it.Changed, it.NotSince = &h.Rows[last.Row], last.Unchanged
+		}
+	}
+	return nil
+}
+
+// changedBy is who changed the item last, as text.
+func (it TraceItem) changedBy() string {
+	if it.Changed == nil {
+		return "-"
+	}
+	l := it.Changed.Line()
+	text := cmp.Or(fleet.HashOf(it.Changed.Revision), l.Commit) + " " + source.Quote(l.Subject) + " " + l.Author
+	if it.NotSince {
+		return "before " + text
+	}
+	return text
+}
+
 // OfNode adds the part about the node.
 func (t *Trace) OfNode(n *corev1.Node) {
 	a := n.Annotations
@@ -213,9 +277,9 @@ func (t Trace) Text() string {
 		b.Add("Made of", in.text())
 	}
 	if len(t.Items) > 0 {
-		items := terminal.Table{Head: []string{"ITEM", "SET BY"}}
+		items := terminal.Table{Head: []string{"ITEM", "SET BY", "LAST CHANGED BY"}}
 		for _, it := range t.Items {
-			items.Rows = append(items.Rows, []string{it.Item, it.Place})
+			items.Rows = append(items.Rows, []string{it.Item, terminal.Dash(it.Place), it.changedBy()})
 		}
 		b.Gap()
 		b.Text(items)

@@ -20,9 +20,8 @@ type Line struct {
 	When time.Time
 }
 
-// Line returns the row with an index as texts.
-func (h History) Line(i int) Line {
-	r := h.Rows[i]
+// Line returns the row as texts.
+func (r Row) Line() Line {
 	l := Line{
 		Commit: fleet.ShortRevision(r.Revision), Author: fleet.Person(r.Author), Subject: r.Subject,
 		Outcome: r.Outcome, Rendered: r.Rendered,
@@ -187,7 +186,7 @@ func (h History) Text(now time.Time) string {
 	}
 	t := terminal.Table{Head: []string{"COMMIT", "RENDERED", "WHEN", "AUTHOR", "SUBJECT", "OUTCOME"}}
 	for i := range h.Rows {
-		l := h.Line(i)
+		l := h.Rows[i].Line()
 		t.Rows = append(t.Rows, []string{
 			terminal.Dash(l.Commit), terminal.Dash(fleet.ShortRendered(l.Rendered)), terminal.Age(l.When, now),
 			l.Author, terminal.Dash(fleet.FirstLine(l.Subject)), fleet.FirstLine(l.Outcome),

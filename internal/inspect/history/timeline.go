@@ -125,7 +125,7 @@ func NewTimeline(v *fleet.Pool, machines []mcfgv1.MachineConfigNode, events []co
 		}
 	}
 	slices.SortStableFunc(t.Nodes, func(a, b TimelineNode) int {
-		return cmp.Or(b.last().Compare(a.last()), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(b.last().Compare(a.last()), fleet.CompareNames(a.Name, b.Name))
 	})
 	return t
 }
@@ -222,8 +222,9 @@ func (u Update) Took() time.Duration {
 // update, with whether it failed.
 var (
 	stepNames = map[string]string{
-		"Cordon": "cordoned", eventDrain: "drain", "FailedToDrain": "drain failed", "OSUpdateStaged": "OS image staged",
-		"SkipReboot": "no reboot needed", eventReboot: "reboot", "Uncordon": "uncordoned",
+		"Cordon": "cordoned", eventDrain: "drain requested", "FailedToDrain": "drain failed",
+		"OSUpdateStaged": "OS image staged",
+		"SkipReboot":     "no reboot needed", eventReboot: "reboot", "Uncordon": "uncordoned",
 		eventDone: "done", eventBack: "went back", eventRefused: "refused",
 	}
 	ends = map[string]bool{eventDone: false, eventBack: true, eventRefused: true}

@@ -39,20 +39,20 @@ func TestUpdatesOfANode(t *testing.T) {
 	}{
 		"there are no events": {nil, ""},
 		"an update ended": {
-			done, "1m1s: the node is in b (cordoned 0s, drain 1s, reboot 9s, uncordoned 1m0s, done 1m1s)",
+			done, "1m1s: the node is in b (cordoned 0s, drain requested 1s, reboot 9s, uncordoned 1m0s, done 1m1s)",
 		},
 		"the events come in any order": {
 			[]corev1.Event{done[4], done[2], done[0], done[3], done[1]},
-			"1m1s: the node is in b (cordoned 0s, drain 1s, reboot 9s, uncordoned 1m0s, done 1m1s)",
+			"1m1s: the node is in b (cordoned 0s, drain requested 1s, reboot 9s, uncordoned 1m0s, done 1m1s)",
 		},
 		"a second update is under way": {
 			append(done[:5:5], event(100, "Cordon", "cordoned for c"), event(101, "Drain", "draining for c")),
-			"under way: draining for c (cordoned 1m40s, drain 1m41s)\n" +
-				"1m1s: the node is in b (cordoned 0s, drain 1s, reboot 9s, uncordoned 1m0s, done 1m1s)",
+			"under way: draining for c (cordoned 1m40s, drain requested 1m41s)\n" +
+				"1m1s: the node is in b (cordoned 0s, drain requested 1s, reboot 9s, uncordoned 1m0s, done 1m1s)",
 		},
 		"the node went back": {
 			[]corev1.Event{event(1, "Drain", "draining for b"), event(5, "WentBack", "back in a")},
-			"4s, failed: back in a (drain 1s, went back 5s)",
+			"4s, failed: back in a (drain requested 1s, went back 5s)",
 		},
 		"other events are no steps":       {[]corev1.Event{event(1, "NodeReady", "ready"), of(done[0], "Pod")}, ""},
 		"another node writes about it":    {[]corev1.Event{by(done[1], "n1")}, ""},

@@ -61,37 +61,40 @@ func (c NodeConfigs) InTermsOf(nodes []Node, prefer ...v1alpha1.ConfigVersion) [
 	if len(c) == 0 {
 		return nodes
 	}
-	out := slices.Clone(nodes)
+	var ofPool []v1alpha1.ConfigVersion // without repetitions, of which a decision has many
+	for _, p := range prefer {
+		if !p.IsZero() && !slices.Contains(ofPool, p) {
+			ofPool = append(ofPool, p)
+		}
+	}
+	out, own := slices.Clone(nodes), make([]v1alpha1.ConfigVersion, len(ofPool))
 	for i := range out {
 		n, current := &out[i], out[i].Config.Current
-		failed := c.ofPool(n.Failure.Version(), n.Name, prefer)
+		for j, p := range ofPool {
+			own[j] = c.Own(p, n.Name)
+		}
+		// of the pool for one of the node, or the latter if there is none
+		translate := func(config v1alpha1.ConfigVersion) v1alpha1.ConfigVersion {
+			if config.IsZero() {
+				return config
+			}
+			is := c.Own(config, n.Name)
+			for j, p := range ofPool {
+				if own[j] == is || c[p.Config].AnyRevision && own[j].Config == is.Config {
+					return p
+				}
+			}
+			return config
+		}
+		failed := translate(n.Failure.Version())
 		n.Failure.Config, n.Failure.Secrets = failed.Config, failed.Secrets
-		n.Config.Current = c.ofPool(n.Config.Current, n.Name, prefer)
-		n.Config.Desired = c.ofPool(n.Config.Desired, n.Name, prefer)
+		n.Config.Current, n.Config.Desired = translate(n.Config.Current), translate(n.Config.Desired)
 		if n.Config.Current == n.Config.Desired && current != nodes[i].Config.Desired {
 			// Another revision of its secrets, which the Node does not distinguish from that of the pool's config.
 			n.Config.Current = current
 		}
 	}
 	return out
-}
-
-// ofPool returns the config of the pool for that of a node, or the latter if there is none.
-func (c NodeConfigs) ofPool(config v1alpha1.ConfigVersion, node string,
-	prefer []v1alpha1.ConfigVersion,
-) v1alpha1.ConfigVersion {
-	if config.IsZero() {
-		return config
-	}
-	own := c.Own(config, node)
-	for _, p := range prefer {
-		is := c.Own(p, node)
-		anyRevision := c[p.Config].AnyRevision && is.Config == own.Config
-		if !p.IsZero() && (is == own || anyRevision) {
-			return p
-		}
-	}
-	return config
 }
 
 // Preferred returns the configs of a pool as InTermsOf prefers them: what nodes are assigned, then the others that the

@@ -26,13 +26,36 @@ type Declaration struct {
 	rewritten bool
 }
 
-// File is one file of a build that declares a document.
+// File is one file that declares a document. Nobody changes it once File has returned it, because the builds that share
+// a cache share it.
 type File struct {
 	Declaration
 	Path string
 	src  []byte
 	// Unchanged is the document without any patch.
 	Unchanged Document
+}
+
+// Cache has what files declare, from earlier builds: this depends on nothing but the path and the contents. It may
+// forget any, and is used by several goroutines.
+type Cache interface {
+	// Declared returns the file with this path and this digest of its contents, or nil.
+	Declared(path, digest string) *File
+	// Keep stores a file under the digest of its contents.
+	Keep(f *File, digest string)
+}
+
+// Size returns approximately how many bytes of memory a file needs.
+func (f *File) Size() int {
+	const entry = 100 // for a position, besides its path
+	size := 500 + len(f.src) + len(f.Unchanged.Source)
+	for p := range f.Unchanged.Origin.At {
+		size += entry + len(p)
+	}
+	for _, found := range f.Findings {
+		size += entry + len(found.Message)
+	}
+	return size
 }
 
 // File reads the document of a file once in a build. File returns nil if the file cannot be read.
@@ -47,16 +70,31 @@ func (all *Files) File(from Reference) *File {
 		all.Add(Unreadable(from.At, name, from.Written, err))
 		return nil
 	}
+	file := all.declared(name, src)
+	all.known[name] = file
+	if !file.Foreign {
+		all.Declared = append(all.Declared, file)
+		all.Add(file.Findings...)
+	}
+	return file
+}
+
+// declared returns what a file declares, from the cache or from its contents.
+func (all *Files) declared(name string, src []byte) *File {
+	digest := all.Reads[name]
+	if all.Cache != nil {
+		if known := all.Cache.Declared(name, digest); known != nil {
+			return known
+		}
+	}
 	file := &File{Path: name, src: src}
 	var root *yaml.Node
 	file.Declaration, root = Declare(name, src)
 	if !file.Foreign && !file.Broken {
 		all.keepUnchanged(file, root)
 	}
-	all.known[name] = file
-	if !file.Foreign {
-		all.Declared = append(all.Declared, file)
-		all.Add(file.Findings...)
+	if all.Cache != nil {
+		all.Cache.Keep(file, digest)
 	}
 	return file
 }

@@ -89,6 +89,8 @@ const maxBytes = 256 << 20
 // Files are the files of one build. The build reads each file once.
 type Files struct {
 	FS fs.FS
+	// Cache has what the files of earlier builds declare; nil for none.
+	Cache Cache
 	// Reads are the files that the build read, with their digests.
 	Reads map[string]string
 	// Bytes is the total size of the files in Reads.
