@@ -1,10 +1,10 @@
 package http
 
 import (
+	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -15,6 +15,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/time/rate"
 
+	"github.com/bunsen-os/bunsen/mcs"
 	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
@@ -73,21 +74,22 @@ type client struct {
 // usedToken reports whether the token authorized the request, so that its use counts.
 func (c client) usedToken() bool { return c.token != "" && c.certificate == "" && !c.open }
 
-// holder is whom a limit is for: a valid token or certificate, a source, or a token or certificate at one source.
+// holder is whom a limit is for: a valid token or certificate, or one at a source.
 type holder struct {
-	proof  string
+	proof  string // proof is "" for open access.
 	source netip.Prefix
 }
 
-// holder returns the valid token or certificate of an authorized request, and without one its source.
+// holder returns who sent an authorized request.
 func (c client) holder(from netip.Addr) holder {
+	h := holder{source: SourceAddress(from)}
 	switch {
 	case c.usedToken():
-		return holder{proof: "token " + c.token}
+		h.proof = "token " + c.token
 	case c.certificate != "" && !c.open:
-		return holder{proof: "certificate " + c.certificate}
+		h.proof = "certificate " + c.certificate
 	}
-	return holder{source: SourceAddress(from)}
+	return h
 }
 
 type authorizer struct {
@@ -95,7 +97,7 @@ type authorizer struct {
 	clients *ClientCAFile // If clients is nil, no certificate authorizes a request.
 	access  Access
 	limits  *Limiter
-	answers *turns
+	answers *mcs.Turns
 }
 
 // checkAddress refuses an address that is not allowed.
@@ -111,8 +113,8 @@ func (a authorizer) checkSource(from netip.Addr, now time.Time) error {
 	if err := a.checkAddress(from); err != nil {
 		return err
 	}
-	if ok, after := a.limits.Request(from, now); !ok {
-		return &laterError{errTooManyRequests, after}
+	if !a.limits.Request(from, now) {
+		return errTooManyRequests
 	}
 	return nil
 }
@@ -158,8 +160,10 @@ func (a authorizer) authorize(r *http.Request, pool string, from netip.Addr, now
 }
 
 // admit authorizes a request for a pool. A client with an unknown token has to retry until the server has read all
-// tokens.
-func (a authorizer) admit(r *http.Request, to *response, isSynced bool, now time.Time) (err error) {
+// tokens. One whose token has no room waits for it, until the context ends.
+func (a authorizer) admit(ctx context.Context, r *http.Request, to *response, isSynced bool,
+	now time.Time,
+) (err error) {
 	to.client, err = a.authorize(r, to.pool, to.from, now)
 	if err != nil && !isSynced {
 		err = retryUntilSynced(err)
@@ -167,9 +171,9 @@ func (a authorizer) admit(r *http.Request, to *response, isSynced bool, now time
 	if err != nil {
 		return err
 	}
-	of := to.client.holder(to.from)
-	if c, ok := r.Context().Value(connKey{}).(*conn); ok && of.proof != "" {
-		return c.listener.assign(r.Context(), c, of.proof)
+	c, _ := ctx.Value(connKey{}).(*conn)
+	if of := to.client.holder(to.from); c != nil && of.proof != "" {
+		return c.listener.assign(ctx, c, of)
 	}
 	return nil
 }
@@ -259,7 +263,7 @@ type Limits struct {
 }
 
 // DefaultLimits lets a rack behind one address boot at once, and a boot loop continue, but a client that guesses tokens
-// is slow. All tracked sources need about 6 MiB of memory.
+// is slow. All tracked sources need about 4 MiB of memory.
 func DefaultLimits() Limits {
 	return Limits{
 		Requests: Rate{PerSecond: 50, Burst: 500},
@@ -274,11 +278,8 @@ type Limiter struct {
 	sources *lru.Cache[netip.Prefix, *budget]
 }
 
-// budget: what a source may still cause. later has the times at which those that were refused may come again.
-type budget struct{ requests, failures, later *rate.Limiter }
-
-// latest is the longest time after which a refused client is asked to come again.
-const latest = time.Minute
+// budget: what a source may still cause
+type budget struct{ requests, failures *rate.Limiter }
 
 // NewLimiter returns a limiter that has counted nothing yet.
 func NewLimiter(l Limits) *Limiter {
@@ -292,23 +293,9 @@ func NewLimiter(l Limits) *Limiter {
 	return &Limiter{l, sources}
 }
 
-// Request subtracts one request from a source's budget, and reports whether the budget had a request left. If not, the
-// client may come again after a while: each of those that were refused at a time of its own, so that they do not all
-// come again at once.
-func (l *Limiter) Request(from netip.Addr, now time.Time) (ok bool, after time.Duration) {
-	if !l.limits.Requests.limits() {
-		return true, 0
-	}
-	b := l.of(from)
-	if b.requests.AllowN(now, 1) {
-		return true, 0
-	}
-	turn := b.later.ReserveN(now, 1)
-	if after = turn.DelayFrom(now); after > latest {
-		turn.CancelAt(now)
-		after = rand.N(latest)
-	}
-	return false, after
+// Request subtracts one request from a source's budget, and reports whether the budget had a request left.
+func (l *Limiter) Request(from netip.Addr, now time.Time) bool {
+	return !l.limits.Requests.limits() || l.of(from).requests.AllowN(now, 1)
 }
 
 // MayConnect reports whether a source has a request left in its budget.
@@ -333,10 +320,7 @@ func (l *Limiter) of(from netip.Addr) *budget {
 	if b, ok := l.sources.Get(key); ok {
 		return b
 	}
-	fresh := &budget{
-		l.limits.Requests.Limiter(), l.limits.Failures.Limiter(),
-		Rate{PerSecond: l.limits.Requests.PerSecond, Burst: 1}.Limiter(),
-	}
+	fresh := &budget{l.limits.Requests.Limiter(), l.limits.Failures.Limiter()}
 	if b, ok, _ := l.sources.PeekOrAdd(key, fresh); ok {
 		return b // A concurrent request of the source has added the budget.
 	}

@@ -1,8 +1,6 @@
 package http
 
 import (
-	"container/heap"
-	"container/list"
 	"net/netip"
 	"time"
 )
@@ -86,19 +84,13 @@ type connTable struct {
 	count, active int
 	sources       map[netip.Prefix]*connSource
 	held          map[holder]int // held has how many count for a token or certificate, and for one at a source.
-	silent        sourceHeap     // silent has the sources with silent connections.
-	arrivals      uint64
+	silent        line[netip.Prefix, *conn]
 }
 
 type connSource struct {
 	prefix        netip.Prefix
 	count, active int
-	silent        list.List // silent has the silent connections (*conn), the oldest first.
-	// in connTable.silent; notInHeap if the source has no silent connections
-	index int
 }
-
-const notInHeap = -1
 
 func newConnTable(b Bounds) *connTable {
 	return &connTable{
@@ -108,7 +100,7 @@ func newConnTable(b Bounds) *connTable {
 }
 
 // isFull reports whether no source can add a connection.
-func (t *connTable) isFull() bool { return t.count >= t.total && len(t.silent) == 0 }
+func (t *connTable) isFull() bool { return t.count >= t.total && t.silent.count() == 0 }
 
 // add adds a connection if there is room, and returns the one that was removed to make it, if any: one of another
 // source, or of the same one that has been silent since a time before. Otherwise the machines of one source would close
@@ -117,27 +109,24 @@ func (t *connTable) add(c *conn, from netip.Prefix, now, before time.Time) (remo
 	s := t.sources[from]
 	ofSource := s != nil && s.count >= t.perSource
 	if ofSource || t.count >= t.total {
-		switch {
-		case ofSource:
-			removed = s.oldest()
-		case !t.isFull():
-			removed = t.silent[0].oldest()
+		oldest := t.silent.oldestOfLongest()
+		if ofSource {
+			oldest = t.silent.oldestOf(from)
 		}
-		if removed == nil || removed.source == s && removed.since.After(before) {
+		if oldest == nil || oldest.value.source == s && oldest.value.since.After(before) {
 			return nil, false
 		}
+		removed = oldest.value
 		t.remove(removed)
 	}
 	if s = t.sources[from]; s == nil {
-		s = &connSource{prefix: from, index: notInHeap}
+		s = &connSource{prefix: from}
 		t.sources[from] = s
 	}
-	t.arrivals++
-	c.source, c.arrival, c.since = s, t.arrivals, now
-	c.silent = s.silent.PushBack(c)
+	c.source, c.since = s, now
+	c.silent = t.silent.push(from, c)
 	s.count++
 	t.count++
-	t.update(s)
 	return removed, true
 }
 
@@ -152,11 +141,10 @@ func (t *connTable) begin(c *conn) error {
 	case s.active >= t.total-t.active:
 		return errOverloaded
 	case c.silent != nil:
-		s.silent.Remove(c.silent)
+		t.silent.remove(c.silent)
 		c.silent = nil
 		s.active++
 		t.active++
-		t.update(s)
 	}
 	return nil
 }
@@ -167,115 +155,60 @@ func (t *connTable) begin(c *conn) error {
 const proofShare = 3
 
 // assign lets an active connection count for its valid token or certificate instead of its source, and reports whether
-// that has room for it. So many others also wait for that. They take nothing from it: otherwise those of one token that
-// wait could be all there are, and none would get its turn.
-func (t *connTable) assign(c *conn, proof string, waiting int) bool {
+// that has room for it. So many active ones, itself included, wait for that. They take nothing from it: otherwise those
+// of one token that wait could be all there are, and none would get its turn.
+func (t *connTable) assign(c *conn, of holder, waiting int) bool {
 	s := c.source
-	if s == nil || c.proof != "" { // it was closed
+	if s == nil || c.holder.proof != "" { // it was closed
 		return true
 	}
 	left := t.total - t.active + waiting
-	if t.held[holder{proof: proof}] >= proofShare*left || t.held[holder{proof, s.prefix}] >= left {
+	if t.held[holder{proof: of.proof}] >= proofShare*left || t.held[of] >= left {
 		return false
 	}
 	s.active--
-	s.count--
-	t.update(s)
-	c.proof = proof
-	t.hold(c, s, 1)
+	t.release(s)
+	c.holder = of
+	t.hold(of, 1)
 	return true
 }
 
 // hold counts a connection for its token or certificate.
-func (t *connTable) hold(c *conn, s *connSource, n int) {
-	for _, h := range []holder{{proof: c.proof}, {c.proof, s.prefix}} {
+func (t *connTable) hold(of holder, n int) {
+	for _, h := range []holder{{proof: of.proof}, of} {
 		if t.held[h] += n; t.held[h] == 0 {
 			delete(t.held, h)
 		}
 	}
 }
 
+// release lets a connection no longer count for its source.
+func (t *connTable) release(s *connSource) {
+	if s.count--; s.count == 0 {
+		delete(t.sources, s.prefix)
+	}
+}
+
+// remove reports whether the connection was in the table.
 func (t *connTable) remove(c *conn) bool {
 	s := c.source
 	if s == nil {
 		return false
 	}
-	c.source = nil
 	t.count--
-	if c.proof != "" {
+	switch {
+	case c.holder.proof != "":
 		t.active--
-		t.hold(c, s, -1)
-		return true
-	}
-	if c.silent != nil {
-		s.silent.Remove(c.silent)
+		t.hold(c.holder, -1)
+	case c.silent != nil:
+		t.silent.remove(c.silent)
 		c.silent = nil
-	} else {
+		t.release(s)
+	default:
 		s.active--
 		t.active--
+		t.release(s)
 	}
-	s.count--
-	t.update(s)
+	c.source = nil
 	return true
-}
-
-// update moves a changed source to its place in the heap.
-func (t *connTable) update(s *connSource) {
-	switch silent := s.silent.Len() > 0; {
-	case silent && s.index == notInHeap:
-		heap.Push(&t.silent, s)
-	case silent:
-		heap.Fix(&t.silent, s.index)
-	case s.index != notInHeap:
-		heap.Remove(&t.silent, s.index)
-	}
-	if s.count == 0 {
-		delete(t.sources, s.prefix)
-	}
-}
-
-// oldest returns the oldest silent connection, or nil.
-func (s *connSource) oldest() *conn {
-	if first := s.silent.Front(); first != nil {
-		return first.Value.(*conn)
-	}
-	return nil
-}
-
-// sourceHeap orders sources by their number of silent connections, most first, and then by the age of the oldest one.
-// Active connections do not count, so a source whose requests are served can open new ones like any other.
-type sourceHeap []*connSource
-
-// Len returns the number of sources.
-func (h sourceHeap) Len() int { return len(h) }
-
-// Less reports whether the table removes a connection of source i before one of source j.
-func (h sourceHeap) Less(i, j int) bool {
-	if x, y := h[i].silent.Len(), h[j].silent.Len(); x != y {
-		return x > y
-	}
-	return h[i].oldest().arrival < h[j].oldest().arrival
-}
-
-// Swap exchanges two sources.
-func (h sourceHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-
-// Push appends a source.
-func (h *sourceHeap) Push(x any) {
-	s := x.(*connSource)
-	s.index = len(*h)
-	*h = append(*h, s)
-}
-
-// Pop removes the last source.
-func (h *sourceHeap) Pop() any {
-	last := len(*h) - 1
-	s := (*h)[last]
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	s.index = notInHeap
-	return s
 }

@@ -30,14 +30,13 @@ func play(t *connTable, story string) string {
 			c := &conn{}
 			full := fmt.Sprint(name, opened[name])
 			conns[full], names[c] = c, full
-			from := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, name[0]}), 32)
-			removed, ok := t.add(c, from, now, now.Add(-2*time.Second))
+			removed, ok := t.add(c, sourceNamed(name[0]), now, now.Add(-2*time.Second))
 			if last = "closes " + names[removed]; !ok {
 				last = "waits"
 			}
 		case '$':
 			of, token, _ := strings.Cut(name, "=")
-			last = fmt.Sprint(t.assign(conns[of], token, 0))
+			last = fmt.Sprint(t.assign(conns[of], holder{token, sourceNamed(of[0])}, 1))
 		case '!':
 			last = fmt.Sprint(t.begin(conns[name]))
 		case '-':
@@ -45,6 +44,10 @@ func play(t *connTable, story string) string {
 		}
 	}
 	return strings.TrimSpace(last)
+}
+
+func sourceNamed(name byte) netip.Prefix {
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, name}), 32)
 }
 
 func TestWhichConnectionIsClosedForANewOne(t *testing.T) {
@@ -85,6 +88,8 @@ func TestWhichConnectionIsClosedForANewOne(t *testing.T) {
 			"!a1 $a1=t !a2 $a2=t !a3 $a3=t !a4 $a4=t !b1 $b1=t !b2 $b2=t !b3 $b3=u", "true"},
 		"a place of a token that was given back":                      {4, 4, "+a +a +a +a !a1 $a1=t !a2 $a2=t -a1 !a3 $a3=t", "true"},
 		"the token of a connection that was closed":                   {2, 2, "+a +a +b $a1=t", "true"},
+		"a token has a place if there is only one":                    {1, 1, "+a !a1 $a1=t", "true"},
+		"another token has the last place":                            {2, 2, "+a !a1 $a1=t +b !b1 $b1=u", "true"},
 		"a connection is removed":                                     {4, 4, "+a -a1", "true"},
 		"a connection is removed once":                                {4, 4, "+a -a1 -a1", "false"},
 		"a connection that was closed for another one is not removed": {2, 2, "+a +a +b -a1", "false"},
@@ -222,8 +227,9 @@ func (m *model) assign(c *modelConn, token string) error {
 	active := m.count(func(c *modelConn) bool { return c.active })
 	ofToken := m.count(func(other *modelConn) bool { return other.token == token })
 	ofSource := m.count(func(other *modelConn) bool { return other.token == token && other.from == c.from })
-	want := ofToken < proofShare*(m.Connections-active) && ofSource < m.Connections-active
-	if got := m.table.assign(c.conn, token, 0); got != want {
+	left := m.Connections - active + 1 // without itself
+	want := ofToken < proofShare*left && ofSource < left
+	if got := m.table.assign(c.conn, holder{token, c.from}, 1); got != want {
 		return fmt.Errorf("a token with %d of %d active has room: %t, want %t", ofToken, active, got, want)
 	}
 	if want {

@@ -45,8 +45,12 @@ type member struct {
 // RemoteAddr has an address of its own for each from.
 func (m *member) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, m.from), Port: 1} }
 
-// LocalAddr implements net.Conn.
-func (m *member) LocalAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
+// LocalAddr is an address that has no member but thisHost.
+func (m *member) LocalAddr() net.Addr {
+	return &net.TCPAddr{IP: net.IPv4(192, 0, 2, thisHost), Port: 2}
+}
+
+const thisHost = 255
 
 // Close implements net.Conn.
 func (m *member) Close() error {
@@ -79,7 +83,8 @@ func TestAFleetWithOneTokenDoesNotBlockItself(t *testing.T) {
 				l.mu.Unlock()
 				go func() {
 					if err == nil {
-						err = l.assign(context.Background(), c, "token")
+						source := SourceAddress(AddressOf(c.RemoteAddr()))
+						err = l.assign(context.Background(), c, holder{"token", source})
 					}
 					time.Sleep(lasts)
 					_ = c.Close()
@@ -145,6 +150,74 @@ func TestAConnectionDoesNotWaitLongerThanItMay(t *testing.T) {
 	}
 }
 
+func TestThisHostHasPlacesOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := crowd{make(chan net.Conn)}
+		l := newListener(inner, Bounds{Connections: 1}.OrDefault(), Server{Log: quiet})
+		accepted := make(chan net.Conn)
+		go func() {
+			defer close(accepted)
+			for c, err := l.Accept(); err == nil; c, err = l.Accept() {
+				accepted <- c
+			}
+		}()
+		inner.arriving <- &member{}
+		all := (<-accepted).(*conn)
+		l.mu.Lock()
+		if err := l.table.begin(all); err != nil {
+			t.Error(err)
+		}
+		l.mu.Unlock()
+		inner.arriving <- &member{from: 1}
+		for range 2 {
+			var local []net.Conn
+			for range localPlaces {
+				inner.arriving <- &member{from: thisHost}
+				local = append(local, <-accepted)
+			}
+			for _, c := range local {
+				_, _ = c.Close(), c.Close()
+			}
+		}
+		for range localPlaces + 1 {
+			inner.arriving <- &member{from: thisHost}
+		}
+		for range localPlaces {
+			<-accepted
+		}
+		synctest.Wait()
+		select {
+		case c := <-accepted:
+			t.Errorf("%s has a place that is not for it", c.RemoteAddr())
+		default:
+		}
+		if l.waiting.count() != 2 {
+			t.Errorf("%d wait, want a connection of another host and one of this host", l.waiting.count())
+		}
+		_ = l.Close()
+	})
+}
+
+func TestOfManySourcesTheOldestConnectionIsClosedIfTooManyWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const places = 16
+		inner := crowd{make(chan net.Conn)}
+		l := newListener(inner, Bounds{Connections: places}.OrDefault(), Server{Log: quiet})
+		var all []*member
+		for i := range 2 * waitingPerConnection * places {
+			all = append(all, &member{from: byte(i)})
+			inner.arriving <- all[i]
+		}
+		synctest.Wait()
+		for i, m := range all {
+			if isNew := i >= waitingPerConnection*places; m.closed.Load() == isNew {
+				t.Errorf("connection %d of %d is closed: %t", i, len(all), !isNew)
+			}
+		}
+		_ = l.Close()
+	})
+}
+
 func TestConnectionsThatWaitDoNotUseUpTheFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := crowd{make(chan net.Conn)}
@@ -188,7 +261,7 @@ func TestWhatAClientSendsWhileItWaitsIsBounded(t *testing.T) {
 	const clients = 50
 	sent := 0
 	for i := range clients {
-		c, err := net.Dial("tcp", inner.Addr().String())
+		c, err := dialer("127.0.0.9").Dial("tcp", inner.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -197,7 +270,7 @@ func TestWhatAClientSendsWhileItWaitsIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.mu.Lock()
-		for l.waiting.count <= i {
+		for l.waiting.count() <= i {
 			l.room.Wait()
 		}
 		l.mu.Unlock()
@@ -209,11 +282,5 @@ func TestWhatAClientSendsWhileItWaitsIsBounded(t *testing.T) {
 	}
 	if each := sent / clients; each > 8*sentEarly {
 		t.Errorf("%d bytes of each client that waits are kept", each)
-	}
-}
-
-func TestAUseIsNotCountedAfterIgnitionHasGivenUp(t *testing.T) {
-	if most := shareWait + prepareTimeout; most >= 10*time.Second { // in which Ignition wants headers
-		t.Errorf("a request may wait and be prepared for %s", most)
 	}
 }

@@ -41,7 +41,7 @@ func (h *daemonHandler) serve(w http.ResponseWriter, r *http.Request, a *respons
 	if err != nil {
 		return err
 	}
-	if err = h.authorizer.admit(r, a, h.synced(), now); err != nil {
+	if err = h.authorizer.admit(r.Context(), r, a, h.synced(), now); err != nil {
 		return err
 	}
 	config, err := h.config(r, a)

@@ -3,19 +3,15 @@ package http
 import (
 	"errors"
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
 	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
-// retryAfter is in seconds, and up to as many more are added, so that those that were refused together do not come
-// again together. Ignition does not read the header: it waits for 0.2 s, then twice as long each time, up to 5 s.
+// retryAfter is in seconds. Ignition retries even without this header.
 const retryAfter = 5
 
 // challenge: requests a valid token (RFC 6750, section 3)
@@ -28,15 +24,6 @@ type httpError struct {
 	message string
 	cause   error // cause is nil if message is the whole error.
 }
-
-// laterError says when the client may come again.
-type laterError struct {
-	*httpError
-	after time.Duration
-}
-
-// Unwrap returns the error without the time.
-func (e *laterError) Unwrap() error { return e.httpError }
 
 // Error returns the message and the cause.
 func (e *httpError) Error() string {
@@ -69,7 +56,7 @@ var (
 	}
 	errOverloaded = &httpError{
 		status: http.StatusServiceUnavailable, reason: closedOverloaded,
-		message: "too many requests of this client are running: retry later",
+		message: "too many requests from this address are running: retry later",
 	}
 	errTooManyStreams = &httpError{
 		status: http.StatusServiceUnavailable, reason: "TooManyFiles",
@@ -167,11 +154,7 @@ func writeError(w http.ResponseWriter, err error) int {
 	header.Set("Cache-Control", "no-store")
 	switch answer.status {
 	case http.StatusServiceUnavailable:
-		seconds := retryAfter + rand.IntN(retryAfter+1)
-		if later := new(laterError); errors.As(err, &later) {
-			seconds = max(1, int(math.Ceil(later.after.Seconds())))
-		}
-		header.Set("Retry-After", strconv.Itoa(seconds))
+		header.Set("Retry-After", strconv.Itoa(retryAfter))
 	case http.StatusUnauthorized:
 		if answer.reason != errNoNodeCertificate.reason {
 			header.Set("WWW-Authenticate", challenge)

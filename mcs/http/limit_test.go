@@ -15,7 +15,7 @@ func TestARateOfNothingIsNoLimit(t *testing.T) {
 	l := NewLimiter(Limits{Requests: Rate{Burst: 1}, Failures: Rate{PerSecond: 1}})
 	from := netip.MustParseAddr("192.0.2.1")
 	for range 3 {
-		if ok, _ := l.Request(from, limitNoon); !ok {
+		if !l.Request(from, limitNoon) {
 			t.Error("a request has to wait although there is no rate")
 		}
 	}
@@ -26,10 +26,7 @@ func TestARateOfNothingIsNoLimit(t *testing.T) {
 
 func TestWhatIsRememberedOfSourcesIsBounded(t *testing.T) {
 	l := NewLimiter(Limits{Requests: Rate{PerSecond: 1, Burst: 1}, Sources: 10})
-	ask := func(i int) bool {
-		ok, _ := l.Request(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), limitNoon)
-		return ok
-	}
+	ask := func(i int) bool { return l.Request(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), limitNoon) }
 	for i := range 1000 {
 		if !ask(i) || l.sources.Len() > 10 {
 			t.Fatalf("source %d, with %d remembered", i, l.sources.Len())
@@ -48,7 +45,7 @@ func TestTheDefaultsLetARackBootAndSlowAGuesserDown(t *testing.T) {
 	l := NewLimiter(DefaultLimits())
 	rack := netip.MustParseAddr("192.0.2.1")
 	for i := range 500 {
-		if ok, _ := l.Request(rack, limitNoon); !ok {
+		if !l.Request(rack, limitNoon) {
 			t.Fatalf("machine %d of a rack has to wait", i)
 		}
 	}

@@ -6,50 +6,37 @@ import (
 )
 
 // line has what waits, by key. The keys take turns, so one for which much waits gets no more of them than another one.
-// What waits for one key leaves in order, or the last one first. The zero value is empty. Only one method may be called
-// at a time.
+// Of one key the newest value comes first. The zero value is empty. Only one method may be called at a time.
 type line[K comparable, V any] struct {
-	keys      map[K]*queue[K, V]
-	turns     list.List // of *queue[K, V], whose turn is next first
-	longest   byLength[K, V]
-	order     list.List // of place[K], of all that waits, the oldest first
-	count     int       // of all that waits
-	lastFirst bool
+	keys    map[K]*queue[K, V]
+	turns   list.List // of *queue[K, V], whose turn is next first
+	longest longestQueues[K, V]
+	order   list.List // of *waiter[K, V], of all keys, the oldest first
+	arrived uint64
 }
 
-// queue is what waits for one key, the next one first.
+// queue is what waits for one key.
 type queue[K comparable, V any] struct {
 	key     K
-	waiting list.List
+	waiting list.List // of *waiter[K, V], the oldest first
 	turn    *list.Element
 	index   int // in line.longest
 }
 
-// waiter is a value in a queue.
-type waiter[V any] struct {
-	value V
-	order *list.Element // in line.order
+// waiter is a value in a line. The zero one is in none.
+type waiter[K comparable, V any] struct {
+	value   V
+	queue   *queue[K, V]
+	arrival uint64
+	// of itself in queue.waiting and in line.order
+	element, order *list.Element
 }
 
-// place is that of a value in a line.
-type place[K comparable] struct {
-	key     K
-	element *list.Element
-}
+// count returns how much waits.
+func (l *line[K, V]) count() int { return l.order.Len() }
 
-// verdict is what becomes of a value whose turn it is.
-type verdict int
-
-const (
-	stays verdict = iota
-	// is returned
-	leaves
-	// is removed, and the next one is looked at
-	gone
-)
-
-// push adds a value behind all others of its key, or before them.
-func (l *line[K, V]) push(key K, value V) place[K] {
+// push adds a value.
+func (l *line[K, V]) push(key K, value V) *waiter[K, V] {
 	q := l.keys[key]
 	if q == nil {
 		if l.keys == nil {
@@ -58,98 +45,103 @@ func (l *line[K, V]) push(key K, value V) place[K] {
 		q = &queue[K, V]{key: key}
 		q.turn = l.turns.PushBack(q)
 		l.keys[key] = q
+	}
+	l.arrived++
+	w := &waiter[K, V]{value: value, queue: q, arrival: l.arrived}
+	w.element, w.order = q.waiting.PushBack(w), l.order.PushBack(w)
+	if q.waiting.Len() == 1 {
 		heap.Push(&l.longest, q)
+	} else {
+		heap.Fix(&l.longest, q.index)
 	}
-	push := q.waiting.PushBack
-	if l.lastFirst {
-		push = q.waiting.PushFront
-	}
-	w := &waiter[V]{value: value}
-	at := place[K]{key, push(w)}
-	w.order = l.order.PushBack(at)
-	l.count++
-	heap.Fix(&l.longest, q.index)
-	return at
+	return w
 }
 
 // remove removes a value that has not left.
-func (l *line[K, V]) remove(p place[K]) {
-	q := l.keys[p.key]
-	l.order.Remove(q.waiting.Remove(p.element).(*waiter[V]).order)
-	l.count--
+func (l *line[K, V]) remove(w *waiter[K, V]) {
+	q := w.queue
+	q.waiting.Remove(w.element)
+	l.order.Remove(w.order)
 	if q.waiting.Len() > 0 {
 		heap.Fix(&l.longest, q.index)
 		return
 	}
 	heap.Remove(&l.longest, q.index)
 	l.turns.Remove(q.turn)
-	delete(l.keys, p.key)
+	delete(l.keys, q.key)
 }
 
-// removeLast removes the value that would leave last, of the key for which most waits. There must be one.
-func (l *line[K, V]) removeLast() (key K, value V) {
-	q := l.longest[0]
-	last := q.waiting.Back()
-	l.remove(place[K]{q.key, last})
-	return q.key, last.Value.(*waiter[V]).value
-}
+// oldest returns the oldest of all, or nil.
+func (l *line[K, V]) oldest() *waiter[K, V] { return first[K, V](&l.order) }
 
-// removeGone removes values that are gone, up to one that is not: the one that has waited longest is first.
-func (l *line[K, V]) removeGone(isGone func(K, V) bool) {
-	for oldest := l.order.Front(); oldest != nil; oldest = l.order.Front() {
-		at := oldest.Value.(place[K])
-		if !isGone(at.key, at.element.Value.(*waiter[V]).value) {
-			return
-		}
-		l.remove(at)
+// oldestOf returns the oldest one of a key, or nil.
+func (l *line[K, V]) oldestOf(key K) *waiter[K, V] {
+	if q := l.keys[key]; q != nil {
+		return q.oldest()
 	}
+	return nil
 }
 
-// next returns a value of the key whose turn it is, if it leaves. If it stays, its key loses the turn, and next looks
-// at the next key, of at most as many as most.
-func (l *line[K, V]) next(most int, decide func(K, V) verdict) (value V, ok bool) {
+// oldestOfLongest returns the oldest one of the key for which most waits, or nil.
+func (l *line[K, V]) oldestOfLongest() *waiter[K, V] {
+	if len(l.longest) == 0 {
+		return nil
+	}
+	return l.longest[0].oldest()
+}
+
+func (q *queue[K, V]) oldest() *waiter[K, V] { return first[K, V](&q.waiting) }
+
+func first[K comparable, V any](waiting *list.List) *waiter[K, V] {
+	if e := waiting.Front(); e != nil {
+		return e.Value.(*waiter[K, V])
+	}
+	return nil
+}
+
+// next removes and returns the newest value of the key whose turn it is, if it may leave. If not, its key loses the
+// turn, and next looks at the next key, of at most as many as most.
+func (l *line[K, V]) next(most int, mayLeave func(K, V) bool) (value V, ok bool) {
 	for range min(most, l.turns.Len()) {
 		q := l.turns.Front().Value.(*queue[K, V])
 		l.turns.MoveToBack(q.turn)
-		for at := q.waiting.Front(); at != nil; at = q.waiting.Front() {
-			value := at.Value.(*waiter[V]).value
-			v := decide(q.key, value)
-			if v == stays {
-				break
-			}
-			l.remove(place[K]{q.key, at})
-			if v == leaves {
-				return value, true
-			}
+		if w := q.waiting.Back().Value.(*waiter[K, V]); mayLeave(q.key, w.value) {
+			l.remove(w)
+			return w.value, true
 		}
 	}
 	return value, false
 }
 
-// byLength orders queues, the longest first.
-type byLength[K comparable, V any] []*queue[K, V]
+// longestQueues is a heap of queues, the longest first, and of those as long the one whose oldest value is oldest.
+type longestQueues[K comparable, V any] []*queue[K, V]
 
 // Len returns the number of queues.
-func (h byLength[K, V]) Len() int { return len(h) }
+func (h longestQueues[K, V]) Len() int { return len(h) }
 
-// Less reports whether queue i is longer than queue j.
-func (h byLength[K, V]) Less(i, j int) bool { return h[i].waiting.Len() > h[j].waiting.Len() }
+// Less reports whether queue i comes before queue j.
+func (h longestQueues[K, V]) Less(i, j int) bool {
+	if x, y := h[i].waiting.Len(), h[j].waiting.Len(); x != y {
+		return x > y
+	}
+	return h[i].oldest().arrival < h[j].oldest().arrival
+}
 
 // Swap exchanges two queues.
-func (h byLength[K, V]) Swap(i, j int) {
+func (h longestQueues[K, V]) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].index, h[j].index = i, j
 }
 
 // Push appends a queue.
-func (h *byLength[K, V]) Push(x any) {
+func (h *longestQueues[K, V]) Push(x any) {
 	q := x.(*queue[K, V])
 	q.index = len(*h)
 	*h = append(*h, q)
 }
 
 // Pop removes the last queue.
-func (h *byLength[K, V]) Pop() any {
+func (h *longestQueues[K, V]) Pop() any {
 	last := len(*h) - 1
 	q := (*h)[last]
 	(*h)[last] = nil

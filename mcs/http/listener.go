@@ -1,7 +1,6 @@
 package http
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"log/slog"
@@ -33,20 +32,24 @@ const (
 	// sentEarly is how many bytes the kernel is asked to keep of what a client sends to a connection that waits. It
 	// keeps twice as many. A whole request fits, or is read before its rest arrives.
 	sentEarly = 8 << 10
-	// shareWait is how long a request may wait for the share of its token. Ignition waits for headers for 10 s, and
-	// up to prepareTimeout follows.
+	// shareWait is how long a request may wait for the share of its token, see headersWithin.
 	shareWait = 4 * time.Second
-	// sourcesPerLook is how many sources that wait are looked at for each free place, so that a look is short.
-	sourcesPerLook = 64
+	// keysPerLook is how many sources or tokens that wait are looked at for each free place, so that a look is short.
+	keysPerLook = 64
 	// lookAgain is how often those that wait are looked at while no place becomes free: limits end with time.
 	lookAgain = 20 * time.Millisecond
+	// localPlaces are for connections from this host alone: its kubelet probes the server while all other places are
+	// taken.
+	localPlaces = 16
 )
 
 // errClosed: the connection was closed to make room for another one.
 var errClosed = errors.New("the connection was closed to make room for another one")
 
 // listener limits connections before TLS. It closes those from addresses that are not allowed. The others wait for a
-// place, and sources take turns; if there are too many, silent ones are closed.
+// place, and sources take turns; if there are too many, silent ones are closed. The newest one of a source comes first,
+// as it has most time left for the handshake: otherwise a server that is too slow for a storm would work on handshakes
+// that the machines give up. A load balancer that hides addresses can probe, too.
 type listener struct {
 	net.Listener
 	allowFrom []netip.Prefix
@@ -64,6 +67,9 @@ type listener struct {
 	// at their source.
 	waiting line[netip.Prefix, arrival]
 	shares  line[holder, *assignment]
+	// local are connections with one of localPlaces, of which locals are taken, that Accept has not returned yet.
+	local   []*conn
+	locals  int
 	looking bool  // looking: a look at those that wait is due.
 	failed  error // failed is an error of the inner listener that Accept has not returned yet.
 	closed  bool
@@ -87,16 +93,15 @@ type conn struct {
 	net.Conn
 	listener *listener
 
-	source  *connSource // source is nil after the removal of the connection.
-	arrival uint64
-	since   time.Time     // since is when it got its place.
-	silent  *list.Element // silent is nil while a request runs.
-	// proof is the valid token or certificate that it counts for, instead of its source.
-	proof string
-	// isProven is true as soon as a valid token or certificate is known. Then it does not count for its address.
-	isProven bool
-	// isCounted is true after it was counted for its address.
-	isCounted bool
+	source *connSource                  // source is nil if it is not in the table, or no longer.
+	since  time.Time                    // since is when it got its place.
+	silent *waiter[netip.Prefix, *conn] // silent is nil while a request runs.
+	// holder is whom it counts for instead of its source: a valid token or certificate there; zero for none.
+	holder holder
+	// isSettled is true if it need not be counted for its address when it ends: it was, or its token or certificate is
+	// valid.
+	isSettled bool
+	isLocal   bool // isLocal is true while it has one of localPlaces.
 }
 
 // receive lets the connections of the inner listener wait, until that fails for good.
@@ -113,7 +118,8 @@ func (l *listener) receive() {
 			continue
 		}
 		from := AddressOf(raw.RemoteAddr())
-		if !IsAllowedAddress(l.allowFrom, from) && !IsLocalAddress(from, raw.LocalAddr()) {
+		isLocal := IsLocalAddress(from, raw.LocalAddr())
+		if !isLocal && !IsAllowedAddress(l.allowFrom, from) {
 			l.report(closedForeign, SourceAddress(from))
 			_ = raw.Close()
 			continue
@@ -121,12 +127,15 @@ func (l *listener) receive() {
 		if c, ok := raw.(interface{ SetReadBuffer(int) error }); ok {
 			_ = c.SetReadBuffer(sentEarly) // An error means that the connection has ended.
 		}
-		source := SourceAddress(from)
 		l.mu.Lock()
-		l.waiting.push(source, arrival{raw, from, time.Now()})
-		if l.waiting.count > waitingPerConnection*l.table.total {
-			source, last := l.waiting.removeLast()
-			l.drop(closedShare, last.Conn, source)
+		if isLocal && l.locals < localPlaces {
+			l.locals++
+			l.local = append(l.local, &conn{Conn: raw, listener: l, isLocal: true})
+		} else {
+			l.waiting.push(SourceAddress(from), arrival{raw, from, time.Now()})
+		}
+		if l.waiting.count() > waitingPerConnection*l.table.total {
+			l.drop(closedShare, l.waiting.oldestOfLongest())
 		}
 		if l.closed {
 			l.closeWaiting()
@@ -140,14 +149,16 @@ func (l *listener) receive() {
 // those that wait could keep all files of the process, and the server could accept none of others.
 func (l *listener) freeFile() bool {
 	l.mu.Lock()
-	if l.waiting.count == 0 {
-		l.mu.Unlock()
+	w := l.waiting.oldestOfLongest()
+	if w != nil {
+		l.waiting.remove(w)
+	}
+	l.mu.Unlock()
+	if w == nil {
 		return false
 	}
-	source, last := l.waiting.removeLast()
-	l.mu.Unlock()
-	l.report(closedShare, source)
-	_ = last.Conn.Close() // at once, as the next connection needs its file
+	l.report(closedShare, w.queue.key)
+	_ = w.value.Close() // at once, as the next connection needs its file
 	return true
 }
 
@@ -177,12 +188,17 @@ func (l *listener) Accept() (net.Conn, error) {
 			l.room.Broadcast()
 			return nil, err
 		}
+		if len(l.local) > 0 {
+			c := l.local[0]
+			l.local = l.local[1:]
+			return c, nil
+		}
 		now := time.Now()
 		l.expire(now)
 		if c, ok := l.admit(now); ok {
 			return c, nil
 		}
-		if l.waiting.count > 0 && !l.looking {
+		if l.waiting.count() > 0 && !l.looking {
 			l.looking = true
 			time.AfterFunc(lookAgain, l.look)
 		}
@@ -200,13 +216,9 @@ func (l *listener) look() {
 // expire closes connections that have waited too long, also behind newer ones of their source, or while all places have
 // requests under way: each needs a file.
 func (l *listener) expire(now time.Time) {
-	l.waiting.removeGone(func(source netip.Prefix, a arrival) bool {
-		isGone := now.Sub(a.at) > l.wait
-		if isGone {
-			l.drop(closedTooMany, a.Conn, source)
-		}
-		return isGone
-	})
+	for w := l.waiting.oldest(); w != nil && now.Sub(w.value.at) > l.wait; w = l.waiting.oldest() {
+		l.drop(closedTooMany, w)
+	}
 }
 
 // admit gives a place to the connection whose turn it is, and closes the one that was removed to make room.
@@ -214,38 +226,45 @@ func (l *listener) admit(now time.Time) (c *conn, ok bool) {
 	if l.table.isFull() {
 		return nil, false
 	}
-	_, ok = l.waiting.next(sourcesPerLook, func(source netip.Prefix, a arrival) verdict {
-		c = &conn{Conn: a.Conn, listener: l}
+	_, ok = l.waiting.next(keysPerLook, func(source netip.Prefix, a arrival) bool {
 		if !l.limits.MayConnect(a.from, now) {
-			return stays
+			return false
 		}
+		c = &conn{Conn: a.Conn, listener: l}
 		removed, ok := l.table.add(c, source, now, now.Add(-l.silent))
-		if !ok {
-			return stays
-		}
 		if removed != nil {
-			l.drop(closedSilent, removed.Conn, SourceAddress(AddressOf(removed.RemoteAddr())))
+			l.close(closedSilent, removed.Conn)
 		}
-		return leaves
+		return ok
 	})
 	return c, ok
 }
 
-// drop closes a connection without a place. The caller holds mu, and a close can take its time.
-func (l *listener) drop(reason string, c net.Conn, source netip.Prefix) {
+// drop closes a connection that waits.
+func (l *listener) drop(reason string, w *waiter[netip.Prefix, arrival]) {
+	l.waiting.remove(w)
+	l.close(reason, w.value.Conn)
+}
+
+// close closes a connection without a place. The caller holds mu, and a close can take its time.
+func (l *listener) close(reason string, c net.Conn) {
 	go func() {
-		l.report(reason, source)
+		l.report(reason, SourceAddress(AddressOf(c.RemoteAddr())))
 		_ = c.Close()
 	}()
 }
 
 // assign lets a connection count for its valid token or certificate. It waits while that has no room.
-func (l *listener) assign(ctx context.Context, c *conn, proof string) error {
+func (l *listener) assign(ctx context.Context, c *conn, of holder) error {
 	l.mu.Lock()
-	c.isProven = true
+	c.isSettled = true
+	if l.table.assign(c, of, l.shares.count()+1) {
+		l.room.Broadcast() // Its source has room for another one.
+		l.mu.Unlock()
+		return nil
+	}
 	granted := make(chan struct{})
-	at := l.shares.push(holder{proof, SourceAddress(AddressOf(c.RemoteAddr()))}, &assignment{c, granted})
-	l.share()
+	w := l.shares.push(of, &assignment{c, granted})
 	l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, shareWait)
 	defer cancel()
@@ -260,7 +279,7 @@ func (l *listener) assign(ctx context.Context, c *conn, proof string) error {
 	case <-granted: // at the same moment
 		return nil
 	default:
-		l.shares.remove(at)
+		l.shares.remove(w)
 		return errOverloaded
 	}
 }
@@ -269,11 +288,8 @@ func (l *listener) assign(ctx context.Context, c *conn, proof string) error {
 // room for others then.
 func (l *listener) share() {
 	for {
-		a, ok := l.shares.next(l.shares.turns.Len(), func(of holder, a *assignment) verdict {
-			if l.table.assign(a.conn, of.proof, l.shares.count-1) {
-				return leaves
-			}
-			return stays
+		a, ok := l.shares.next(keysPerLook, func(of holder, a *assignment) bool {
+			return l.table.assign(a.conn, of, l.shares.count())
 		})
 		if !ok {
 			l.room.Broadcast()
@@ -294,10 +310,14 @@ func (l *listener) Close() error {
 }
 
 func (l *listener) closeWaiting() {
-	l.waiting.next(l.waiting.turns.Len(), func(_ netip.Prefix, a arrival) verdict {
-		_ = a.Conn.Close()
-		return gone
-	})
+	for w := l.waiting.oldest(); w != nil; w = l.waiting.oldest() {
+		l.waiting.remove(w)
+		_ = w.value.Close()
+	}
+	for _, c := range l.local {
+		_ = c.Conn.Close()
+	}
+	l.local = nil
 }
 
 // report counts a closed or refused connection, and logs at most one per second.
@@ -314,9 +334,13 @@ func (c *conn) Close() error {
 	l := c.listener
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !c.isProven && !c.isCounted {
-		c.isCounted = true
+	if !c.isSettled {
+		c.isSettled = true
 		l.limits.Connection(AddressOf(c.RemoteAddr()), time.Now())
+	}
+	if c.isLocal {
+		c.isLocal = false
+		l.locals--
 	}
 	if l.table.remove(c) {
 		l.share()
@@ -339,7 +363,10 @@ func (l *listener) handler(next http.Handler) http.Handler {
 			return
 		}
 		l.mu.Lock()
-		err := l.table.begin(c)
+		var err error
+		if !c.isLocal {
+			err = l.table.begin(c)
+		}
 		var from netip.Prefix
 		if err == errOverloaded {
 			from = c.source.prefix

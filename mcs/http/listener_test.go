@@ -122,7 +122,7 @@ func TestASourceOverItsShareLosesItsOldestSilentConnection(t *testing.T) {
 			t.Errorf("one of the last three is closed, too, or answered %q", said)
 		}
 	}
-	for _, from := range []string{"127.0.0.2", "127.0.0.1"} {
+	for _, from := range []string{"127.0.0.2", "127.0.0.9"} {
 		if r, err := server.client(from).Get(server.url("/config/worker")); err != nil || r.StatusCode != 200 {
 			t.Errorf("a machine of %s is answered %v, %v", from, r, err)
 		}
@@ -146,7 +146,7 @@ func TestASourceMayNotOpenConnectionsWithoutEnd(t *testing.T) {
 	if served < 4 || served > 6 { // One counts as soon as it ends, which the client does not wait for.
 		t.Errorf("%d connections are served, want 4 or little more", served)
 	}
-	if _, err := server.client("127.0.0.1").Get(server.url("/config/worker")); err != nil {
+	if _, err := server.client("127.0.0.9").Get(server.url("/config/worker")); err != nil {
 		t.Errorf("another source: %v", err)
 	}
 	if diff := cmp.Diff([]string{`bunsen_mcs_closed_connections_total{reason="TooMany"} 3`},
@@ -225,7 +225,7 @@ func TestSilentConnectionsAreClosedForNewOnes(t *testing.T) {
 			}
 		}
 		began := time.Now()
-		r, err := server.client("127.0.0.1").Get(server.url("/config/worker"))
+		r, err := server.client("127.0.0.9").Get(server.url("/config/worker"))
 		if err != nil || r.StatusCode != 200 || time.Since(began) > 10*time.Second {
 			t.Errorf("kind %d: an honest client is answered %v, %v after %s", kind, r, err, time.Since(began))
 		}
@@ -257,7 +257,7 @@ func TestARequestUnderWayIsNotClosedForNewConnections(t *testing.T) {
 		<-h.begun
 	}
 	if r, err := server.client("127.0.0.2").Get(server.url("/")); err != nil || r.StatusCode != 503 ||
-		!isSpread(r.Header) {
+		r.Header.Get("Retry-After") != "5" {
 		t.Errorf("a source with as many requests as are left for others is answered %v, %v", r, err)
 	}
 	for i := range 20 { // from two sources, so that the oldest of all is closed each time
@@ -300,6 +300,28 @@ func TestConnectionsWaitWhileEachHasARequestUnderWay(t *testing.T) {
 	}
 }
 
+func TestThisHostIsServedWhileAllPlacesAreTaken(t *testing.T) {
+	b := patient
+	b.Connections, b.PerSource = 2, 1
+	var probes http.ServeMux
+	probes.HandleFunc("/healthz", func(http.ResponseWriter, *http.Request) {})
+	h := blocking{make(chan struct{}), make(chan struct{})}
+	probes.Handle("/", h)
+	server := start(t, Server{Handler: &probes, Bounds: b, Limits: Limits{Requests: Rate{PerSecond: 1e-3, Burst: 1}}})
+	var others sync.WaitGroup
+	defer others.Wait()
+	for _, from := range []string{"127.0.0.2", "127.0.0.3"} {
+		others.Go(func() { _, _ = server.client(from).Get(server.url("/")) })
+		<-h.begun
+	}
+	defer close(h.release)
+	for i := range 3 {
+		if r, err := server.client("127.0.0.1").Get(server.url("/healthz")); err != nil || r.StatusCode != 200 {
+			t.Errorf("probe %d of the kubelet of this host is answered %v, %v", i, r, err)
+		}
+	}
+}
+
 func TestAServerStopsWhileAConnectionWaits(t *testing.T) {
 	table := Bounds{Connections: 1, PerSource: 2}
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
@@ -307,7 +329,7 @@ func TestAServerStopsWhileAConnectionWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := newListener(inner, table.OrDefault(), Server{Log: quiet})
-	first, err := net.Dial("tcp", inner.Addr().String())
+	first, err := dialer("127.0.0.9").Dial("tcp", inner.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,7 +350,7 @@ func TestAServerStopsWhileAConnectionWaits(t *testing.T) {
 		_, err := l.Accept()
 		ended <- err
 	}()
-	second, err := net.Dial("tcp", inner.Addr().String())
+	second, err := dialer("127.0.0.9").Dial("tcp", inner.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -348,7 +370,7 @@ func TestARequestWithABodyIsNotWaitedFor(t *testing.T) {
 		"a length": "Content-Length: 10",
 		"chunks":   "Transfer-Encoding: chunked",
 	} {
-		c, err := server.shake("127.0.0.1")
+		c, err := server.shake("127.0.0.9")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -364,7 +386,7 @@ func TestARequestWithABodyIsNotWaitedFor(t *testing.T) {
 
 func TestAConnectionHasOneRequest(t *testing.T) {
 	server := start(t, Server{Handler: openRoutes(filled(t)), Bounds: patient})
-	c, err := server.shake("127.0.0.1")
+	c, err := server.shake("127.0.0.9")
 	if err != nil {
 		t.Fatal(err)
 	}

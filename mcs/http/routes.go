@@ -114,7 +114,7 @@ func Routes(o Options) (http.Handler, *Metrics) {
 	metrics := newMetrics()
 	log := &requestLog{log: o.Log, audit: o.Audit, metrics: metrics, errors: errorLines.Limiter()}
 	authorizer := authorizer{
-		tokens: o.Tokens, clients: o.ClientCAs, access: o.Access, limits: NewLimiter(o.Limits), answers: &turns{},
+		tokens: o.Tokens, clients: o.ClientCAs, access: o.Access, limits: NewLimiter(o.Limits), answers: &mcs.Turns{},
 	}
 	mux := http.NewServeMux()
 	configs := &configHandler{
@@ -176,11 +176,10 @@ func (h probe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	from := ClientAddress(r.RemoteAddr)
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	status := http.StatusOK
-	hasBudget, _ := h.limits.Request(from, h.now())
 	switch {
 	case !IsAllowedAddress(h.access.AllowFrom, from) && !IsLocalAddress(from, local):
 		status = http.StatusForbidden
-	case !hasBudget, !h.ready():
+	case !h.limits.Request(from, h.now()), !h.ready():
 		status = http.StatusServiceUnavailable
 	}
 	w.Header().Set("Cache-Control", "no-store")

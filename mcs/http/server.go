@@ -90,10 +90,6 @@ func newListener(l net.Listener, b Bounds, s Server) *listener {
 		Listener: l, allowFrom: s.AllowFrom, limits: NewLimiter(s.Limits), silent: b.Silent, wait: b.Wait,
 		log: s.Log, metrics: s.Metrics, table: newConnTable(b),
 	}
-	// Whoever has just come has most time left for the handshake. With the first one first, a server that is too slow
-	// for a storm would work on handshakes that the machines give up. A load balancer that hides addresses can probe,
-	// too.
-	bounded.waiting.lastFirst = true
 	bounded.throttles = map[string]*Throttle{
 		closedForeign: {}, closedTooMany: {}, closedSilent: {},
 		closedShare: {}, closedOverloaded: {},

@@ -181,7 +181,7 @@ func boot(server running, authorization string) error {
 		return err
 	}
 	request.Header.Set("Authorization", authorization)
-	r, err := server.client("127.0.0.1").Do(request)
+	r, err := server.client("127.0.0.9").Do(request)
 	if err != nil {
 		return err
 	}

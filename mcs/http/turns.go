@@ -5,12 +5,19 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/bunsen-os/bunsen/mcs"
+)
+
+// So many answers are sent at a time: in all, for one token or certificate, and for one of them at one source. More
+// would only end later, and a machine with another token, or at another source, would wait for all of them.
+const (
+	answersAtOnce      = 256
+	answersOfProof     = answersAtOnce / 2
+	answersOfProofHere = answersOfProof / 2
 )
 
 const (
-	// answersAtOnce are sent at a time. More would only end later, and a holder with one answer would wait for all
-	// those of the others.
-	answersAtOnce = 64
 	// turnBytes of an answer are sent in one turn: the whole of an ordinary config.
 	turnBytes = 2 << 20
 	// leastTurn is the size in bytes from which a part of an answer needs a turn: less costs less than to wait.
@@ -19,72 +26,12 @@ const (
 	turnTime = 250 * time.Millisecond
 )
 
-// turns lets answers be sent, answersAtOnce of them. Holders with answers that wait take turns.
-type turns struct {
-	mu      sync.Mutex
-	running int
-	line    line[holder, chan struct{}]
-}
-
-// try returns whether a holder may begin at once.
-func (t *turns) try() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.running >= answersAtOnce || t.line.count > 0 {
-		return false
-	}
-	t.running++
-	return true
-}
-
-// wait waits for a turn. The error is that of the context.
-func (t *turns) wait(ctx context.Context, of holder) error {
-	t.mu.Lock()
-	granted := make(chan struct{})
-	at := t.line.push(of, granted)
-	t.grant()
-	t.mu.Unlock()
-	select {
-	case <-granted:
-		return nil
-	case <-ctx.Done():
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	select {
-	case <-granted: // at the same moment
-		t.running--
-		t.grant()
-	default:
-		t.line.remove(at)
-	}
-	return ctx.Err()
-}
-
-func (t *turns) end() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.running--
-	t.grant()
-}
-
-func (t *turns) grant() {
-	for t.running < answersAtOnce {
-		granted, ok := t.line.next(1, func(holder, chan struct{}) verdict { return leaves })
-		if !ok {
-			return
-		}
-		t.running++
-		close(granted)
-	}
-}
-
 // turnWriter sends an answer in turns. Before the first one it sends the headers, so that a client that waits for them
 // only for some seconds, as Ignition does, waits for the body.
 type turnWriter struct {
 	http.ResponseWriter
 	ctx   context.Context
-	turns *turns
+	turns *mcs.Turns
 	of    holder
 }
 
@@ -104,15 +51,15 @@ func (w turnWriter) turn(part []byte) (int, error) {
 	if len(part) < leastTurn {
 		return w.ResponseWriter.Write(part)
 	}
-	if !w.turns.try() {
-		if err := http.NewResponseController(w.ResponseWriter).Flush(); err != nil {
-			return 0, err
-		}
-		if err := w.turns.wait(w.ctx, w.of); err != nil {
-			return 0, err
-		}
+	if err := http.NewResponseController(w.ResponseWriter).Flush(); err != nil {
+		return 0, err
 	}
-	end := sync.OnceFunc(w.turns.end)
+	end, err := w.turns.Take(w.ctx, mcs.Limit{Key: w.of, Most: answersOfProofHere},
+		mcs.Limit{Key: w.of.proof, Most: answersOfProof}, mcs.Limit{Most: answersAtOnce})
+	if err != nil {
+		return 0, err
+	}
+	end = sync.OnceFunc(end)
 	defer time.AfterFunc(turnTime, end).Stop()
 	defer end()
 	return w.ResponseWriter.Write(part)

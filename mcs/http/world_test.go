@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -202,12 +201,6 @@ func ask(h http.Handler, method, path string, header ...string) *http.Response {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	return w.Result()
-}
-
-// isSpread reports whether clients are asked to come again after five to ten seconds.
-func isSpread(h http.Header) bool {
-	seconds, err := strconv.Atoi(h.Get("Retry-After"))
-	return err == nil && seconds >= 5 && seconds <= 10
 }
 
 func bearer(t join.Token) string { return "Bearer " + t.String() }
