@@ -23,7 +23,8 @@ type Bounds struct {
 	// PerSource is for the connections of one source whose requests no token or certificate has authorized. At the
 	// limit, a new one closes the oldest silent connection of its source, or waits.
 	PerSource int
-	// Silent is how long a connection without a complete request keeps its place if others of its source need it.
+	// Silent is how long a connection without a complete request keeps its place if others of its source need it, and
+	// have valid tokens.
 	Silent time.Duration
 	// Wait is how long a connection waits for its place, before TLS. Then it is closed.
 	Wait time.Duration
@@ -80,6 +81,7 @@ func (b Bounds) OrDefault() Bounds {
 // O(log n) time, and only one may be called at a time.
 type connTable struct {
 	total, perSource int
+	keep             time.Duration // keep is Bounds.Silent.
 
 	count, active int
 	sources       map[netip.Prefix]*connSource
@@ -90,22 +92,26 @@ type connTable struct {
 type connSource struct {
 	prefix        netip.Prefix
 	count, active int
+	proven        time.Time // proven is when the last request with a valid token or certificate has come.
 }
 
 func newConnTable(b Bounds) *connTable {
 	return &connTable{
-		total: b.Connections, perSource: b.PerSource, sources: map[netip.Prefix]*connSource{},
-		held: map[holder]int{},
+		total: b.Connections, perSource: b.PerSource, keep: b.Silent,
+		sources: map[netip.Prefix]*connSource{}, held: map[holder]int{},
 	}
 }
 
 // isFull reports whether no source can add a connection.
 func (t *connTable) isFull() bool { return t.count >= t.total && t.silent.count() == 0 }
 
-// add adds a connection if there is room, and returns the one that was removed to make it, if any: one of another
-// source, or of the same one that has been silent since a time before. Otherwise the machines of one source would close
-// each other's connections, and none would complete a handshake.
-func (t *connTable) add(c *conn, from netip.Prefix, now, before time.Time) (removed *conn, ok bool) {
+// storming is how long after a request with a valid token the other connections of its source may be those of a storm.
+const storming = 500 * time.Millisecond
+
+// add adds a connection if there is room, and returns the one that was removed to make it, if any: an older one that is
+// silent. If its source has valid tokens now, one of the same source has its place for a time: otherwise thousands of
+// machines behind one address would close each other's connections, and none would complete a handshake.
+func (t *connTable) add(c *conn, from netip.Prefix, now time.Time) (removed *conn, ok bool) {
 	s := t.sources[from]
 	ofSource := s != nil && s.count >= t.perSource
 	if ofSource || t.count >= t.total {
@@ -113,10 +119,14 @@ func (t *connTable) add(c *conn, from netip.Prefix, now, before time.Time) (remo
 		if ofSource {
 			oldest = t.silent.oldestOf(from)
 		}
-		if oldest == nil || oldest.value.source == s && oldest.value.since.After(before) {
+		if oldest == nil {
 			return nil, false
 		}
 		removed = oldest.value
+		if removed.source == s && (c.came.Before(removed.came) || now.Sub(s.proven) < storming &&
+			now.Sub(removed.since) < t.keep) {
+			return nil, false
+		}
 		t.remove(removed)
 	}
 	if s = t.sources[from]; s == nil {
@@ -157,11 +167,12 @@ const proofShare = 3
 // assign lets an active connection count for its valid token or certificate instead of its source, and reports whether
 // that has room for it. So many active ones, itself included, wait for that. They take nothing from it: otherwise those
 // of one token that wait could be all there are, and none would get its turn.
-func (t *connTable) assign(c *conn, of holder, waiting int) bool {
+func (t *connTable) assign(c *conn, of holder, waiting int, now time.Time) bool {
 	s := c.source
 	if s == nil || c.holder.proof != "" { // it was closed
 		return true
 	}
+	s.proven = now
 	left := t.total - t.active + waiting
 	if t.held[holder{proof: of.proof}] >= proofShare*left || t.held[of] >= left {
 		return false

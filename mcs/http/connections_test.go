@@ -12,8 +12,8 @@ import (
 )
 
 // play plays a story against a table and returns what the last step did. Steps: "+a" is a new connection of source a,
-// which is called a1, then a2, and so on; "!a1" begins a request; "$a1=t" lets it count for token t; "-a1" ends a
-// connection; "5s" lets time pass.
+// which is called a1, then a2, and so on; "<a" is one that came a second ago; "!a1" begins a request; "$a1=t" lets it
+// count for token t; "-a1" ends a connection; "5s" lets time pass.
 func play(t *connTable, story string) string {
 	conns, names, opened := map[string]*conn{}, map[*conn]string{nil: ""}, map[string]int{}
 	last := ""
@@ -25,18 +25,21 @@ func play(t *connTable, story string) string {
 		}
 		name := step[1:]
 		switch step[0] {
-		case '+':
+		case '+', '<':
 			opened[name]++
-			c := &conn{}
+			c := &conn{came: now}
+			if step[0] == '<' {
+				c.came = now.Add(-time.Second)
+			}
 			full := fmt.Sprint(name, opened[name])
 			conns[full], names[c] = c, full
-			removed, ok := t.add(c, sourceNamed(name[0]), now, now.Add(-2*time.Second))
+			removed, ok := t.add(c, sourceNamed(name[0]), now)
 			if last = "closes " + names[removed]; !ok {
 				last = "waits"
 			}
 		case '$':
 			of, token, _ := strings.Cut(name, "=")
-			last = fmt.Sprint(t.assign(conns[of], holder{token, sourceNamed(of[0])}, 1))
+			last = fmt.Sprint(t.assign(conns[of], holder{token, sourceNamed(of[0])}, 1, now))
 		case '!':
 			last = fmt.Sprint(t.begin(conns[name]))
 		case '-':
@@ -63,10 +66,13 @@ func TestWhichConnectionIsClosedForANewOne(t *testing.T) {
 		"an active one is not closed, but the source's silent ones":         {5, 5, "+b +a +a +a +c !a1 +d", "closes a2"},
 		"requests under way do not count":                                   {5, 5, "+a +a +a +b +b !a1 !a2 +c", "closes b1"},
 		"its source's next, after one was closed":                           {4, 4, "+a +a +a +a +b +c", "closes a2"},
-		"none: that of its own source, which has most, is new":              {4, 5, "+b +a +a +a 1s +a", "waits"},
-		"the oldest one of its own source, which has most":                  {4, 5, "+b +a +a +a 2s +a", "closes a1"},
-		"its own oldest silent one, where a source has its share":           {9, 2, "+a 2s +a +b +a", "closes a1"},
-		"none: the oldest silent one of its source is new":                  {9, 2, "+a 1s +a +b +a", "waits"},
+		"the oldest one of its own source, which has most":                  {4, 5, "+b +a +a +a +a", "closes a1"},
+		"its own oldest silent one, where a source has its share":           {9, 2, "+a +a +b +a", "closes a1"},
+		"none: its source has valid tokens now, and most connections":       {4, 5, "+b +a +a +a !a1 $a1=t +a +a", "waits"},
+		"none: its source has valid tokens now, and its share":              {9, 2, "+a +a !a1 $a1=t +a +b +a", "waits"},
+		"the oldest one, though its source has had valid tokens":            {9, 2, "+a +a !a1 $a1=t +a 500ms +a", "closes a2"},
+		"the oldest one, though its source has valid tokens, after a time":  {9, 2, "+a +a +a 2s !a3 $a3=t +a +a", "closes a2"},
+		"none: one of its source that came later is not closed for it":      {9, 2, "1s +a +a <a", "waits"},
 		"none: its source's share has requests under way":                   {9, 2, "+a +a !a1 !a2 5s +a", "waits"},
 		"one with a token has a place beside the share of its source":       {9, 2, "+a +a !a1 $a1=t +a", "closes"},
 		"none, as all have their places with tokens":                        {2, 2, "+a !a1 $a1=t +b !b1 $b1=u +c", "waits"},
@@ -94,7 +100,7 @@ func TestWhichConnectionIsClosedForANewOne(t *testing.T) {
 		"a connection is removed once":                                {4, 4, "+a -a1 -a1", "false"},
 		"a connection that was closed for another one is not removed": {2, 2, "+a +a +b -a1", "false"},
 	} {
-		b := Bounds{Connections: c.total, PerSource: c.perSource}
+		b := Bounds{Connections: c.total, PerSource: c.perSource, Silent: 2 * time.Second}
 		if got := play(newConnTable(b), c.story); got != c.want {
 			t.Errorf("%s: %q is %q, want %q", because, c.story, got, c.want)
 		}
@@ -109,7 +115,7 @@ func TestRandomConnectionsAgainstAPlainModel(t *testing.T) {
 			Connections: 1 + random.IntN(20), PerSource: 1 + random.IntN(8),
 			Silent: time.Duration(random.IntN(4)) * time.Second,
 		}
-		m := model{table: newConnTable(bounds), Bounds: bounds, now: noon}
+		m := model{table: newConnTable(bounds), Bounds: bounds, now: noon, proven: map[netip.Prefix]time.Time{}}
 		for step := range 300 {
 			if err := m.step(random); err != nil {
 				t.Fatalf("seed %d, step %d, %d connections with %d per source: %v", seed, step, bounds.Connections,
@@ -125,14 +131,16 @@ type model struct {
 	now   time.Time
 	table *connTable
 	all   []*modelConn
+	// proven is when a source had a valid token; without connections it is forgotten.
+	proven map[netip.Prefix]time.Time
 }
 
 type modelConn struct {
-	conn   *conn
-	from   netip.Prefix
-	since  time.Time
-	active bool
-	token  string
+	conn        *conn
+	from        netip.Prefix
+	came, since time.Time
+	active      bool
+	token       string
 }
 
 func (m *model) count(which func(*modelConn) bool) (n int) {
@@ -153,7 +161,7 @@ func (m *model) silent(from netip.Prefix) int {
 }
 
 // loser is the connection that a new one of a source closes, or nil, and whether the new one has a place.
-func (m *model) loser(from netip.Prefix) (loser *modelConn, ok bool) {
+func (m *model) loser(from netip.Prefix, came time.Time) (loser *modelConn, ok bool) {
 	ofSource := m.held(from) >= m.PerSource
 	if !ofSource && len(m.all) < m.Connections {
 		return nil, true
@@ -166,7 +174,8 @@ func (m *model) loser(from netip.Prefix) (loser *modelConn, ok bool) {
 			loser = c
 		}
 	}
-	if loser == nil || loser.from == from && m.now.Sub(loser.since) < m.Silent {
+	if loser == nil || loser.from == from && (came.Before(loser.came) ||
+		m.now.Sub(m.proven[from]) < storming && m.now.Sub(loser.since) < m.Silent) {
 		return nil, false
 	}
 	return loser, true
@@ -188,16 +197,16 @@ func (m *model) step(random *rand.Rand) error {
 		return m.counts()
 	}
 	from := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(random.IntN(5))}), 32)
-	loser, want := m.loser(from)
-	added := &conn{}
-	removed, got := m.table.add(added, from, m.now, m.now.Add(-m.Silent))
+	added := &conn{came: m.now.Add(-time.Duration(random.IntN(2)) * time.Second)}
+	loser, want := m.loser(from, added.came)
+	removed, got := m.table.add(added, from, m.now)
 	if got != want || (removed == nil) != (loser == nil) || loser != nil && loser.conn != removed {
 		return fmt.Errorf("a new connection of %s has a place: %t, want %t, or closes another one than it should", from,
 			got, want)
 	}
 	m.all = slices.DeleteFunc(m.all, func(c *modelConn) bool { return c == loser })
 	if got {
-		m.all = append(m.all, &modelConn{conn: added, from: from, since: m.now})
+		m.all = append(m.all, &modelConn{conn: added, from: from, came: added.came, since: m.now})
 	}
 	return m.counts()
 }
@@ -225,11 +234,12 @@ func (m *model) assign(c *modelConn, token string) error {
 		return nil
 	}
 	active := m.count(func(c *modelConn) bool { return c.active })
+	m.proven[c.from] = m.now
 	ofToken := m.count(func(other *modelConn) bool { return other.token == token })
 	ofSource := m.count(func(other *modelConn) bool { return other.token == token && other.from == c.from })
 	left := m.Connections - active + 1 // without itself
 	want := ofToken < proofShare*left && ofSource < left
-	if got := m.table.assign(c.conn, holder{token, c.from}, 1); got != want {
+	if got := m.table.assign(c.conn, holder{token, c.from}, 1, m.now); got != want {
 		return fmt.Errorf("a token with %d of %d active has room: %t, want %t", ofToken, active, got, want)
 	}
 	if want {
@@ -245,6 +255,11 @@ func (m *model) counts() error {
 			holders[holder{proof: c.token}], holders[holder{c.token, c.from}] = true, true
 		} else {
 			sources[c.from] = true
+		}
+	}
+	for from := range m.proven {
+		if !sources[from] {
+			delete(m.proven, from)
 		}
 	}
 	if len(m.all) != m.table.count || len(m.all) > m.Connections || len(sources) != len(m.table.sources) ||

@@ -54,8 +54,7 @@ type listener struct {
 	net.Listener
 	allowFrom []netip.Prefix
 	limits    *Limiter
-	silent    time.Duration // silent and wait are those of Bounds.
-	wait      time.Duration
+	wait      time.Duration // wait is that of Bounds.
 	log       *slog.Logger
 	metrics   *Metrics
 	throttles map[string]*Throttle // throttles limits the log lines, by reason.
@@ -93,9 +92,9 @@ type conn struct {
 	net.Conn
 	listener *listener
 
-	source *connSource                  // source is nil if it is not in the table, or no longer.
-	since  time.Time                    // since is when it got its place.
-	silent *waiter[netip.Prefix, *conn] // silent is nil while a request runs.
+	source      *connSource                  // source is nil if it is not in the table, or no longer.
+	came, since time.Time                    // since is when it got its place.
+	silent      *waiter[netip.Prefix, *conn] // silent is nil while a request runs.
 	// holder is whom it counts for instead of its source: a valid token or certificate there; zero for none.
 	holder holder
 	// isSettled is true if it need not be counted for its address when it ends: it was, or its token or certificate is
@@ -230,8 +229,8 @@ func (l *listener) admit(now time.Time) (c *conn, ok bool) {
 		if !l.limits.MayConnect(a.from, now) {
 			return false
 		}
-		c = &conn{Conn: a.Conn, listener: l}
-		removed, ok := l.table.add(c, source, now, now.Add(-l.silent))
+		c = &conn{Conn: a.Conn, listener: l, came: a.at}
+		removed, ok := l.table.add(c, source, now)
 		if removed != nil {
 			l.close(closedSilent, removed.Conn)
 		}
@@ -258,7 +257,7 @@ func (l *listener) close(reason string, c net.Conn) {
 func (l *listener) assign(ctx context.Context, c *conn, of holder) error {
 	l.mu.Lock()
 	c.isSettled = true
-	if l.table.assign(c, of, l.shares.count()+1) {
+	if l.table.assign(c, of, l.shares.count()+1, time.Now()) {
 		l.room.Broadcast() // Its source has room for another one.
 		l.mu.Unlock()
 		return nil
@@ -287,9 +286,10 @@ func (l *listener) assign(ctx context.Context, c *conn, of holder) error {
 // share lets requests continue whose tokens have room. Their connections no longer count for their sources, which have
 // room for others then.
 func (l *listener) share() {
+	now := time.Now()
 	for {
 		a, ok := l.shares.next(keysPerLook, func(of holder, a *assignment) bool {
-			return l.table.assign(a.conn, of, l.shares.count())
+			return l.table.assign(a.conn, of, l.shares.count(), now)
 		})
 		if !ok {
 			l.room.Broadcast()

@@ -232,6 +232,27 @@ func TestSilentConnectionsAreClosedForNewOnes(t *testing.T) {
 	}
 }
 
+func TestSilentConnectionsDoNotHoldUpTheirOwnAddress(t *testing.T) {
+	o, known, _ := closed(t)
+	h, _ := Routes(o)
+	b := patient
+	b.PerSource, b.Silent = 4, time.Minute
+	server := start(t, Server{Handler: h, Bounds: b})
+	good := bearer(known.make(t, v1alpha1.ProvisioningTokenSpec{Pool: "worker"}))
+	for kind, open := range besiegers[:3] {
+		for range b.PerSource {
+			c, err := open(server, honest)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+		}
+		if err := boot(server, good); err != nil {
+			t.Errorf("kind %d: a machine behind the same address: %v", kind, err)
+		}
+	}
+}
+
 // blocking is a handler whose requests last until they are let go.
 type blocking struct{ begun, release chan struct{} }
 

@@ -87,7 +87,7 @@ func newListener(l net.Listener, b Bounds, s Server) *listener {
 	s.Limits.Requests.PerSecond *= connectionsPerRequest
 	s.Limits.Requests.Burst *= connectionsPerRequest
 	bounded := &listener{
-		Listener: l, allowFrom: s.AllowFrom, limits: NewLimiter(s.Limits), silent: b.Silent, wait: b.Wait,
+		Listener: l, allowFrom: s.AllowFrom, limits: NewLimiter(s.Limits), wait: b.Wait,
 		log: s.Log, metrics: s.Metrics, table: newConnTable(b),
 	}
 	bounded.throttles = map[string]*Throttle{
