@@ -8,7 +8,9 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/transpile/kinds"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
 )
@@ -28,7 +30,9 @@ type documentEntry struct {
 	included []included
 	fragment Fragment
 	findings []origin.Finding
-	used     int
+	// namesItself is true if the document has a name and a role of its own.
+	namesItself bool
+	used        int
 }
 
 // maxDeclared is the largest size of all files in the cache of declarations, in bytes: some 10,000 small documents.
@@ -112,6 +116,45 @@ func (t *Transpiler) forget() {
 	})
 }
 
+// cached returns the cached result of a document in a pool. That of another pool differs only in its name and its role,
+// unless the document names itself, or its translation asks for the pool.
+func (t *Transpiler) cached(repo repository, pool string, n named) (documentEntry, bool) {
+	if n.isSameInPools() {
+		if e, ok := t.document(repo, n.key("")); ok {
+			return e.in(pool, n.name)
+		}
+	}
+	return t.document(repo, n.key(pool))
+}
+
+// cache caches the result of a document that has no fatal finding.
+func (t *Transpiler) cache(pool string, n named, e documentEntry) {
+	if n.isSameInPools() && !e.namesItself {
+		pool = ""
+	}
+	key := n.key(pool)
+	t.keepDocument(key, e)
+	t.storeDocument(key, e)
+}
+
+// isSameInPools reports whether the translation of a document does not ask for the pool.
+func (n named) isSameInPools() bool {
+	return n.doc.Kind == documents.Butane || n.doc.Kind == documents.Ignition
+}
+
+// in returns the entry of a pool in which the document has this name; false if it cannot have it.
+func (e documentEntry) in(pool, name string) (documentEntry, bool) {
+	f := &e.fragment
+	if f.Pool == pool && f.Name == name {
+		return e, true
+	}
+	of := f.MachineConfig
+	mc := machineConfig(name, pool, of.Annotations[v1alpha1.SecretPathsAnnotation], of.Spec)
+	digest, err := kinds.ObjectDigest(mc)
+	f.Pool, f.Name, f.MachineConfig, f.Digest = pool, name, mc, digest
+	return e, err == nil && badName(name) == ""
+}
+
 // document returns the cached result of a document whose included files have not changed.
 func (t *Transpiler) document(repo repository, key string) (documentEntry, bool) {
 	t.mu.Lock()
@@ -132,6 +175,8 @@ type storedEntry struct {
 	Included []storedFiles
 	Fragment Fragment
 	Findings []origin.Finding
+	// NamesItself is documentEntry.namesItself.
+	NamesItself bool
 }
 
 type storedFiles struct {
@@ -152,7 +197,7 @@ func (t *Transpiler) storedDocument(key string) (e documentEntry, ok bool) {
 	if !has || json.Unmarshal(text, &in) != nil {
 		return e, false
 	}
-	e.fragment, e.findings = in.Fragment, in.Findings
+	e.fragment, e.findings, e.namesItself = in.Fragment, in.Findings, in.NamesItself
 	for _, i := range in.Included {
 		e.included = append(e.included, included{i.Path, i.Files})
 	}
@@ -164,7 +209,7 @@ func (t *Transpiler) storeDocument(key string, e documentEntry) {
 	if t.Store == nil || t.Keep != nil && !t.Keep(e.fragment) {
 		return
 	}
-	out := storedEntry{Fragment: e.fragment, Findings: e.findings}
+	out := storedEntry{Fragment: e.fragment, Findings: e.findings, NamesItself: e.namesItself}
 	for _, i := range e.included {
 		out.Included = append(out.Included, storedFiles{i.path, i.files})
 	}
@@ -188,9 +233,14 @@ func (t *Transpiler) keepDocument(key string, e documentEntry) {
 	t.documents[key] = e
 }
 
-// key is a digest of everything that a fragment depends on, except the files that the document includes.
+// key is a digest of everything that a fragment depends on, except the files that the document includes. Without a
+// pool, it is that of a document which is the same in all pools.
 func (n named) key(pool string) string {
-	text := fmt.Appendf(nil, "%q %q %q", pool, n.name, n.doc.Key)
+	name := n.name
+	if pool == "" {
+		name = ""
+	}
+	text := fmt.Appendf(nil, "%q %q %q", pool, name, n.doc.Key)
 	for _, d := range n.joined {
 		text = fmt.Appendf(text, " %q", d.Key)
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -135,6 +136,75 @@ func TestEveryGoldenIsTheSameFromAStore(t *testing.T) {
 		if run == "warm" && store.hits == before {
 			t.Error("nothing was found")
 		}
+	}
+}
+
+// TestPoolsShareDocuments translates a document that several pools include once. Each pool gets what it gets alone.
+func TestPoolsShareDocuments(t *testing.T) {
+	pools := []string{"arm", "edge", "gpu", strings.Repeat("long.", 49) + "pool"}
+	base := map[string]string{
+		"10-a.bu": "variant: fcos\nversion: 1.6.0\nstorage: {files: [{path: /etc/a, contents: {local: text}}]}\n",
+		"20-b.bu": "variant: flatcar\nversion: 1.1.0\nsystemd: {units: [{name: b.service, enabled: true, " +
+			"contents: \"[Install]\\nWantedBy=b.target\\n\"}]}\n",
+		"30-c.ign": `{"ignition": {"version": "3.5.0"}, "storage": {"files": [{"path": "/etc/c"}]}}`,
+		"40-own.bu": "variant: openshift\nversion: 4.19.0\nmetadata: {name: 40-own, labels: " +
+			"{machineconfiguration.openshift.io/role: arm}}\nstorage: {files: [{path: /etc/own}]}\n",
+		"50-kubelet.yaml": "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\nmaxPods: 20\n",
+		"text":            "text",
+	}
+	repository := func(of ...string) source.Tree {
+		root := t.TempDir()
+		for name, text := range base {
+			write(t, root, "base/"+name, text)
+		}
+		for _, pool := range of {
+			write(t, root, "pools/"+pool+"/kustomization.yaml", "resources: [../../base]\n")
+		}
+		return source.Tree{Root: root, FS: os.DirFS(root)}
+	}
+	for sentence, without := range map[string][]string{
+		"a document with a role, and a name that is too long": nil,
+		"a name that is too long":                             {"40-own.bu"},
+		"all documents are valid":                             {"40-own.bu", "long"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			for _, name := range without {
+				delete(base, name)
+			}
+			in := pools
+			if slices.Contains(without, "long") {
+				in = pools[:3]
+			}
+			var entries, together []string
+			var alone, all []transpile.Fragment
+			for _, pool := range in {
+				of := transpile.Fragments(repository(pool))
+				alone = append(alone, of.Fragments...)
+				for _, e := range of.Report {
+					entries = append(entries, e.String())
+				}
+			}
+			store := &results{values: map[string][]byte{}}
+			of := (&transpile.Transpiler{Store: store}).Fragments(repository(in...))
+			all = of.Fragments
+			for _, e := range of.Report {
+				together = append(together, e.String())
+			}
+			slices.Sort(entries)
+			slices.Sort(together)
+			if diff := cmp.Diff(slices.Compact(entries), together); diff != "" {
+				t.Errorf("(-alone +together):\n%s", diff)
+			}
+			if of.Report.Fatal() {
+				return
+			}
+			if diff := cmp.Diff(alone, all, sameFiles); diff != "" {
+				t.Errorf("(-alone +together):\n%s", diff)
+			}
+			if want := 3 + len(in); store.puts != want { // The kubelet's document becomes another one in each pool.
+				t.Errorf("%d documents were translated, not %d", store.puts, want)
+			}
+		})
 	}
 }
 

@@ -188,6 +188,7 @@ func fragmentName(pool, document string) string {
 // translation is a document while it becomes a fragment.
 type translation struct {
 	name, role  string
+	namesItself bool // for Butane documents
 	config      machineconfig.Config
 	system      string // the operating system of a Butane document, as its variant
 	secretPaths string // the value of the annotation for secret paths
@@ -200,14 +201,12 @@ type translation struct {
 // translate turns one document into a fragment, or returns what that gave earlier. The fragment is the zero value if a
 // finding is fatal.
 func (t *Transpiler) translate(repo repository, pool string, n named) documentEntry {
-	key := n.key(pool)
-	entry, ok := t.document(repo, key)
+	entry, ok := t.cached(repo, pool, n)
 	if ok {
 		return entry
 	}
 	if entry = translate(repo, pool, n); !origin.Fatal(entry.findings) {
-		t.keepDocument(key, entry)
-		t.storeDocument(key, entry)
+		t.cache(pool, n, entry)
 	}
 	return entry
 }
@@ -245,7 +244,9 @@ func translate(repo repository, pool string, n named) documentEntry {
 		d.Errorf(start, "machine-config", "%v", err)
 	}
 	f.File = doc.File
-	return documentEntry{included: d.included, fragment: f, findings: withoutEchoes(d.List)}
+	return documentEntry{
+		included: d.included, fragment: f, findings: withoutEchoes(d.List), namesItself: d.namesItself,
+	}
 }
 
 // convert turns a document of any kind into a config.
@@ -268,7 +269,7 @@ func convert(repo repository, pool string, n named) translation {
 			b.Contents
 		d.system = b.Variant
 		if b.Name != "" {
-			d.name, d.role = b.Name, b.Role
+			d.name, d.role, d.namesItself = b.Name, b.Role, true
 		}
 	case documents.Ignition:
 		var i kinds.IgnitionOutput

@@ -62,11 +62,18 @@ func inSeconds(s float64) measure.Amount {
 	return measure.Time(time.Duration(s * float64(time.Second)))
 }
 
-// stormFigures are the results of a storm on Bunsen's server, beside that of the same machines on the other one.
+// stormFigures are the results of a storm on Bunsen's server, beside that of the same machines on the other one. A
+// storm behind one address stands first beside that of as many addresses.
 func stormFigures(w weather, all []weather) []measure.Figure {
-	name := func(what string) string { return "a boot storm, addresses " + w.from + ": " + what }
-	figure := func(what string, of func(weather) measure.Amount, goals ...measure.Bound) measure.Figure {
-		f := measure.Figure{What: name(what), Size: w.machines, Of: "machines", Now: of(w), Goals: goals}
+	name := func(what string) string {
+		return "a boot storm, addresses " + w.from + ", tokens " + w.tokens + ": " + what
+	}
+	many := w.floor(all)
+	figure := func(what string, of func(weather) measure.Amount) measure.Figure {
+		f := measure.Figure{What: name(what), Size: w.machines, Of: "machines", Now: of(w)}
+		if many != nil {
+			f.Peers = append(f.Peers, measure.Peer{Name: "many addresses", Now: of(*many)})
+		}
 		for _, other := range all {
 			if other.server == staticName && other.machines == w.machines {
 				f.Peers = append(f.Peers, measure.Peer{Name: "net/http", Now: of(other)})
@@ -75,16 +82,24 @@ func stormFigures(w weather, all []weather) []measure.Figure {
 		return f
 	}
 	none := measure.AtMost(measure.Number(0, "machines"))
-	none.Why = fmt.Sprint(w.Failed)
-	if w.Failures == 0 {
-		none.Why = ""
+	if w.Failures > 0 {
+		none.Why = fmt.Sprint(w.Failed)
+	}
+	last := figure("the last one has it", func(w weather) measure.Amount { return measure.Time(w.Wall) })
+	again := measure.Figure{
+		What: name("requests again, each"), Size: w.machines, Of: "machines",
+		Now: measure.Number(float64(w.Retries)/float64(w.machines), ""),
+	}
+	if many != nil {
+		last.Goals = []measure.Bound{measure.RatioAtMost(longestStorm)}
+		again.Goals = []measure.Bound{measure.AtMost(measure.Number(mostRetries, ""))}
 	}
 	return []measure.Figure{
 		{
 			What: name("without a config"), Size: w.machines, Of: "machines",
 			Now: measure.Number(float64(w.Failures), "machines"), Goals: []measure.Bound{none},
 		},
-		figure("the last one has it", func(w weather) measure.Amount { return measure.Time(w.Wall) }),
+		last,
 		figure("99 % have it", func(w weather) measure.Amount {
 			return measure.Time(measure.Percentile(w.Latencies, 99))
 		}),
@@ -92,9 +107,6 @@ func stormFigures(w weather, all []weather) []measure.Figure {
 			return measure.Time(w.cpu / time.Duration(w.machines))
 		}),
 		figure("peak memory", func(w weather) measure.Amount { return measure.Bytes(w.used.Peak) }),
-		{
-			What: name("requests again"), Size: w.machines, Of: "machines",
-			Now: measure.Number(float64(w.Retries), ""),
-		},
+		again,
 	}
 }

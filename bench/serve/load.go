@@ -21,6 +21,8 @@ type job struct {
 	Address, CA, Path string
 	// Token for the requests, or "".
 	Token string
+	// Tokens has one for each machine of a storm; empty: all have Token.
+	Tokens []string
 	// Zipped requests gzip.
 	Zipped bool
 	// Kind is one of full, resumed and storm.

@@ -78,14 +78,20 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := printPairs(out, rows); err != nil {
+	if len(rows) > 0 {
+		err = printPairs(out, rows)
+	}
+	if err != nil {
 		return err
 	}
 	memory, err := b.memory(ctx)
 	if err != nil {
 		return err
 	}
-	if err := printMemory(out, memory); err != nil {
+	if len(memory) > 0 {
+		err = printMemory(out, memory)
+	}
+	if err != nil {
 		return err
 	}
 	storms, err := b.storms(ctx)
@@ -108,6 +114,9 @@ func (p processors) bound() string {
 
 // pairs measures every way.
 func (b *bench) pairs(ctx context.Context) (rows []row, err error) {
+	if b.rounds == 0 {
+		return nil, nil
+	}
 	if err := b.start(ctx, "--rate=0"); err != nil {
 		return nil, err
 	}
@@ -124,6 +133,9 @@ func (b *bench) pairs(ctx context.Context) (rows []row, err error) {
 
 // memory measures both servers from their start.
 func (b *bench) memory(ctx context.Context) (all []held, err error) {
+	if b.requests == 0 {
+		return nil, nil
+	}
 	if err := b.start(ctx, "--rate=0"); err != nil {
 		return nil, err
 	}
@@ -140,10 +152,12 @@ func (b *bench) memory(ctx context.Context) (all []held, err error) {
 
 // storms measures both servers, each directly after its start and without additional flags.
 func (b *bench) storms(ctx context.Context) (all []weather, err error) {
-	for _, kind := range []struct {
-		static, oneAddress bool
-		machines           int
-	}{{false, false, b.machines}, {true, false, b.machines}, {false, true, b.nat}} {
+	for _, kind := range []storming{
+		{machines: b.machines},
+		{static: true, machines: b.machines},
+		{oneAddress: true, machines: b.nat},
+		{oneAddress: true, ownTokens: true, machines: b.nat},
+	} {
 		if kind.machines == 0 {
 			continue
 		}
@@ -154,8 +168,7 @@ func (b *bench) storms(ctx context.Context) (all []weather, err error) {
 		if kind.static {
 			s = b.static
 		}
-		b.machines = kind.machines
-		w, err := b.boots(ctx, s, kind.oneAddress)
+		w, err := b.boots(ctx, s, kind)
 		b.stop()
 		if err != nil {
 			return nil, err
@@ -168,12 +181,14 @@ func (b *bench) storms(ctx context.Context) (all []weather, err error) {
 func parse(args []string) (options, error) {
 	o := options{workers: measure.Sizes{1, 8}}
 	f := flag.NewFlagSet("serve", flag.ContinueOnError)
-	f.IntVar(&o.rounds, "rounds", 9, "how often each server is measured in each way; the median counts")
+	f.IntVar(&o.rounds, "rounds", 9, "how often each server is measured in each way; the median counts; 0: not at "+
+		"all")
 	f.DurationVar(&o.time, "time", time.Second, "how long a round asks")
 	f.DurationVar(&o.limit, "limit", 10*time.Minute, "how long the machines of a storm may take")
 	f.IntVar(&o.size, "size", 1<<20, "bytes of the config")
 	f.Var(&o.workers, "at-once", "how many ask at once, growing")
-	f.IntVar(&o.requests, "requests", 2000, "how many requests memory is measured after; and ten times as many")
+	f.IntVar(&o.requests, "requests", 2000, "how many requests memory is measured after; and ten times as many; 0: "+
+		"not at all")
 	f.IntVar(&o.machines, "machines", 5000, "how many machines boot at once, 0: none")
 	f.IntVar(&o.nat, "behind-one", 5000, "how many machines boot at once from one address, 0: none")
 	f.StringVar(&o.root, "root", ".", "folder of the checkout")
@@ -181,8 +196,8 @@ func parse(args []string) (options, error) {
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
-	if o.rounds < 1 || o.size < 10_000 || o.requests < 1 || o.machines < 0 || o.nat < 0 {
-		return o, errors.New("want -rounds and -requests of 1 on, -size of 10000 on, no negative numbers of machines")
+	if o.size < 10_000 || min(o.rounds, o.requests, o.machines, o.nat) < 0 {
+		return o, errors.New("want -size of 10000 on, and no negative numbers")
 	}
 	if dir := os.Getenv("BUNSEN_BIN"); dir != "" {
 		o.program = cmp.Or(o.program, filepath.Join(dir, "machine-config-server"))

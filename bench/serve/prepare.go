@@ -40,6 +40,7 @@ type offered struct {
 	size, zippedSize     int
 	digest, zippedDigest string
 	token, ca            string
+	tokens               []string // tokens has one for each machine behind one address.
 }
 
 // job returns the job for one server and one way.
@@ -80,7 +81,7 @@ func (b *bench) prepare(ctx context.Context) error {
 	if err := b.writeConfig(); err != nil {
 		return err
 	}
-	if err := b.writeToken(); err != nil {
+	if err := b.writeTokens(); err != nil {
 		return err
 	}
 	if err := b.startOurs(ctx, "--rate=0"); err != nil {
@@ -112,22 +113,33 @@ func (b bench) writeConfig() error {
 	})
 }
 
-// writeToken writes a token of the pool for any number of machines.
-func (b *bench) writeToken() error {
-	t, err := join.NewToken(rand.Reader)
-	if err != nil {
-		return err
+// writeTokens writes a token of the pool for any number of machines, and one for each machine behind one address.
+func (b *bench) writeTokens() error {
+	var all bytes.Buffer
+	for i := range 1 + b.nat {
+		t, err := join.NewToken(rand.Reader)
+		if err != nil {
+			return err
+		}
+		if i == 0 {
+			b.offer.token = t.String()
+		} else {
+			b.offer.tokens = append(b.offer.tokens, t.String())
+		}
+		text, err := yaml.Marshal(&v1alpha1.ProvisioningToken{
+			TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "ProvisioningToken"},
+			ObjectMeta: metav1.ObjectMeta{Name: t.ID},
+			Spec: v1alpha1.ProvisioningTokenSpec{
+				Pool: pool, Hash: t.Hash(),
+				Expires: metav1.NewTime(time.Now().Add(24 * time.Hour)),
+			},
+		})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&all, "---\n%s", text)
 	}
-	b.offer.token = t.String()
-	known := &v1alpha1.ProvisioningToken{
-		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "ProvisioningToken"},
-		ObjectMeta: metav1.ObjectMeta{Name: t.ID},
-		Spec: v1alpha1.ProvisioningTokenSpec{
-			Pool: pool, Hash: t.Hash(),
-			Expires: metav1.NewTime(time.Now().Add(24 * time.Hour)),
-		},
-	}
-	return writeObject(filepath.Join(b.dir, "tokens.yaml"), known)
+	return os.WriteFile(filepath.Join(b.dir, "tokens.yaml"), all.Bytes(), 0o600)
 }
 
 func writeObject(file string, object any) error {

@@ -47,7 +47,7 @@ func TestAllIsServed(t *testing.T) {
 
 // TestFlags are refused before anything is started.
 func TestFlags(t *testing.T) {
-	for _, args := range [][]string{{"-rounds", "0"}, {"-size", "10"}, {"-at-once", "8,1"}, {"-machines", "-1"}} {
+	for _, args := range [][]string{{"-rounds", "-1"}, {"-size", "10"}, {"-at-once", "8,1"}, {"-machines", "-1"}} {
 		if err := run(t.Context(), args, &bytes.Buffer{}); err == nil {
 			t.Errorf("%q was taken", args)
 		}

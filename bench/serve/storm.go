@@ -28,6 +28,9 @@ func (j job) boots(ctx context.Context) outcome {
 		if j.OneAddress {
 			m.from = source(0)
 		}
+		if len(j.Tokens) > 0 {
+			m.token = j.Tokens[i]
+		}
 		all.Go(func() {
 			select {
 			case <-time.After(within * time.Duration(i) / time.Duration(j.Workers)):

@@ -204,9 +204,9 @@ func (f *accessFlags) set() *pflag.FlagSet {
 
 func (f *limitFlags) set() *pflag.FlagSet {
 	s, limits, bounds := newSet(), http.DefaultLimits(), http.DefaultBounds()
-	s.Float64Var(&f.rate, "rate", limits.Requests.PerSecond, "requests per second of one source (an IPv4 address, an "+
-		"IPv6 /64); 0: no limit")
-	s.IntVar(&f.burst, "burst", limits.Requests.Burst, "burst of requests of one source")
+	s.Float64Var(&f.rate, "rate", limits.Requests.PerSecond, "requests per second without a valid token of a pool, of "+
+		"one source (an IPv4 address, an IPv6 /64); 0: no limit")
+	s.IntVar(&f.burst, "burst", limits.Requests.Burst, "burst of such requests of one source")
 	s.Float64Var(&f.failureRate, "failure-rate", limits.Failures.PerSecond, "unauthorized requests per second of one "+
 		"source; 0: no limit")
 	s.IntVar(&f.failureBurst, "failure-burst", limits.Failures.Burst, "burst of unauthorized requests of one source")
@@ -215,7 +215,7 @@ func (f *limitFlags) set() *pflag.FlagSet {
 	s.Int64Var(&f.content, "content-cache", 2048, "largest size, in `MiB`, of the copies of files of the content "+
 		"store and of registries below --cache-dir")
 	s.IntVar(&f.perSource, "max-connections-per-source", bounds.PerSource, "largest number of connections at a time, "+
-		"of one source")
+		"of one source, without those of valid tokens")
 	return s
 }
 

@@ -311,7 +311,7 @@ func TestASlowReaderDelaysNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		states := make(chan update)
 		v := newVisitor("alice", nil, nil)
-		v.feed = NewFeed(follow(update{}, states), linger)
+		v.feed = NewFeed(statesOf(follow(update{}, states)), linger)
 		defer v.feed.Close()
 		s := newServer("kind", Origin{Hosts: []string{"console"}}, always{v})
 		slow, ended := pipe(t, s)
@@ -347,7 +347,7 @@ func TestALargeClusterUsesAQuarterOfACore(t *testing.T) {
 		const took = 400 * time.Millisecond
 		states := make(chan update)
 		v := newVisitor("alice", nil, nil)
-		v.feed = NewFeed(follow(update{}, states), linger)
+		v.feed = NewFeed(statesOf(follow(update{}, states)), linger)
 		defer v.feed.Close()
 		s := newServer("kind", Origin{Hosts: []string{"console"}}, always{v})
 		pages := 0

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"encoding/base64"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"net/http"
@@ -13,15 +14,21 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,6 +38,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/config"
 	"github.com/bunsen-os/bunsen/internal/cli/kube"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -330,6 +338,112 @@ func TestEachUserReadsWithTheirOwnRights(t *testing.T) {
 			t.Errorf("the session still works: %d", r.status)
 		}
 	})
+}
+
+// requests records what is read of an API server, and about which reads it is asked.
+type requests struct {
+	mu          sync.Mutex
+	read, asked map[string]bool
+	inner       http.RoundTripper
+}
+
+// RoundTrip records a request.
+func (q *requests) RoundTrip(r *http.Request) (*http.Response, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	switch {
+	case strings.HasSuffix(r.URL.Path, "/selfsubjectaccessreviews"):
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		var review authorizationv1.SelfSubjectAccessReview
+		if _, _, err := serializer.NewCodecFactory(q.scheme()).UniversalDeserializer().Decode(body, nil,
+			&review); err != nil {
+			return nil, err
+		}
+		of := review.Spec.ResourceAttributes
+		q.asked[strings.Join([]string{of.Verb, of.Group, of.Namespace, of.Resource, of.Name}, " ")] = true
+	case r.Method == http.MethodGet && len(parts) > 2:
+		group, rest := "", parts[2:] // api/v1
+		if parts[0] == "apis" {
+			group, rest = parts[1], parts[3:]
+		}
+		namespace := ""
+		if len(rest) > 2 && rest[0] == "namespaces" {
+			namespace, rest = rest[1], rest[2:]
+		}
+		if len(rest) > 0 {
+			verb, name := "list", ""
+			if len(rest) > 1 {
+				verb, name = "get", rest[1]
+			}
+			if r.URL.Query().Get("watch") == "true" {
+				verb = "watch"
+			}
+			q.read[strings.Join([]string{verb, group, namespace, rest[0], name}, " ")] = true
+		}
+	}
+	return q.inner.RoundTrip(r)
+}
+
+func (q *requests) scheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	_ = authorizationv1.AddToScheme(scheme) // It always succeeds.
+	return scheme
+}
+
+// TestEachReadIsAskedAbout: users share watches if the API server allows them the same reads. A read that nobody asked
+// about could show one of them what they may not see.
+func TestEachReadIsAskedAbout(t *testing.T) {
+	rc, admin := startCluster(t)
+	create(t, admin, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+	create(t, admin, &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "edge"}})
+	createRollout(t, admin)
+	q := &requests{read: map[string]bool{}, asked: map[string]bool{}}
+	rc = rest.CopyConfig(rc)
+	rc.Wrap(func(inner http.RoundTripper) http.RoundTripper {
+		q.inner = inner
+		return q
+	})
+	scheme, err := kube.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(rc, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	access, err := kube.AccessOf(t.Context(), c)
+	if err != nil || slices.Contains(access[:], false) {
+		t.Fatalf("the administrator may read %v, %v", access, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	err = kube.FollowObjects(ctx, rc, c, &publisher{publish: func(state fleet.Cluster,
+		problem error,
+	) {
+		if problem != nil || state.Daemons != nil { // the last one that is read
+			cancel()
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.read["list   nodes "] = true // with an API server that cannot stream lists
+	if diff := cmp.Diff(q.read, q.asked); diff != "" {
+		t.Errorf("(-read +asked):\n%s", diff)
+	}
+	nobody := rest.AnonymousClientConfig(rc)
+	nobody.BearerToken = tokenOf(t, admin, "nobody", "")
+	if c, err = client.New(nobody, client.Options{Scheme: scheme}); err != nil {
+		t.Fatal(err)
+	}
+	if access, err := kube.AccessOf(t.Context(), c); err != nil || slices.Contains(access[:], true) {
+		t.Errorf("a user without rights may read %v, %v", access, err)
+	}
 }
 
 // browser returns a browser that finds the console by every name.

@@ -77,7 +77,7 @@ func playAs(t *testing.T, api client.Client, source FeedSource[fleet.Cluster], r
 		t.Fatal(err)
 	}
 	p := &played{base: "http://" + listener.Addr().String()}
-	v := newVisitor("alice", api, source)
+	v := newVisitor("alice", api, statesOf(source))
 	v.readOnly = readOnly
 	if p.Local, err = newLocal(listener, "kind", v); err != nil {
 		t.Fatal(err)

@@ -2,7 +2,8 @@
 // a request, the streams of what changed, and the actions of users. Package console/view draws the pages.
 //
 // A feed holds the newest state that a watch publishes, and each page reads it at its own speed; a slow one misses
-// states in between. A session is what a one-time token or a sign-in gives a browser as a cookie.
+// states in between. Users who may read the same share a watch. A session is what a one-time token or a sign-in gives a
+// browser as a cookie.
 //
 // An action is a form that a user confirms. It becomes the order of the same verb of bunsen, made by package
 // internal/cli/kube, and the API server accepts or refuses it.

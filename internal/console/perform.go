@@ -270,7 +270,7 @@ func (v *visitor) see(ctx context.Context, order kube.HoldOrder) {
 	var version uint64
 	for {
 		s, err := v.feed.Next(ctx, version)
-		if err != nil || s.Problem != nil || hasVersion(s.State, o) {
+		if err != nil || s.Problem != nil || hasVersion(s.State.Cluster, o) {
 			return
 		}
 		version = s.Version

@@ -52,12 +52,12 @@ func Listen(ctx context.Context, port uint16, c Cluster) (*Local, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listening on port %d: %w; --port chooses another", port, err)
 	}
-	user := newVisitor(kube.WhoAmI(ctx, c.Client), c.Client, watch(c.Config, c.Client))
-	user.readOnly = c.ReadOnly
+	v := newVisitor(kube.WhoAmI(ctx, c.Client), c.Client, followAs(c.Config, c.Client))
+	v.readOnly = c.ReadOnly
 	if c.Repo != "" {
-		user.lines = linesIn(c.Repo, c.Client)
+		v.lines = linesIn(c.Repo, c.Client)
 	}
-	local, err := newLocal(listener, c.Name, user)
+	local, err := newLocal(listener, c.Name, v)
 	if err != nil {
 		_ = listener.Close() // The listener has served nothing.
 		return nil, err
@@ -65,8 +65,12 @@ func Listen(ctx context.Context, port uint16, c Cluster) (*Local, error) {
 	return local, nil
 }
 
-func watch(rc *rest.Config, c client.Client) FeedSource[fleet.Cluster] {
-	return watchUntil(rc, c, func() {})
+// followAs follows the cluster with the rights of the client.
+func followAs(rc *rest.Config, c client.Client) FeedSource[*state] {
+	return statesOf(func(ctx context.Context, publish func(fleet.Cluster, error)) {
+		// A publisher returns no error.
+		_ = kube.FollowObjects(ctx, rc, c, &publisher{publish: publish})
+	})
 }
 
 func linesIn(repo string, c client.Reader) func(context.Context, string) view.ContentLines {
@@ -109,6 +113,7 @@ func newLocal(listener net.Listener, cluster string, v *visitor) (*Local, error)
 // Serve answers requests until the context ends.
 func (l *Local) Serve(ctx context.Context) error {
 	defer l.visitor.feed.Close()
+	l.visitor.feed.Hold()() // The first page comes soon, and does not wait for what is read until then.
 	return serve(ctx, sameUser{l.listener}, l.server)
 }
 

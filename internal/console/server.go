@@ -111,17 +111,15 @@ func pages() []route {
 // poolPage makes the page of one pool: why the pool waits, its nodes, and its history.
 func poolPage(ctx context.Context, v Viewer, r *http.Request, now time.Time) (view.Page, error) {
 	name := r.PathValue("pool")
-	cluster, err := v.Cluster(ctx)
+	f, err := fleetOf(ctx, v, now)
 	if err != nil {
 		return view.Page{}, err
 	}
-	f := fleet.New(cluster, now)
-	why, err := inspect.WhyPoolOf(f, name)
+	why, err := whyPool(v, f, name)
 	if err != nil {
 		return view.Page{}, cli.Invalid(err)
 	}
 	acts := actionsOf(ctx, v, r, f, kube.KindPool, name)
-	why.FindSince(f)
 	past, err := history.Of(f, name)
 	if err != nil {
 		return view.Page{}, cli.Invalid(err)
@@ -129,7 +127,7 @@ func poolPage(ctx context.Context, v Viewer, r *http.Request, now time.Time) (vi
 	status := statusOf(ctx, v, f)
 	timeline := view.PoolTimeline(ctx, sessionOf(v), name, now)
 	p := view.PoolPage{
-		Timeline: &timeline, Why: why, History: &past, Zones: zonesOf(cluster), Map: mapOptions(r),
+		Timeline: &timeline, Why: why, History: &past, Zones: zonesOf(f.Cluster), Map: mapOptions(r),
 		Stages: inspect.Stages(f, name), Rules: inspect.Rules(f, name), Expected: inspect.Expected(f, name),
 	}
 	for i := range status.Nodes {
@@ -169,11 +167,10 @@ func mapOptions(r *http.Request) view.MapOptions {
 
 // overview makes the page of the whole cluster.
 func overview(ctx context.Context, v Viewer, r *http.Request, now time.Time) (view.Page, error) {
-	cluster, err := v.Cluster(ctx)
+	f, err := fleetOf(ctx, v, now)
 	if err != nil {
 		return view.Page{}, err
 	}
-	f := fleet.New(cluster, now)
 	acts := actionsOfSources(ctx, v, f)
 	return view.Page{
 		Frame:   view.Frame{Title: "Overview", Here: "overview", OwnHead: true, Command: "bunsen status -w"},
@@ -183,13 +180,13 @@ func overview(ctx context.Context, v Viewer, r *http.Request, now time.Time) (vi
 
 // commitsPage makes the page with the commits of all pools.
 func commitsPage(ctx context.Context, v Viewer, _ *http.Request, now time.Time) (view.Page, error) {
-	cluster, err := v.Cluster(ctx)
+	f, err := fleetOf(ctx, v, now)
 	if err != nil {
 		return view.Page{}, err
 	}
 	return view.Page{
 		Frame:   view.Frame{Title: "Commits", Here: "commits", Command: "bunsen history"},
-		Regions: view.Commits(fleet.New(cluster, now)),
+		Regions: view.Commits(f),
 	}, nil
 }
 

@@ -42,6 +42,8 @@ type signIn struct {
 	api    *rest.Config
 	store  *SessionStore[*visitor]
 	server *Server
+	// watches are those of all users.
+	watches watches
 	// nil without an OpenID provider
 	sso *sso
 	// an entry for each token that is being checked
@@ -199,8 +201,10 @@ func (a *signIn) visitorOf(ctx context.Context, token string) (*visitor, error) 
 		return nil, errors.New("the API server does not accept this token: it names no user")
 	}
 	var v *visitor
-	v = newVisitor(name, c, watchUntil(rc, c, func() {
-		a.store.CloseIf(func(other *visitor) bool { return other == v })
+	v = newVisitor(name, c, a.watches.source(user{
+		config: rc, client: c, access: kube.AccessOf, follow: kube.FollowObjects, unauthorized: func() {
+			a.store.CloseIf(func(other *visitor) bool { return other == v })
+		},
 	}))
 	v.readOnly = a.server.actions == nil
 	return v, nil

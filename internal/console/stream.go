@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/internal/console/view"
-	"github.com/bunsen-os/bunsen/internal/inspect"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -160,7 +159,7 @@ func pauseAfter(ctx context.Context, took time.Duration) {
 }
 
 // send sends the regions that differ from those that the browser has.
-func (st *stream) send(ctx context.Context, s Snapshot[fleet.Cluster]) error {
+func (st *stream) send(ctx context.Context, s Snapshot[*state]) error {
 	d := st.visitor.shared(st.path, s, func() drawn {
 		// Other streams also wait for this page.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drawTime)
@@ -285,14 +284,3 @@ type Viewer interface {
 // pageFunc makes a page for a viewer and a request. It is called again after each change of the cluster, for the page's
 // stream.
 type pageFunc func(ctx context.Context, v Viewer, r *http.Request, now time.Time) (view.Page, error)
-
-// statusOf returns the status that `bunsen status` prints.
-func statusOf(ctx context.Context, v Viewer, f *fleet.Fleet) inspect.Status {
-	status := inspect.StatusOf(f)
-	if times, ok := v.(interface {
-		fillStatus(context.Context, *inspect.Status)
-	}); ok {
-		times.fillStatus(ctx, &status)
-	}
-	return status
-}

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/internal/cli/kube"
@@ -32,7 +30,7 @@ type visitor struct {
 	name string
 	// api sends each request with the user's own rights; nil in some tests
 	api  client.Client
-	feed *Feed[fleet.Cluster]
+	feed *Feed[*state]
 	// readOnly: the pages have no actions
 	readOnly bool
 	rights   rights
@@ -65,26 +63,17 @@ type drawn struct {
 }
 
 // newVisitor returns a visitor whose source follows the cluster with the rights of the client.
-func newVisitor(name string, api client.Client, source FeedSource[fleet.Cluster]) *visitor {
+func newVisitor(name string, api client.Client, source FeedSource[*state]) *visitor {
 	return &visitor{
 		name: name, api: api, feed: NewFeed(source, linger), times: kube.NewStepTimes(api),
 		drawings: map[string]*drawing{},
 	}
 }
 
-// watchUntil is watch, but says when the API server no longer accepts the user.
-func watchUntil(rc *rest.Config, c client.Client, unauthorized func()) FeedSource[fleet.Cluster] {
-	return func(ctx context.Context, publish func(fleet.Cluster, error)) {
-		// A publisher returns no error.
-		_ = kube.FollowObjects(ctx, rc, c, &publisher{publish: publish, unauthorized: unauthorized})
-	}
-}
-
 // publisher passes on states, and each problem once.
 type publisher struct {
-	publish      func(fleet.Cluster, error)
-	unauthorized func()
-	problem      string
+	publish func(fleet.Cluster, error)
+	problem string
 }
 
 // Due returns false, because the age of an unchanged state changes no page.
@@ -97,11 +86,8 @@ func (p *publisher) Show(_ context.Context, cluster fleet.Cluster, _ time.Time) 
 	return nil
 }
 
-// Problem publishes a problem unless it is the last one, and reports a user whom the API server no longer accepts.
+// Problem publishes a problem unless it is the last one.
 func (p *publisher) Problem(err error) error {
-	if apierrors.IsUnauthorized(err) {
-		p.unauthorized()
-	}
 	if text := err.Error(); text != p.problem {
 		p.problem = text
 		p.publish(fleet.Cluster{}, err)
@@ -111,7 +97,7 @@ func (p *publisher) Problem(err error) error {
 
 type pinned struct {
 	*visitor
-	snapshot Snapshot[fleet.Cluster]
+	snapshot Snapshot[*state]
 }
 
 // Name returns the name of the user.
@@ -125,20 +111,47 @@ func (p pinned) Cluster(context.Context) (fleet.Cluster, error) {
 	if !p.snapshot.Known {
 		return fleet.Cluster{}, p.snapshot.Problem
 	}
-	return p.snapshot.State, nil
+	return p.snapshot.State.Cluster, nil
 }
 
-func (p pinned) fillStatus(ctx context.Context, s *inspect.Status) {
+// fleetOf returns the state that a viewer sees, with the decisions of this time.
+func fleetOf(ctx context.Context, v Viewer, now time.Time) (*fleet.Fleet, error) {
+	c, err := v.Cluster(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if p, ok := v.(pinned); ok {
+		return p.snapshot.State.at(now), nil
+	}
+	return fleet.New(c, now), nil
+}
+
+// statusOf returns the status that `bunsen status` prints.
+func statusOf(ctx context.Context, v Viewer, f *fleet.Fleet) inspect.Status {
+	p, ok := v.(pinned)
+	if !ok {
+		return inspect.StatusOf(f)
+	}
+	status := p.snapshot.State.statusOf(f)
 	p.timesMu.Lock()
 	defer p.timesMu.Unlock()
-	p.times.FillStatus(ctx, s)
+	p.times.FillStatus(ctx, &status)
+	return status
+}
+
+// whyPool returns the answer of `bunsen why` about a pool, with the time since which the reason holds.
+func whyPool(v Viewer, f *fleet.Fleet, pool string) (inspect.Why, error) {
+	if p, ok := v.(pinned); ok {
+		return p.snapshot.State.why(f, pool)
+	}
+	return (&state{}).why(f, pool)
 }
 
 // errNoState: the cluster sends neither objects nor an error.
 var errNoState = fmt.Errorf("the cluster did not send its objects within %s; this page tries again", firstState)
 
 // draw makes a page whose first region says why the state is not current.
-func (v *visitor) draw(r *http.Request, page pageFunc, s Snapshot[fleet.Cluster]) drawn {
+func (v *visitor) draw(r *http.Request, page pageFunc, s Snapshot[*state]) drawn {
 	p, err := page(r.Context(), pinned{v, s}, r, time.Now())
 	if err != nil {
 		return drawn{err: err}
@@ -200,7 +213,7 @@ func (v *visitor) join(path string) (leave func(), ok bool) {
 
 // shared makes the page of a path once for each state, for all streams that joined. It may return the page of a later
 // state.
-func (v *visitor) shared(path string, s Snapshot[fleet.Cluster], draw func() drawn) drawn {
+func (v *visitor) shared(path string, s Snapshot[*state], draw func() drawn) drawn {
 	v.mu.Lock()
 	d := v.drawings[path]
 	if d.done == nil || d.version < s.Version {

@@ -256,8 +256,8 @@ func drainSentence(f *fleet.Fleet, row fleet.NodeRow, r v1alpha1.DrainReport, he
 	first := held[0]
 	text := "draining" + fleet.SinceIn(f.Cluster, r.Started.Time, f.Now) + postponedText(f, row) + ": pod " +
 		first.Pod + ": " + drain.PodText(first)
-	if first.Since != nil {
-		text += "," + fleet.SinceIn(f.Cluster, first.Since.Time, f.Now)
+	if first.Since != nil && first.Since.Sub(r.Started.Time) > time.Minute {
+		text += " (" + strings.TrimSpace(fleet.SinceIn(f.Cluster, first.Since.Time, f.Now)) + ")"
 	}
 	if more := len(held) - 1; more > 0 {
 		text += "; and " + fleet.Count(more, "more pod")

@@ -47,9 +47,14 @@ func (c *checker) clearText(files []string, fragments []transpile.Fragment, owne
 ) {
 	var declared, clear []content
 	documents := map[string]bool{}
+	texts := map[string][]text{} // by config: pools include the same documents
 	for _, f := range fragments {
 		documents[f.File] = true
-		for _, x := range c.textsOf(f) {
+		key := textsKey(f)
+		if _, known := texts[key]; !known {
+			texts[key] = c.textsOf(f)
+		}
+		for _, x := range texts[key] {
 			at, _ := f.Origin.Find(x.Field)
 			one := content{x.Credentials, at, x.Lines}
 			if owner.Marks[f.Pool].Match(x.Name) {
@@ -97,7 +102,13 @@ func (c *checker) credentials(text string) []secretmask.Credential {
 
 // textsOf are the texts of a fragment, from the store if it has them.
 func (c *checker) textsOf(f transpile.Fragment) []text {
-	return stored(c.store, "texts of "+f.Digest, func() []text { return textsOf(f) })
+	return stored(c.store, textsKey(f), func() []text { return textsOf(f) })
+}
+
+// textsKey identifies everything that textsOf reads.
+func textsKey(f transpile.Fragment) string {
+	sum := sha256.Sum256(f.MachineConfig.Spec.Config.Raw)
+	return "texts of " + hex.EncodeToString(sum[:])
 }
 
 // stored returns what a pure step returned for a key that identifies everything that the step reads.
@@ -143,7 +154,7 @@ func (x content) has(at origin.Pos) bool {
 func Storable(store transpile.Store) func(transpile.Fragment) bool {
 	c := &checker{store: store}
 	return func(f transpile.Fragment) bool {
-		config, err := machineconfig.Parse(f.MachineConfig.Spec)
+		config, err := machineconfig.Decode(f.MachineConfig.Spec)
 		if err != nil || f.MachineConfig.Annotations[v1alpha1.SecretPathsAnnotation] != "" {
 			return false
 		}
@@ -165,7 +176,7 @@ func Storable(store transpile.Store) func(transpile.Fragment) bool {
 const ownerOnly = 0o077
 
 func textsOf(f transpile.Fragment) (out []text) {
-	config, err := machineconfig.Parse(f.MachineConfig.Spec)
+	config, err := machineconfig.Decode(f.MachineConfig.Spec)
 	if err != nil {
 		return nil // rendering reports it
 	}

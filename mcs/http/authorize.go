@@ -1,6 +1,7 @@
 package http
 
 import (
+	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/time/rate"
 
+	"github.com/bunsen-os/bunsen/mcs"
 	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
@@ -72,17 +74,44 @@ type client struct {
 // usedToken reports whether the token authorized the request, so that its use counts.
 func (c client) usedToken() bool { return c.token != "" && c.certificate == "" && !c.open }
 
+// holder is whom a limit is for: a valid token or certificate, or one at a source.
+type holder struct {
+	proof  string // proof is "" for open access.
+	source netip.Prefix
+}
+
+// holder returns who sent an authorized request.
+func (c client) holder(from netip.Addr) holder {
+	h := holder{source: SourceAddress(from)}
+	switch {
+	case c.usedToken():
+		h.proof = "token " + c.token
+	case c.certificate != "" && !c.open:
+		h.proof = "certificate " + c.certificate
+	}
+	return h
+}
+
 type authorizer struct {
 	tokens  Tokens
 	clients *ClientCAFile // If clients is nil, no certificate authorizes a request.
 	access  Access
 	limits  *Limiter
+	answers *mcs.Turns
 }
 
-// checkAddress refuses an address that is not allowed, or a source that sends too many requests.
-func (a authorizer) checkAddress(from netip.Addr, now time.Time) error {
+// checkAddress refuses an address that is not allowed.
+func (a authorizer) checkAddress(from netip.Addr) error {
 	if !IsAllowedAddress(a.access.AllowFrom, from) {
 		return errAddressNotAllowed
+	}
+	return nil
+}
+
+// checkSource refuses an address that is not allowed, or a source that sends too many requests.
+func (a authorizer) checkSource(from netip.Addr, now time.Time) error {
+	if err := a.checkAddress(from); err != nil {
+		return err
 	}
 	if !a.limits.Request(from, now) {
 		return errTooManyRequests
@@ -91,8 +120,9 @@ func (a authorizer) checkAddress(from netip.Addr, now time.Time) error {
 }
 
 // authorize finds out what authorizes a request to read a pool's config: its token, its client certificate, or open
-// access. Unauthorized requests have a limit of their own, so that the failures of one client do not block others at
-// the same address.
+// access. Only requests with a valid token or certificate are not limited by their source. To check one costs a
+// thousandth of the handshake before, which the listener limits by source. Unauthorized requests have a limit of their
+// own, so that the failures of one client do not block others at the same address.
 func (a authorizer) authorize(r *http.Request, pool string, from netip.Addr, now time.Time) (client, error) {
 	who, err := a.tokenClient(r, pool, now)
 	if err == nil {
@@ -113,6 +143,9 @@ func (a authorizer) authorize(r *http.Request, pool string, from netip.Addr, now
 			err = problem
 		}
 	}
+	if limited := a.checkSource(from, now); limited != nil {
+		return who, fmt.Errorf("%w: %w", limited, err)
+	}
 	if a.access.Open {
 		who.open, who.node = true, "" // If the certificate is ignored, it does not identify the node either.
 		if !isMissing(err) {
@@ -127,13 +160,27 @@ func (a authorizer) authorize(r *http.Request, pool string, from netip.Addr, now
 }
 
 // admit authorizes a request for a pool. A client with an unknown token has to retry until the server has read all
-// tokens.
-func (a authorizer) admit(r *http.Request, to *response, isSynced bool, now time.Time) (err error) {
+// tokens. One whose token has no room waits for it, until the context ends.
+func (a authorizer) admit(ctx context.Context, r *http.Request, to *response, isSynced bool,
+	now time.Time,
+) (err error) {
 	to.client, err = a.authorize(r, to.pool, to.from, now)
 	if err != nil && !isSynced {
 		err = retryUntilSynced(err)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	c, _ := ctx.Value(connKey{}).(*conn)
+	if of := to.client.holder(to.from); c != nil && of.proof != "" {
+		return c.listener.assign(ctx, c, of)
+	}
+	return nil
+}
+
+// answer returns the writer of an authorized answer.
+func (a authorizer) answer(w http.ResponseWriter, r *http.Request, to *response) turnWriter {
+	return turnWriter{ResponseWriter: w, ctx: r.Context(), turns: a.answers, of: to.client.holder(to.from)}
 }
 
 // retryUntilSynced lets Ignition retry, which would give up after a 401, while the server has not read all tokens. A
@@ -249,6 +296,18 @@ func NewLimiter(l Limits) *Limiter {
 // Request subtracts one request from a source's budget, and reports whether the budget had a request left.
 func (l *Limiter) Request(from netip.Addr, now time.Time) bool {
 	return !l.limits.Requests.limits() || l.of(from).requests.AllowN(now, 1)
+}
+
+// MayConnect reports whether a source has a request left in its budget.
+func (l *Limiter) MayConnect(from netip.Addr, now time.Time) bool {
+	return !l.limits.Requests.limits() || l.of(from).requests.TokensAt(now) >= 1
+}
+
+// Connection subtracts a connection that nothing has authorized from its source's budget, also from an empty one.
+func (l *Limiter) Connection(from netip.Addr, now time.Time) {
+	if l.limits.Requests.limits() {
+		l.of(from).requests.ReserveN(now, 1)
+	}
 }
 
 // Failure subtracts one unauthorized request from a source's budget, and reports whether the budget had one left.

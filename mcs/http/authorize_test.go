@@ -7,6 +7,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/base64"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -383,17 +384,43 @@ func TestNetworksAreReadOrNamed(t *testing.T) {
 }
 
 func TestASlowClusterIsNotWaitedForWithoutEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o, known, _ := closed(t)
-		good := known.make(t, v1alpha1.ProvisioningTokenSpec{Pool: "worker"})
-		o.Tokens = slow{known}
-		h, _ := Routes(o)
-		began := time.Now()
-		r := ask(h, "GET", "/config/worker", "Authorization", bearer(good))
-		if waited := time.Since(began); r.StatusCode != 503 || waited != prepareTimeout {
-			t.Errorf("answered %d after %s", r.StatusCode, waited)
-		}
-	})
+	for because, requests := range map[string]int{
+		"it has room at once":                     1,
+		"its token has room, after three seconds": 2,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			o, known, _ := closed(t)
+			good := known.make(t, v1alpha1.ProvisioningTokenSpec{Pool: "worker"})
+			o.Tokens = slow{known}
+			h, _ := Routes(o)
+			inner := crowd{make(chan net.Conn)}
+			l := newListener(inner, Bounds{Connections: 2}.OrDefault(), Server{Log: quiet})
+			began := time.Now()
+			status := make(chan int)
+			for range requests { // The first one has all room of their token.
+				inner.arriving <- &member{from: 1}
+				c, err := l.Accept()
+				if err != nil {
+					t.Fatal(err)
+				}
+				r := httptest.NewRequest("GET", "/config/worker", nil)
+				r.Header.Set("Authorization", bearer(good))
+				go func() {
+					w := httptest.NewRecorder()
+					l.handler(h).ServeHTTP(w, r.WithContext(connContext(t.Context(), c)))
+					status <- w.Code
+				}()
+				time.AfterFunc(3*time.Second, func() { _ = c.Close() })
+				synctest.Wait()
+			}
+			for range requests {
+				if code, waited := <-status, time.Since(began); code != 503 || waited != headersWithin {
+					t.Errorf("a request, and %s: answered %d after %s", because, code, waited)
+				}
+			}
+			_ = l.Close()
+		})
+	}
 }
 
 // slow is an API server that takes requests and answers none.

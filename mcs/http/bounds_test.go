@@ -53,7 +53,7 @@ func TestAClientThatTakesItsTimeIsLeft(t *testing.T) {
 			if c.tls {
 				connect = server.shake
 			}
-			conn, err := connect("127.0.0.1")
+			conn, err := connect("127.0.0.9")
 			if err != nil {
 				t.Errorf("%s: %v", c.because, err)
 				return
@@ -71,7 +71,7 @@ func TestAClientThatTakesItsTimeIsLeft(t *testing.T) {
 
 func TestHeadersAByteAtATimeGainNoTime(t *testing.T) {
 	server := start(t, Server{Handler: openRoutes(filled(t)), Bounds: tight})
-	conn, err := server.shake("127.0.0.1")
+	conn, err := server.shake("127.0.0.9")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestHugeHeadersAreRefused(t *testing.T) {
 		"many headers": strings.Repeat("X: a\r\n", 10000),
 		"a token":      "Authorization: Bearer " + strings.Repeat("a", 64<<10),
 	} {
-		conn, err := server.shake("127.0.0.1")
+		conn, err := server.shake("127.0.0.9")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +108,7 @@ func TestHugeHeadersAreRefused(t *testing.T) {
 		}
 		_ = conn.Close()
 	}
-	if r, err := server.client("127.0.0.1").Get(server.url("/config/worker")); err != nil || r.StatusCode != 200 {
+	if r, err := server.client("127.0.0.9").Get(server.url("/config/worker")); err != nil || r.StatusCode != 200 {
 		t.Errorf("an ordinary request is answered %v, %v", r, err)
 	}
 }
@@ -149,7 +149,7 @@ func TestWhoReadsTooSlowlyIsLeftAndRecorded(t *testing.T) {
 	o.Audit = written
 	h, _ := Routes(o)
 	server := start(t, Server{Handler: h, Bounds: tight}, func(l net.Listener) net.Listener { return narrow{l} })
-	conn, err := besiegers[3](server, "127.0.0.1")
+	conn, err := besiegers[3](server, "127.0.0.9")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,14 +167,14 @@ func TestWhoReadsTooSlowlyIsLeftAndRecorded(t *testing.T) {
 func TestABodyUnderWayEndsBeforeTheServerDoes(t *testing.T) {
 	server := start(t, Server{Handler: openRoutes(large(t)), Bounds: Bounds{Stop: 20 * time.Second}},
 		func(l net.Listener) net.Listener { return narrow{l} })
-	r, err := server.client("127.0.0.1").Get(server.url("/config/worker"))
+	r, err := server.client("127.0.0.9").Get(server.url("/config/worker"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Body.Close()
 	server.stop()
 	for deadline := time.Now().Add(10 * time.Second); ; { // until it takes no more
-		conn, err := server.dial("127.0.0.1")
+		conn, err := server.dial("127.0.0.9")
 		if err != nil {
 			break
 		}

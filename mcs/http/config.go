@@ -1,6 +1,7 @@
 package http
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,11 +23,12 @@ import (
 // error, for each combination
 const vary = "Accept, Accept-Encoding, Authorization"
 
-// prepareTimeout is for creating a bootstrap token and counting the use of a token; then the machine has to retry.
-// Ignition waits 10 s for response headers, and a use that is counted later would be lost.
-const prepareTimeout = 5 * time.Second
+// headersWithin is for all that comes before the headers of an answer: the share of the token, creating a bootstrap
+// token and counting the use of a token; then the machine has to retry. Ignition waits 10 s for the headers, and a use
+// that is counted later would be lost.
+const headersWithin = 7 * time.Second
 
-// configHandler serves /config/<pool>, in this order: limits, authorization, pool, version, body, bootstrap token, use
+// configHandler serves /config/<pool>, in this order: authorization, limits, pool, version, body, bootstrap token, use
 // of the token. Later parts cost more, or cannot be undone.
 type configHandler struct {
 	source          Source
@@ -101,14 +103,16 @@ func (h *configHandler) recover(w http.ResponseWriter, r *http.Request, a *respo
 
 // serve returns why it cannot serve a request, and leaves a.status 0 then.
 func (h *configHandler) serve(w http.ResponseWriter, r *http.Request, a *response, now time.Time) error {
-	err := h.authorizer.checkAddress(a.from, now)
+	ctx, cancel := context.WithTimeout(r.Context(), headersWithin)
+	defer cancel()
+	err := h.authorizer.checkAddress(a.from)
 	if err != nil {
 		return err
 	}
-	if !h.source.Ready() {
-		return mcs.ErrNotSynced // The server may not have read the tokens yet either.
+	if !h.source.Ready() { // The server may not have read the tokens yet either.
+		return cmp.Or(h.authorizer.checkSource(a.from, now), error(mcs.ErrNotSynced))
 	}
-	if err = h.authorizer.admit(r, a, h.source.Synced(), now); err != nil {
+	if err = h.authorizer.admit(ctx, r, a, h.source.Synced(), now); err != nil {
 		return err
 	}
 	if err = h.selectBody(r, a); err != nil {
@@ -122,7 +126,7 @@ func (h *configHandler) serve(w http.ResponseWriter, r *http.Request, a *respons
 	}
 	bootstrapToken := ""
 	if r.Method == http.MethodGet {
-		if bootstrapToken, err = h.prepare(r.Context(), a, now); err != nil {
+		if bootstrapToken, err = h.prepare(ctx, a, now); err != nil {
 			return err
 		}
 	}
@@ -132,7 +136,7 @@ func (h *configHandler) serve(w http.ResponseWriter, r *http.Request, a *respons
 		w.WriteHeader(a.status)
 		return nil
 	}
-	return send(w, a, bootstrapToken)
+	return send(h.authorizer.answer(w, r, a), a, bootstrapToken)
 }
 
 func (h *configHandler) selectBody(r *http.Request, a *response) error {
@@ -179,8 +183,6 @@ func (h *configHandler) body(r *http.Request, a *response) (mcs.ServedBody, erro
 // prepare creates the bootstrap token that the body needs, or returns "", and then counts the use of the provisioning
 // token. The count comes last, because an unused bootstrap token expires by itself, but a counted use stays counted.
 func (h *configHandler) prepare(ctx context.Context, a *response, now time.Time) (bootstrapToken string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
-	defer cancel()
 	if a.body.NeedsBootstrapToken() {
 		bootstrapToken, err = h.createBootstrapToken(ctx, a)
 		if share := new(mcs.ShareError); errors.As(err, &share) {

@@ -86,7 +86,7 @@ func (d discard) Flush()                      {}
 func serveMany(b *testing.B, server running, keep bool, authorization string) {
 	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
-		client := server.client("127.0.0.1")
+		client := server.client("127.0.0.9")
 		transport := client.Transport.(*http.Transport)
 		transport.DisableKeepAlives = !keep
 		defer transport.CloseIdleConnections()

@@ -1,8 +1,6 @@
 package http
 
 import (
-	"container/heap"
-	"container/list"
 	"net/netip"
 	"time"
 )
@@ -19,12 +17,17 @@ type Bounds struct {
 	Stop time.Duration
 	// HeaderBytes is for all headers of a request. Longer ones get the status 431.
 	HeaderBytes int
-	// Connections in all. At the limit, a new one closes a connection without a complete request: the oldest one of the
-	// source that has most of them. If every connection has a running request, the new one waits.
+	// Connections in all. At the limit, a new one closes a silent connection, the oldest one of the source that has
+	// most of them, or waits.
 	Connections int
-	// PerSource is for the connections of one source. At the limit, a new one closes its oldest connection without a
-	// complete request. If every one has a running request, the new one is closed.
+	// PerSource is for the connections of one source whose requests no token or certificate has authorized. At the
+	// limit, a new one closes the oldest silent connection of its source, or waits.
 	PerSource int
+	// Silent is how long a connection without a complete request keeps its place if others of its source need it, and
+	// have valid tokens.
+	Silent time.Duration
+	// Wait is how long a connection waits for its place, before TLS. Then it is closed.
+	Wait time.Duration
 }
 
 // DefaultBounds returns the default bounds.
@@ -40,6 +43,10 @@ func DefaultBounds() Bounds {
 		Connections: 4096,        // A connection with TLS needs about 60 KiB, so all connections need at most 256 MiB.
 		// An eighth, so that a rack behind one address can boot at once.
 		PerSource: 512,
+		// Enough for a handshake with a server that is busy with the others of the source.
+		Silent: 2 * time.Second,
+		// Ignition gives up a handshake after 10 s. The server must not begin one that nobody waits for.
+		Wait: 8 * time.Second,
 	}
 }
 
@@ -47,7 +54,12 @@ func DefaultBounds() Bounds {
 func (b Bounds) OrDefault() Bounds {
 	d := DefaultBounds()
 	for _, t := range []struct{ set, to *time.Duration }{
-		{&b.Header, &d.Header}, {&b.Read, &d.Read}, {&b.Send, &d.Send}, {&b.Stop, &d.Stop},
+		{&b.Header, &d.Header},
+		{&b.Read, &d.Read},
+		{&b.Send, &d.Send},
+		{&b.Stop, &d.Stop},
+		{&b.Silent, &d.Silent},
+		{&b.Wait, &d.Wait},
 	} {
 		if *t.set == 0 {
 			*t.set = *t.to
@@ -64,70 +76,68 @@ func (b Bounds) OrDefault() Bounds {
 }
 
 // connTable divides a limited number of connections among sources. One is silent until the server has read a complete
-// request from it, and then active until it is removed. Only silent ones are removed to make room. There is no I/O.
-// Each method takes O(log n) time, and only one may be called at a time.
+// request from it, and then active until it is removed. Only silent ones are removed to make room. An active one whose
+// token or certificate is valid counts for that, and no longer for its source. There is no I/O. Each method takes
+// O(log n) time, and only one may be called at a time.
 type connTable struct {
 	total, perSource int
+	keep             time.Duration // keep is Bounds.Silent.
 
 	count, active int
 	sources       map[netip.Prefix]*connSource
-	silent        sourceHeap // silent has the sources with silent connections.
-	arrivals      uint64
+	held          map[holder]int // held has how many count for a token or certificate, and for one at a source.
+	silent        line[netip.Prefix, *conn]
 }
 
 type connSource struct {
 	prefix        netip.Prefix
 	count, active int
-	silent        list.List // silent has the silent connections (*conn), the oldest first.
-	// in connTable.silent; notInHeap if the source has no silent connections
-	index int
+	proven        time.Time // proven is when the last request with a valid token or certificate has come.
 }
-
-const notInHeap = -1
-
-type admission int
-
-const (
-	// The connection is in the table.
-	admitted admission = iota
-	// Each connection of the source's share has a running request.
-	overShare
-	// Each connection of the table has a running request.
-	allActive
-)
 
 func newConnTable(b Bounds) *connTable {
-	return &connTable{total: b.Connections, perSource: b.PerSource, sources: map[netip.Prefix]*connSource{}}
+	return &connTable{
+		total: b.Connections, perSource: b.PerSource, keep: b.Silent,
+		sources: map[netip.Prefix]*connSource{}, held: map[holder]int{},
+	}
 }
 
-// add adds a connection, and returns the one that was removed to make room, if any.
-func (t *connTable) add(c *conn, from netip.Prefix) (removed *conn, result admission) {
-	switch s := t.sources[from]; {
-	case s != nil && s.count >= t.perSource:
-		if removed = s.oldest(); removed == nil {
-			return nil, overShare
+// isFull reports whether no source can add a connection.
+func (t *connTable) isFull() bool { return t.count >= t.total && t.silent.count() == 0 }
+
+// storming is how long after a request with a valid token the other connections of its source may be those of a storm.
+const storming = 500 * time.Millisecond
+
+// add adds a connection if there is room, and returns the one that was removed to make it, if any: an older one that is
+// silent. If its source has valid tokens now, one of the same source has its place for a time: otherwise thousands of
+// machines behind one address would close each other's connections, and none would complete a handshake.
+func (t *connTable) add(c *conn, from netip.Prefix, now time.Time) (removed *conn, ok bool) {
+	s := t.sources[from]
+	ofSource := s != nil && s.count >= t.perSource
+	if ofSource || t.count >= t.total {
+		oldest := t.silent.oldestOfLongest()
+		if ofSource {
+			oldest = t.silent.oldestOf(from)
 		}
-	case t.count >= t.total:
-		if len(t.silent) == 0 {
-			return nil, allActive
+		if oldest == nil {
+			return nil, false
 		}
-		removed = t.silent[0].oldest()
-	}
-	if removed != nil {
+		removed = oldest.value
+		if removed.source == s && (c.came.Before(removed.came) || now.Sub(s.proven) < storming &&
+			now.Sub(removed.since) < t.keep) {
+			return nil, false
+		}
 		t.remove(removed)
 	}
-	s := t.sources[from]
-	if s == nil {
-		s = &connSource{prefix: from, index: notInHeap}
+	if s = t.sources[from]; s == nil {
+		s = &connSource{prefix: from}
 		t.sources[from] = s
 	}
-	t.arrivals++
-	c.source, c.arrival = s, t.arrivals
-	c.silent = s.silent.PushBack(c)
+	c.source, c.since = s, now
+	c.silent = t.silent.push(from, c)
 	s.count++
 	t.count++
-	t.update(s)
-	return removed, admitted
+	return removed, true
 }
 
 // begin makes a connection active. The error is errClosed for a removed one, and errOverloaded if its source already
@@ -141,90 +151,75 @@ func (t *connTable) begin(c *conn) error {
 	case s.active >= t.total-t.active:
 		return errOverloaded
 	case c.silent != nil:
-		s.silent.Remove(c.silent)
+		t.silent.remove(c.silent)
 		c.silent = nil
 		s.active++
 		t.active++
-		t.update(s)
 	}
 	return nil
 }
 
+// proofShare is how many times as many connections a token may have as are left for all others: three quarters if it is
+// the only one, so that a whole fleet boots with it. One source gets no more than half with it: whoever stole the token
+// leaves the others some.
+const proofShare = 3
+
+// assign lets an active connection count for its valid token or certificate instead of its source, and reports whether
+// that has room for it. So many active ones, itself included, wait for that. They take nothing from it: otherwise those
+// of one token that wait could be all there are, and none would get its turn.
+func (t *connTable) assign(c *conn, of holder, waiting int, now time.Time) bool {
+	s := c.source
+	if s == nil || c.holder.proof != "" { // it was closed
+		return true
+	}
+	s.proven = now
+	left := t.total - t.active + waiting
+	if t.held[holder{proof: of.proof}] >= proofShare*left || t.held[of] >= left {
+		return false
+	}
+	s.active--
+	t.release(s)
+	c.holder = of
+	t.hold(of, 1)
+	return true
+}
+
+// hold counts a connection for its token or certificate.
+func (t *connTable) hold(of holder, n int) {
+	for _, h := range []holder{{proof: of.proof}, of} {
+		if t.held[h] += n; t.held[h] == 0 {
+			delete(t.held, h)
+		}
+	}
+}
+
+// release lets a connection no longer count for its source.
+func (t *connTable) release(s *connSource) {
+	if s.count--; s.count == 0 {
+		delete(t.sources, s.prefix)
+	}
+}
+
+// remove reports whether the connection was in the table.
 func (t *connTable) remove(c *conn) bool {
 	s := c.source
 	if s == nil {
 		return false
 	}
-	if c.silent != nil {
-		s.silent.Remove(c.silent)
-	} else {
+	t.count--
+	switch {
+	case c.holder.proof != "":
+		t.active--
+		t.hold(c.holder, -1)
+	case c.silent != nil:
+		t.silent.remove(c.silent)
+		c.silent = nil
+		t.release(s)
+	default:
 		s.active--
 		t.active--
+		t.release(s)
 	}
-	c.source, c.silent = nil, nil
-	s.count--
-	t.count--
-	t.update(s)
+	c.source = nil
 	return true
-}
-
-// update moves a changed source to its place in the heap.
-func (t *connTable) update(s *connSource) {
-	switch silent := s.silent.Len() > 0; {
-	case silent && s.index == notInHeap:
-		heap.Push(&t.silent, s)
-	case silent:
-		heap.Fix(&t.silent, s.index)
-	case s.index != notInHeap:
-		heap.Remove(&t.silent, s.index)
-	}
-	if s.count == 0 {
-		delete(t.sources, s.prefix)
-	}
-}
-
-// oldest returns the oldest silent connection, or nil.
-func (s *connSource) oldest() *conn {
-	if first := s.silent.Front(); first != nil {
-		return first.Value.(*conn)
-	}
-	return nil
-}
-
-// sourceHeap orders sources by their number of silent connections, most first, and then by the age of the oldest one.
-// Active connections do not count, so a source whose requests are served can open new ones like any other.
-type sourceHeap []*connSource
-
-// Len returns the number of sources.
-func (h sourceHeap) Len() int { return len(h) }
-
-// Less reports whether the table removes a connection of source i before one of source j.
-func (h sourceHeap) Less(i, j int) bool {
-	if x, y := h[i].silent.Len(), h[j].silent.Len(); x != y {
-		return x > y
-	}
-	return h[i].oldest().arrival < h[j].oldest().arrival
-}
-
-// Swap exchanges two sources.
-func (h sourceHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-
-// Push appends a source.
-func (h *sourceHeap) Push(x any) {
-	s := x.(*connSource)
-	s.index = len(*h)
-	*h = append(*h, s)
-}
-
-// Pop removes the last source.
-func (h *sourceHeap) Pop() any {
-	last := len(*h) - 1
-	s := (*h)[last]
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	s.index = notInHeap
-	return s
 }

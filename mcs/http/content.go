@@ -54,7 +54,7 @@ func (h *contentHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve returns why it cannot serve a request, and leaves a.status 0 then.
 func (h *contentHandler) serve(w http.ResponseWriter, r *http.Request, a *response, now time.Time) error {
-	if err := h.authorizer.checkAddress(a.from, now); err != nil {
+	if err := h.authorizer.checkSource(a.from, now); err != nil {
 		return err
 	}
 	w.Header().Set("Connection", "close")

@@ -351,7 +351,7 @@ func TestANodeReadsTheFilesOfItsConfigs(t *testing.T) {
 		{"a certificate by the authority of machines", pkix.Name{CommonName: "system:node:a", Organization: kubelet}, &machines, storedHash, 401, "NoNode"},
 		{"another name", pkix.Name{CommonName: "system:node:a", Organization: kubelet}, &kubelets, "rendered-worker-1", 404, "NoContent"},
 	} {
-		r := fetch(t, server.client("127.0.0.1", c.by.issue(t, c.subject)), server.url(v1alpha1.NodeContentPath+c.hash))
+		r := fetch(t, server.client("127.0.0.9", c.by.issue(t, c.subject)), server.url(v1alpha1.NodeContentPath+c.hash))
 		body := text(t, r)
 		if r.StatusCode != c.status || r.Header.Get(v1alpha1.ReasonHeader) != c.reason ||
 			(body == string(stored)) != (c.status == 200) || strings.Contains(body, "geheim") {
@@ -409,7 +409,7 @@ func TestASlowClientGetsAllOfAFile(t *testing.T) {
 		Header: time.Second, Read: time.Second,
 		Send: time.Second,
 	}}, func(l net.Listener) net.Listener { return narrow{l} })
-	client := server.client("127.0.0.1")
+	client := server.client("127.0.0.9")
 	get := func(url, header string) *http.Response {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)

@@ -37,11 +37,11 @@ func (h *daemonHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve returns why it cannot serve a request, and leaves a.status 0 then.
 func (h *daemonHandler) serve(w http.ResponseWriter, r *http.Request, a *response, now time.Time) error {
-	err := h.authorizer.checkAddress(a.from, now)
+	err := h.authorizer.checkAddress(a.from)
 	if err != nil {
 		return err
 	}
-	if err = h.authorizer.admit(r, a, h.synced(), now); err != nil {
+	if err = h.authorizer.admit(r.Context(), r, a, h.synced(), now); err != nil {
 		return err
 	}
 	config, err := h.config(r, a)
@@ -57,7 +57,7 @@ func (h *daemonHandler) serve(w http.ResponseWriter, r *http.Request, a *respons
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	if a.sent, err = config.WriteTo(w); err == nil {
+	if a.sent, err = config.WriteTo(h.authorizer.answer(w, r, a)); err == nil {
 		err = http.NewResponseController(w).Flush()
 	}
 	if err != nil {

@@ -61,7 +61,7 @@ func (h *nodeConfigHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve returns why it cannot serve a request, and leaves a.status 0 then.
 func (h *nodeConfigHandler) serve(w http.ResponseWriter, r *http.Request, a *response, now time.Time) error {
-	if err := h.authorizer.checkAddress(a.from, now); err != nil {
+	if err := h.authorizer.checkSource(a.from, now); err != nil {
 		return err
 	}
 	// The client's certificate may expire before the next request.

@@ -69,7 +69,7 @@ func TestANodeReadsWhatItTrusts(t *testing.T) {
 		{"another client of the API server", pkix.Name{CommonName: "kubernetes-admin"}, &kubelets, "", 401, "needs the certificate"},
 		{"a certificate by the authority of machines", pkix.Name{CommonName: "system:node:a", Organization: kubelet}, &machines, "", 401, "needs the certificate"},
 	} {
-		r := fetch(t, server.client("127.0.0.1", c.by.issue(t, c.subject)), server.url(v1alpha1.NodeTrustPath+c.path))
+		r := fetch(t, server.client("127.0.0.9", c.by.issue(t, c.subject)), server.url(v1alpha1.NodeTrustPath+c.path))
 		body := text(t, r)
 		if r.StatusCode != c.status || strings.Contains(body, hush) != (c.status == 200) {
 			t.Errorf("%s: %d %q", c.because, r.StatusCode, body)
@@ -128,7 +128,7 @@ func TestANodeReadsTheSecretsOfItsConfigs(t *testing.T) {
 		{"another client of the API server", pkix.Name{CommonName: "kubernetes-admin"}, &kubelets, "rendered-worker-1", 401, "needs the certificate"},
 		{"a certificate by the authority of machines", pkix.Name{CommonName: "system:node:a", Organization: kubelet}, &machines, "rendered-worker-1", 401, "needs the certificate"},
 	} {
-		r := fetch(t, server.client("127.0.0.1", c.by.issue(t, c.subject)),
+		r := fetch(t, server.client("127.0.0.9", c.by.issue(t, c.subject)),
 			server.url(v1alpha1.NodeSecretsPath+c.config))
 		body := text(t, r)
 		if r.StatusCode != c.status || strings.Contains(body, hush) != (c.status == 200) ||
@@ -146,7 +146,7 @@ func TestANodeReadsTheSecretsOfItsConfigs(t *testing.T) {
 func TestANodeThatKnowsWhatItTrustsGetsNoBody(t *testing.T) {
 	audit := make(audits, 100)
 	kubelets, _, server := nodes(t, audit)
-	client := server.client("127.0.0.1",
+	client := server.client("127.0.0.9",
 		kubelets.issue(t, pkix.Name{CommonName: "system:node:a", Organization: kubelet}))
 	for _, c := range []struct {
 		tag    string
@@ -225,7 +225,7 @@ func TestANodeReadsTheConfigsOfItsPools(t *testing.T) {
 		if c.by != nil {
 			shown = append(shown, c.by.issue(t, c.subject))
 		}
-		r := fetch(t, server.client("127.0.0.1", shown...), server.url(v1alpha1.NodeConfigPath+c.path))
+		r := fetch(t, server.client("127.0.0.9", shown...), server.url(v1alpha1.NodeConfigPath+c.path))
 		body := text(t, r)
 		if r.StatusCode != c.status || r.Header.Get(v1alpha1.ReasonHeader) != c.reason || strings.Contains(body, hush) {
 			t.Errorf("%s: %d %s %q", c.because, r.StatusCode, r.Header.Get(v1alpha1.ReasonHeader), body)
@@ -261,7 +261,7 @@ func TestTheCertificateOfAKubeletIsGoodForNoPool(t *testing.T) {
 		"the authority of kubelets": {kubelets, 401},
 		"the authority of machines": {machines, 200},
 	} {
-		r := fetch(t, server.client("127.0.0.1", c.by.issue(t, subject)), server.url("/config/secret"))
+		r := fetch(t, server.client("127.0.0.9", c.by.issue(t, subject)), server.url("/config/secret"))
 		if body := text(t, r); r.StatusCode != c.status || strings.Contains(body, hush) != (c.status == 200) {
 			t.Errorf("%s: %d %q", because, r.StatusCode, body)
 		}
@@ -273,7 +273,7 @@ func TestAnAuthorityOfKubeletsThatIsGoneIsBelievedNoMore(t *testing.T) {
 	cas := &ClientCASet{}
 	h, _ := Routes(Options{Source: filled(t), Log: quiet, Nodes: Nodes{CAs: cas, Configs: fleet{"a": {"worker"}}}})
 	server := start(t, Server{Handler: h, NodeCAs: cas})
-	client := server.client("127.0.0.1", old.issue(t, pkix.Name{CommonName: "system:node:a", Organization: kubelet}))
+	client := server.client("127.0.0.9", old.issue(t, pkix.Name{CommonName: "system:node:a", Organization: kubelet}))
 	sessions := tls.NewLRUClientSessionCache(4)
 	for _, c := range []struct {
 		because string
@@ -300,7 +300,7 @@ func TestAnAuthorityOfKubeletsThatIsGoneIsBelievedNoMore(t *testing.T) {
 func TestAServerWithoutNodesKnowsNoSuchPath(t *testing.T) {
 	h, _ := Routes(Options{Source: filled(t), Log: quiet})
 	server := start(t, Server{Handler: h})
-	r := fetch(t, server.client("127.0.0.1"), server.url(v1alpha1.NodeConfigPath+"rendered-worker-1"))
+	r := fetch(t, server.client("127.0.0.9"), server.url(v1alpha1.NodeConfigPath+"rendered-worker-1"))
 	if r.StatusCode != 404 || r.Header.Get(v1alpha1.ReasonHeader) != "" {
 		t.Errorf("%d %v", r.StatusCode, r.Header)
 	}

@@ -93,7 +93,7 @@ func TestProbesHaveALimitOfTheirOwn(t *testing.T) {
 func TestNoAnswerNamesTheProgram(t *testing.T) {
 	server := start(t, Server{Handler: openRoutes(filled(t)), Bounds: patient})
 	for _, path := range []string{"/", "/healthz", "/readyz", "/config/worker", "/config/nothing", "/metrics"} {
-		r, err := server.client("127.0.0.1").Get(server.url(path))
+		r, err := server.client("127.0.0.9").Get(server.url(path))
 		if err != nil {
 			t.Fatal(err)
 		}

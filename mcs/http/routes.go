@@ -113,7 +113,9 @@ func Routes(o Options) (http.Handler, *Metrics) {
 	}
 	metrics := newMetrics()
 	log := &requestLog{log: o.Log, audit: o.Audit, metrics: metrics, errors: errorLines.Limiter()}
-	authorizer := authorizer{tokens: o.Tokens, clients: o.ClientCAs, access: o.Access, limits: NewLimiter(o.Limits)}
+	authorizer := authorizer{
+		tokens: o.Tokens, clients: o.ClientCAs, access: o.Access, limits: NewLimiter(o.Limits), answers: &mcs.Turns{},
+	}
 	mux := http.NewServeMux()
 	configs := &configHandler{
 		source:          o.Source,

@@ -26,8 +26,8 @@ type Server struct {
 	// AllowFrom are the only addresses, in addition to this host's own, whose connections are not closed before TLS;
 	// empty allows all.
 	AllowFrom []netip.Prefix
-	// Limits of each source, which may open four times as many connections as Limits.Requests allows requests. More are
-	// closed before TLS.
+	// Limits of each source, of which four times as many connections as Limits.Requests allows requests may end without
+	// a valid token or certificate. More wait before TLS.
 	Limits Limits
 	// Bounds of each client.
 	Bounds Bounds
@@ -87,14 +87,15 @@ func newListener(l net.Listener, b Bounds, s Server) *listener {
 	s.Limits.Requests.PerSecond *= connectionsPerRequest
 	s.Limits.Requests.Burst *= connectionsPerRequest
 	bounded := &listener{
-		Listener: l, allowFrom: s.AllowFrom, limits: NewLimiter(s.Limits), log: s.Log,
-		metrics: s.Metrics, table: newConnTable(b),
+		Listener: l, allowFrom: s.AllowFrom, limits: NewLimiter(s.Limits), wait: b.Wait,
+		log: s.Log, metrics: s.Metrics, table: newConnTable(b),
 	}
 	bounded.throttles = map[string]*Throttle{
 		closedForeign: {}, closedTooMany: {}, closedSilent: {},
 		closedShare: {}, closedOverloaded: {},
 	}
 	bounded.room.L = &bounded.mu
+	go bounded.receive()
 	return bounded
 }
 

@@ -48,7 +48,7 @@ func TestOnlyModernTLSIsSpoken(t *testing.T) {
 		{"suites without forward secrecy", &tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: without}, 0, false},
 	} {
 		c.config.RootCAs = server.ca.pool()
-		conn, err := tls.DialWithDialer(dialer("127.0.0.1"), "tcp", server.address, c.config)
+		conn, err := tls.DialWithDialer(dialer("127.0.0.9"), "tcp", server.address, c.config)
 		if (err == nil) != c.ok {
 			t.Errorf("%s: %v", c.because, err)
 		}
@@ -63,7 +63,7 @@ func TestOnlyModernTLSIsSpoken(t *testing.T) {
 
 func TestASessionIsResumed(t *testing.T) {
 	server := start(t, Server{Handler: openRoutes(filled(t)), ClientCAs: believing(t, newAuthority(t, "clients"))})
-	client := server.client("127.0.0.1")
+	client := server.client("127.0.0.9")
 	client.Transport.(*http.Transport).TLSClientConfig.ClientSessionCache = tls.NewLRUClientSessionCache(1)
 	for i := range 3 {
 		r := fetch(t, client, server.url("/config/worker"))
@@ -121,18 +121,18 @@ func TestAClientCertificateOfAnAuthorityOfOurs(t *testing.T) {
 	h, _ := Routes(Options{Source: filled(t), Log: quiet, ClientCAs: cas})
 	server := start(t, Server{Handler: h, ClientCAs: cas})
 	subject := pkix.Name{CommonName: "bunsen:node:a", Organization: []string{"bunsen:pool:secret"}}
-	if r := fetch(t, server.client("127.0.0.1", ours.issue(t, subject)),
+	if r := fetch(t, server.client("127.0.0.9", ours.issue(t, subject)),
 		server.url("/config/secret")); r.StatusCode != 200 || !strings.Contains(text(t, r), hush) {
 		t.Errorf("a certificate of ours is answered %d", r.StatusCode)
 	}
-	if r := fetch(t, server.client("127.0.0.1", ours.issue(t, subject)),
+	if r := fetch(t, server.client("127.0.0.9", ours.issue(t, subject)),
 		server.url("/config/worker")); r.StatusCode != 403 {
 		t.Errorf("a certificate of another pool is answered %d", r.StatusCode)
 	}
-	if r := fetch(t, server.client("127.0.0.1"), server.url("/config/secret")); r.StatusCode != 401 {
+	if r := fetch(t, server.client("127.0.0.9"), server.url("/config/secret")); r.StatusCode != 401 {
 		t.Errorf("no certificate is answered %d", r.StatusCode)
 	}
-	foreign := server.client("127.0.0.1")
+	foreign := server.client("127.0.0.9")
 	foreign.Transport.(*http.Transport).TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (
 		*tls.Certificate, error,
 	) {
@@ -151,8 +151,8 @@ func TestAnAuthorityThatIsGoneIsBelievedNoMore(t *testing.T) {
 	h, _ := Routes(Options{Source: filled(t), Log: quiet, ClientCAs: cas})
 	server := start(t, Server{Handler: h, ClientCAs: cas})
 	subject := pkix.Name{Organization: []string{"bunsen:pool:worker"}}
-	old, young := server.client("127.0.0.1", first.issue(t, subject)),
-		server.client("127.0.0.1", second.issue(t, subject))
+	old, young := server.client("127.0.0.9", first.issue(t, subject)),
+		server.client("127.0.0.9", second.issue(t, subject))
 	old.Transport.(*http.Transport).TLSClientConfig.ClientSessionCache = tls.NewLRUClientSessionCache(4)
 	for range 2 {
 		if r := fetch(t, old, server.url("/config/worker")); r.StatusCode != 200 {
@@ -225,7 +225,7 @@ func TestACertificateAdmitsOneRequestOfAConnection(t *testing.T) {
 	cas := believing(t, ours)
 	h, _ := Routes(Options{Source: filled(t), Log: quiet, ClientCAs: cas})
 	server := start(t, Server{Handler: h, ClientCAs: cas})
-	client := server.client("127.0.0.1", ours.issue(t, pkix.Name{Organization: []string{"bunsen:pool:worker"}}))
+	client := server.client("127.0.0.9", ours.issue(t, pkix.Name{Organization: []string{"bunsen:pool:worker"}}))
 	client.Transport.(*http.Transport).DisableKeepAlives = false
 	for _, pool := range []string{"worker", "secret"} {
 		if r := fetch(t, client, server.url("/config/"+pool)); !r.Close {

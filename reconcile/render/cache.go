@@ -3,12 +3,16 @@ package render
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"hash"
 	"slices"
 	"strings"
 	"sync"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/transpile"
 )
 
 // Renderer renders pools. For each pool, a Renderer caches the last answer and the parsed MachineConfigs. If no
@@ -16,6 +20,9 @@ import (
 // this MachineConfig again. Pools share parsed MachineConfigs. The zero value of Renderer is ready for use, and safe
 // for concurrent use.
 type Renderer struct {
+	// Store has which MachineConfigs are valid, from earlier processes; nil for none. Set it before the first use.
+	Store transpile.Store
+
 	mu    sync.Mutex
 	pools map[string]answer
 }
@@ -44,13 +51,32 @@ func (r *Renderer) Merge(pool string, mcs []*mcfgv1.MachineConfig, d Defaults) (
 		of := digestOf(mc)
 		in, ok := find(known, of)
 		if !ok {
-			in = Read(mc)
+			in = r.read(mc, of)
 		}
+		in.Identity = Identify(mc)
 		inputs[i], now.inputs[of] = in, in
 	}
 	now.rendered, now.err = mergeInputs(pool, inputs, d, last.rendered)
 	r.remember(pool, now)
 	return now.rendered, now.err
+}
+
+// read is Read, but does not judge again what an earlier process found valid. The parameter of is its digest.
+func (r *Renderer) read(mc *mcfgv1.MachineConfig, of digest) Input {
+	if r.Store == nil || machineconfig.PoolOf(mc) != "" {
+		return Read(mc)
+	}
+	name := "valid MachineConfig " + hex.EncodeToString(of[:])
+	if _, valid := r.Store.Get(name); valid {
+		if c, err := decode(mc.Spec); err == nil {
+			return Input{Identity: Identify(mc), Config: c}
+		}
+	}
+	in := Read(mc)
+	if len(in.Problems) == 0 {
+		r.Store.Put(name, nil)
+	}
+	return in
 }
 
 // digestOfAll returns the digest of everything on which a merge of MachineConfigs depends. The MachineConfigs are in
@@ -65,10 +91,12 @@ func digestOfAll(mcs []*mcfgv1.MachineConfig, d Defaults) digest {
 	return digest(h.Sum(nil))
 }
 
-// digestOf returns the digest of everything in one MachineConfig on which a merge depends.
+// digestOf returns the digest of everything in one MachineConfig on which its Input depends, except the Identity: pools
+// that include the same document have it under different names.
 func digestOf(mc *mcfgv1.MachineConfig) digest {
 	h := sha256.New()
-	write(h, mc)
+	writeTexts(h, machineconfig.PoolOf(mc)) // as the table of single nodes is read for its pool
+	writeSpec(h, &mc.Spec)
 	return digest(h.Sum(nil))
 }
 
@@ -118,21 +146,23 @@ type digest [sha256.Size]byte
 // write adds the fields that Read reads to a hash.
 func write(h hash.Hash, mc *mcfgv1.MachineConfig) {
 	identity := Identify(mc)
-	raw := mc.Spec.Config.Raw
-	if raw == nil && mc.Spec.Config.Object != nil {
+	h.Write([]byte{boolByte(identity.Worker), boolByte(identity.Generated), boolByte(identity.Labelled)})
+	writeTexts(h, identity.Name, identity.Table)
+	writeSpec(h, &mc.Spec)
+}
+
+func writeSpec(h hash.Hash, spec *mcfgv1.MachineConfigSpec) {
+	raw := spec.Config.Raw
+	if raw == nil && spec.Config.Object != nil {
 		var err error
-		if raw, err = mc.Spec.Config.MarshalJSON(); err != nil {
+		if raw, err = spec.Config.MarshalJSON(); err != nil {
 			raw = []byte(err.Error()) // The text of the error is hashed, because parsing fails with the same text.
 		}
 	}
-	h.Write([]byte{
-		boolByte(identity.Worker), boolByte(identity.Generated), boolByte(identity.Labelled),
-		boolByte(mc.Spec.FIPS), boolByte(raw != nil),
-	})
-	writeTexts(h, identity.Name, identity.Table, mc.Spec.KernelType, mc.Spec.OSImageURL,
-		mc.Spec.BaseOSExtensionsContainerImage)
-	writeList(h, mc.Spec.KernelArguments)
-	writeList(h, mc.Spec.Extensions)
+	h.Write([]byte{boolByte(spec.FIPS), boolByte(raw != nil)})
+	writeTexts(h, spec.KernelType, spec.OSImageURL, spec.BaseOSExtensionsContainerImage)
+	writeList(h, spec.KernelArguments)
+	writeList(h, spec.Extensions)
 	writeLength(h, len(raw))
 	h.Write(raw)
 }

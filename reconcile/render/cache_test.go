@@ -14,10 +14,21 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/render"
 )
 
+// store is a transpile.Store in memory.
+type store map[string][]byte
+
+func (s store) Get(key string) ([]byte, bool) {
+	value, has := s[key]
+	return value, has
+}
+
+func (s store) Put(key string, value []byte) { s[key] = value }
+
 // TestTheRendererRemembersNothingWrong changes one input after the other and holds each answer against a renderer that
-// has seen nothing.
+// has seen nothing: that of a renderer which has seen all, and that of a new process with the results of earlier ones.
 func TestTheRendererRemembersNothingWrong(t *testing.T) {
 	var warm render.Renderer
+	stored := store{}
 	d := render.Defaults{OSImageURL: "a"}
 	mcs := []*mcfgv1.MachineConfig{
 		cacheMc("10", "worker", plain("/a", "1")), cacheMc("20", "worker", file("/a", `,"mode":384`)),
@@ -46,21 +57,31 @@ func TestTheRendererRemembersNothingWrong(t *testing.T) {
 			}
 		}},
 		{"the default image", func() { d.OSImageURL = "c" }},
-		{"one less", func() { mcs = mcs[:2] }},
+		{"the same config under a second name", func() {
+			second := mcs[0].DeepCopy()
+			second.Name = "99"
+			mcs = append(mcs, second)
+		}},
+		{"two less", func() { mcs = mcs[:2] }},
 		{"no config", func() { mcs[1].Spec.Config.Raw = nil }},
 	}
 	for _, s := range steps {
 		s.change()
 		for _, pool := range []string{"worker", "infra"} {
-			got, err := warm.Merge(pool, mcs, d)
-			want, wantErr := render.Merge(pool, mcs, d)
-			if fmt.Sprint(err) != fmt.Sprint(wantErr) {
-				t.Errorf("after %s: error %v, fresh %v", s.what, err, wantErr)
-			}
-			if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(render.Rendered{})); diff != "" {
-				t.Errorf("after %s (-fresh +warm):\n%s", s.what, diff)
+			for who, r := range map[string]*render.Renderer{"the same": &warm, "a new one": {Store: stored}} {
+				got, err := r.Merge(pool, mcs, d)
+				want, wantErr := render.Merge(pool, mcs, d)
+				if fmt.Sprint(err) != fmt.Sprint(wantErr) {
+					t.Errorf("after %s, %s: error %v, fresh %v", s.what, who, err, wantErr)
+				}
+				if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(render.Rendered{})); diff != "" {
+					t.Errorf("after %s, %s (-fresh +warm):\n%s", s.what, who, diff)
+				}
 			}
 		}
+	}
+	if len(stored) == 0 {
+		t.Error("nothing was stored")
 	}
 	warm.Forget("worker")
 	if _, err := warm.Merge("worker", mcs, d); err != nil {

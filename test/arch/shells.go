@@ -70,6 +70,7 @@ var shellFiles = map[string][]string{
 		"request_log.go",
 		"routes.go",
 		"server.go",
+		"turns.go",
 	},
 	"mcs/secrets": {
 		"api.go",

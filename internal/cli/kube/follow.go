@@ -135,7 +135,7 @@ func watchCluster(ctx context.Context, rc *rest.Config, c client.Client, to Rece
 	}
 	tick := time.NewTicker(mostOften)
 	defer tick.Stop()
-	dirty, beats := true, &Heartbeats{Client: c, Background: true}
+	dirty, shown, beats := true, time.Time{}, &Heartbeats{Client: c, Background: true}
 	for {
 		if now := time.Now(); dirty || beats.Due(now) || to.Due(now) {
 			cluster, err := f.read(ctx)
@@ -148,17 +148,19 @@ func watchCluster(ctx context.Context, rc *rest.Config, c client.Client, to Rece
 			if err := to.Show(ctx, cluster, time.Now()); err != nil {
 				return &receiverError{err}
 			}
-			dirty = false
+			dirty, shown = false, time.Now()
+			tick.Reset(mostOften)
+		}
+		changed := f.changed // A change after a quiet time is shown at once.
+		if time.Since(shown) < mostOften {
+			changed = nil
 		}
 		select {
 		case err := <-stopped:
 			return err
-		case <-tick.C:
-		}
-		select {
-		case <-f.changed:
+		case <-changed:
 			dirty = true
-		default:
+		case <-tick.C:
 		}
 	}
 }

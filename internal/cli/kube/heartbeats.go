@@ -69,9 +69,6 @@ const (
 	daemonsAgain = 30 * time.Second
 )
 
-// notRead is the note until the first read has ended.
-const notRead = "not read yet"
-
 // Due reports whether it is time to read the leases again, or whether a read in the background has ended.
 func (h *Heartbeats) Due(now time.Time) bool {
 	return now.Sub(h.called) >= leasesAgain || len(h.pending) > 0
@@ -106,9 +103,6 @@ func (h *Heartbeats) Fill(ctx context.Context, cluster *fleet.Cluster) error {
 
 func (h *Heartbeats) fillDaemons(ctx context.Context, now time.Time) error {
 	if h.pending == nil && now.Sub(h.asked) >= daemonsAgain {
-		if h.asked.IsZero() && h.Background {
-			h.daemonsNote = notRead
-		}
 		h.asked, h.pending = now, make(chan daemonsRead, 1)
 		go func(to chan<- daemonsRead) {
 			var r daemonsRead

@@ -33,7 +33,11 @@ func Explained(ctx context.Context, tree source.Tree, q Question) (lineage.Repor
 	if err != nil {
 		return lineage.Report{}, err
 	}
-	pools, err := ChoosePools(poolsOf(rendering.Pools, q), q.Pool, "an explanation")
+	one := "an explanation"
+	if q.Node != "" {
+		one = "no document is for node " + q.Node + " alone, and " + one
+	}
+	pools, err := ChoosePools(poolsOf(rendering.Pools, q), q.Pool, one)
 	if err != nil {
 		return lineage.Report{}, cli.Invalid(err)
 	}

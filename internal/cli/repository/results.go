@@ -34,6 +34,7 @@ func (c Cached) Use(memory *review.Renderings) (done func()) {
 		return func() {}
 	}
 	memory.Transpiler.Store, memory.Transpiler.Keep = store, review.Storable(store)
+	memory.Renderer.Store = store
 	return func() {
 		_ = store.Close() // The next run computes what could not be stored, for example on a full disk.
 	}

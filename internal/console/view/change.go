@@ -117,7 +117,10 @@ func (p ChangePage) effect() Region {
 		Rows                                  []ForecastRow
 	}{Rows: p.Forecast}
 	if h := p.Head; h != nil {
-		data.Pool, data.Href, data.Outcome = h.Pool, poolPath(h.Pool), h.Row.Outcome
+		data.Pool, data.Href = h.Pool, poolPath(h.Pool)
+		if p.Review == nil || p.happened() == "" { // It says so too.
+			data.Outcome = h.Row.Outcome
+		}
 		view := resultOf(h.Row.Result)
 		data.Word, data.Tone, data.Sign = view.word, view.tone, view.sign
 		if h.Row.Nodes > 0 {
@@ -142,10 +145,9 @@ func (p ChangePage) review() Region {
 		*report.Outline
 		Changes []group
 		Cut     int
-		// Ended: the forecast is of the past. Happened is what came of it.
-		Ended    bool
+		// Happened is what came of a rollout that ended; then its costs stand beside it, with the forecast.
 		Happened string
-	}{Outline: o, Ended: p.Head != nil && p.Head.Row.Ended != nil, Happened: p.happened()}
+	}{Outline: o, Happened: p.happened()}
 	left := mostLines
 	for _, g := range o.Groups {
 		shown := group{Title: g.Title}

@@ -2,6 +2,7 @@ package view
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -36,13 +37,12 @@ func Commits(f *fleet.Fleet) []Region {
 		}
 	}
 	var rows []commitRow
-	for _, row := range byCommit {
+	for _, key := range slices.Sorted(maps.Keys(byCommit)) {
+		row := byCommit[key]
 		slices.SortFunc(row.Pools, func(a, b commitPool) int { return cmp.Compare(a.Name, b.Name) })
 		rows = append(rows, *row)
 	}
-	slices.SortFunc(rows, func(a, b commitRow) int {
-		return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Commit.Hash, b.Commit.Hash))
-	})
+	slices.SortStableFunc(rows, func(a, b commitRow) int { return b.At.Compare(a.At) })
 	more := max(0, len(rows)-mostCommits)
 	return []Region{draw("commits", "commits", struct {
 		Rows []commitRow

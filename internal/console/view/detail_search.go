@@ -96,7 +96,7 @@ func (s DetailSession) Search(ctx context.Context, query string, now time.Time) 
 		for i := range item.In {
 			for _, row := range drift.Rows {
 				if row.Name == m.Name && byName[m.In[i].Config].nodes[row.Node] {
-					item.In[i].ByHand = append(item.In[i].ByHand, row.Node)
+					item.In[i].ByHand = append(item.In[i].ByHand, manualChange(row))
 				}
 			}
 		}

@@ -47,7 +47,7 @@ func Overview(f *fleet.Fleet, s inspect.Status, acts []SourceActions, done []str
 	if len(rest) == 0 {
 		title = ""
 	}
-	day := recent(f, past, now)
+	day := recent(f, s, past, now)
 	return []Region{
 		draw("headline", "overview-head", struct {
 			Needs            int
@@ -216,6 +216,9 @@ func sourceChip(row inspect.SourceRow, isTold bool, links []Action) Region {
 	}
 	if row.Outcome.NeedsUser() {
 		data.Tone = toneOf(row.Outcome)
+		if found {
+			data.Short = "stays at " + strings.TrimPrefix(hash, "sha1:") + " of " + branch
+		}
 	}
 	add := func(label, text string) {
 		if text != "" {
@@ -277,12 +280,15 @@ func currentStage(f *fleet.Fleet, pool string) string {
 func poolLine(s inspect.Status, row inspect.PoolRow, past history.History) Region {
 	id := idOf("pool", row.Name)
 	data := struct {
-		ID, Href, Name, Sign, Tone, Outcome, Note string
-		Updated, Nodes                            int
-		Commit                                    *commit
+		ID, Href, Name, Sign, Tone, Outcome, Note, NoteTone string
+		Updated, Nodes                                      int
+		Commit                                              *commit
 	}{
 		ID: id, Href: poolPath(row.Name), Name: row.Name, Sign: signOf(row.Outcome), Tone: toneOf(row.Outcome),
 		Outcome: string(row.Outcome), Updated: row.Updated, Nodes: row.Nodes,
+	}
+	if row.Outcome.NeedsUser() {
+		data.NoteTone = data.Tone
 	}
 	if c, known := s.Targets[row.Name]; known {
 		data.Commit = commitOf(row.Name, c)
@@ -336,32 +342,52 @@ func lastRollout(past history.History) string {
 const mostRecent = 8
 
 type happening struct {
-	Pool, Outcome, Subject, Author, Href, Sign string
-	// Word is the outcome as one word.
-	Word string
-	At   time.Time
+	Pool, Detail, Subject, Author, Href string
+	// Word is the outcome as one word, with its icon and colours.
+	Word, Sign, Tone string
+	At               time.Time
 }
 
 // recent returns what happened to the pools within a day, the newest first.
-func recent(f *fleet.Fleet, past map[string]history.History, now time.Time) []happening {
+func recent(f *fleet.Fleet, s inspect.Status, past map[string]history.History, now time.Time) []happening {
 	var out []happening
+	outcomes := map[string]inspect.Outcome{}
+	for _, row := range s.Pools {
+		outcomes[row.Name] = row.Outcome
+	}
 	events := history.Events(f, slices.Collect(maps.Values(past)), now.Add(-24*time.Hour))
 	for _, alike := range history.Alike(events) {
 		e := alike[0]
-		look := resultOf(e.Result)
+		look := lookOf(e.Result, outcomes[e.Pool])
 		x := happening{
-			Href: rowPath(e.Pool, &e.Row), Sign: look.sign, Word: look.word, At: e.When,
+			Href: rowPath(e.Pool, &e.Row), Sign: look.sign, Word: look.word, Tone: look.tone, At: e.When,
 			Subject: cmp.Or(e.Subject, fleet.CommitLabel(e.API, e.Revision), fleet.ShortRendered(e.Rendered)),
 		}
-		if x.Pool, x.Outcome = history.OutcomeOf(alike); e.Author != "" {
+		if x.Pool, x.Detail = history.OutcomeOf(alike); e.Author != "" {
 			x.Author = fleet.Person(e.Author)
 		}
+		x.Detail = withoutWord(x.Detail, resultOf(e.Result).word)
 		if e.Node != "" {
 			x.Subject, x.Href = e.Node, nodePath(e.Node)
+			if _, what, found := strings.Cut(e.Outcome, ": "); found {
+				x.Detail = fleet.Shorten(what)
+			}
 		}
 		out = append(out, x)
 	}
 	return out
+}
+
+// withoutWord returns what came of a commit without the word that stands beside it.
+func withoutWord(outcome, word string) string {
+	rest, found := strings.CutPrefix(outcome, word)
+	if !found {
+		return outcome
+	}
+	for _, before := range []string{", ", " to ", " at "} {
+		rest = strings.TrimPrefix(rest, before)
+	}
+	return strings.TrimSpace(rest)
 }
 
 // daySum counts what happened within a day, by its outcome; "" for nothing.

@@ -165,7 +165,7 @@ const (
 // Regions draws the node: why it waits and what its updates did, and beside that its configs and its reports.
 func (p NodePage) Regions(now time.Time) []Region {
 	return []Region{p.head(now), draw("node-columns", "node-columns", nil,
-		draw("node-main", "node-main", nil, p.state(now), p.updates(), p.drain(now), p.drift(now), p.origins()),
+		draw("node-main", "node-main", nil, p.state(now), p.drain(now), p.drift(now), p.origins(), p.updates()),
 		draw("node-aside", "node-aside", nil, p.configs(), p.reports(now)))}
 }
 
@@ -399,8 +399,8 @@ func (p NodePage) origins() Region {
 	type item struct {
 		Item
 		Changed *LastChange
-		// ByHand: the item on the node is another one.
-		ByHand bool
+		// ByHand is nil unless the item on the node is another one.
+		ByHand *ManualChange
 	}
 	data := struct {
 		Name, Href, Note string
@@ -413,9 +413,13 @@ func (p NodePage) origins() Region {
 		data.Name, data.Note, data.Asked = c.Trace.Rendered.Name, cmp.Or(data.Note, c.Note), c.Trace.Asked
 		data.Href = commitPath(c.Trace.Rendered.Pool, data.Name)
 		for _, it := range c.Items[:min(len(c.Items), mostItems)] {
-			x := item{Item: it, ByHand: slices.ContainsFunc(p.Drift.Rows, func(r inspect.DriftRow) bool {
-				return r.Name == it.Name
-			})}
+			x := item{Item: it}
+			for _, r := range p.Drift.Rows {
+				if r.Name == it.Name {
+					change := manualChange(r)
+					x.ByHand = &change
+				}
+			}
 			if last, known := p.Changed[it.key]; known && len(it.Nodes) == 0 {
 				x.Changed = &last
 			}

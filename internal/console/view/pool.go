@@ -266,6 +266,8 @@ func (p PoolPage) history() Region {
 	}
 	for i := range shown {
 		row := historyRowOf(p.Why.Pool.Name, h, i)
+		look := lookOf(shown[i].Result, p.Why.Outcome)
+		row.Word, row.Tone, row.Sign = look.word, look.tone, look.sign
 		if d := took(shown[i]); d > 0 {
 			row.Took, row.Width = fleet.Took(d), max(1, int(100*d/longest))
 		}
@@ -301,7 +303,7 @@ var resultViews = map[history.Result]resultView{
 	history.Result(v1alpha1.RolloutCompleted):   {"rolled out", "good", "check"},
 	history.Result(v1alpha1.RolloutWasHalted):   {"halted", "bad", "cross"},
 	history.Result(v1alpha1.RolloutWasReverted): {"went back", "bad", "back"},
-	history.Result(v1alpha1.RolloutSuperseded):  {"superseded", "", "dot"},
+	history.Result(v1alpha1.RolloutSuperseded):  {"replaced", "", "dot"},
 	history.ResultRefused:                       {"refused", "bad", "cross"},
 	history.ResultNotRendered:                   {"not rendered", "bad", "cross"},
 	history.ResultPending:                       {"pending", "", "clock"},
@@ -313,6 +315,14 @@ var resultViews = map[history.Result]resultView{
 	history.ResultPaused:                        {"paused", "warn", "pause"},
 	history.ResultNoNodes:                       {"no nodes", "", "dot"},
 	history.ResultDrifted:                       {"drifted", "bad", "alert"},
+}
+
+// lookOf is resultOf for a rollout of a pool that may need a person now.
+func lookOf(r history.Result, pool inspect.Outcome) resultView {
+	if r == history.ResultWaiting && pool.NeedsUser() {
+		return resultView{strings.ToLower(string(pool)), toneOf(pool), "alert"}
+	}
+	return resultOf(r)
 }
 
 func resultOf(r history.Result) resultView {

@@ -276,9 +276,9 @@ func TestADriftIsToldAsSuch(t *testing.T) {
 	got := html(overview(c))
 	for _, want := range []string{
 		"worker-0001 is degraded: /etc/motd was changed by hand (content, modified 2026-01-02 11:49:00 UTC)",
-		`href="/#recent">Since yesterday <span class="quiet">1 drifted</span></a>`,
+		`<span class="label">Since yesterday</span> <span class="quiet">1 drifted</span></a>`,
 		"<h3>worker-0001 differs from its config</h3>",
-		`<a href="/node/worker-0001">worker-0001</a>: differs from its config</span>`,
+		`<a href="/node/worker-0001">worker-0001</a></span><span><b>worker</b>: /etc/motd was changed by hand (content`,
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the overview lacks %s:\n%s", want, got)

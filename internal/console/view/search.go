@@ -3,7 +3,9 @@ package view
 import (
 	"fmt"
 	"strings"
+	"time"
 
+	"github.com/bunsen-os/bunsen/internal/inspect"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 )
 
@@ -38,8 +40,23 @@ type FoundConfig struct {
 	Origin, Commit string
 	// Changed is nil if it is not known or was not searched.
 	Changed *LastChange
-	// ByHand are nodes on which the item is another one, because somebody changed it there.
-	ByHand []string
+	// ByHand are the nodes on which somebody changed the item since.
+	ByHand []ManualChange
+}
+
+// ManualChange is a change of an item on a node, by somebody whom nothing records.
+type ManualChange struct {
+	Node string
+	// At is the modification time of the file, or when the daemon found the difference.
+	At time.Time
+}
+
+func manualChange(r inspect.DriftRow) ManualChange {
+	at := r.Since.Time
+	if r.Modified != nil {
+		at = r.Modified.Time
+	}
+	return ManualChange{Node: r.Node, At: at}
 }
 
 // FoundList are matches of one kind.
@@ -77,8 +94,11 @@ func (p SearchPage) Regions() []Region {
 		More  int
 	}
 	type holder struct {
-		Text, Href, Origin, Commit, ByHand string
-		Changed                            *LastChange
+		Text, Href, Origin, Commit string
+		Changed                    *LastChange
+		ByHand                     []ManualChange
+		// MoreByHand are further ones.
+		MoreByHand int
 	}
 	type item struct {
 		Kind, Name string
@@ -101,7 +121,8 @@ func (p SearchPage) Regions() []Region {
 		x := item{Kind: it.Kind, Name: it.Name}
 		for _, c := range it.In {
 			x.In = append(x.In, holder{
-				c.text(), commitPath(c.Pool, c.Config), c.Origin, c.Commit, fleet.Names(c.ByHand, mostNamed), c.Changed,
+				c.text(), commitPath(c.Pool, c.Config), c.Origin, c.Commit, c.Changed,
+				c.ByHand[:min(len(c.ByHand), mostNamed)], max(0, len(c.ByHand)-mostNamed),
 			})
 		}
 		data.Items = append(data.Items, x)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/internal/terminal"
 )
@@ -78,35 +79,56 @@ func (r Row) ShortOutcome() string {
 	return fleet.Brief(outcome)
 }
 
-// Alike puts events together that people read as one: the same outcome of a commit in several pools, at most a minute
-// apart.
+// Alike puts events together that people read as one: what came of a commit in several pools within an hour. Rollouts
+// that ended well are alike whatever their size; others only if they say the same.
 func Alike(events []Event) [][]Event {
 	var out [][]Event
 	for _, e := range events {
-		if last := len(out) - 1; last >= 0 {
-			first, before := out[last][0], out[last][len(out[last])-1]
-			if e.Node == "" && first.Node == "" && first.Revision == e.Revision && first.Subject == e.Subject &&
-				before.When.Sub(e.When) < time.Minute && first.ShortOutcome() == e.ShortOutcome() {
-				out[last] = append(out[last], e)
-				continue
-			}
+		at := slices.IndexFunc(out, func(of []Event) bool {
+			first := of[0]
+			return e.Node == "" && first.Node == "" && first.Revision == e.Revision && first.Subject == e.Subject &&
+				first.When.Sub(e.When) < time.Hour && (first.ShortOutcome() == e.ShortOutcome() ||
+				first.rolledOut() && e.rolledOut())
+		})
+		if at < 0 {
+			out = append(out, []Event{e})
+			continue
 		}
-		out = append(out, []Event{e})
+		out[at] = append(out[at], e)
 	}
 	return out
 }
 
-// OutcomeOf returns the pools of events that are alike, and what happened to each.
+// rolledOut reports whether the rollout ended well, and it is known when it began.
+func (r Row) rolledOut() bool {
+	return r.Result == Result(v1alpha1.RolloutCompleted) && !r.RanBefore && r.Began != nil && r.Ended != nil
+}
+
+// OutcomeOf returns the pools of events that are alike, and what happened in all of them together.
 func OutcomeOf(alike []Event) (pools, outcome string) {
 	var names []string
-	for _, e := range alike {
-		names = append(names, e.Pool)
+	sum := alike[0].RowOutcome
+	for i, e := range alike {
+		if names = append(names, e.Pool); i == 0 || !e.rolledOut() {
+			continue
+		}
+		sum.Nodes, sum.UpdatedBefore = sum.Nodes+e.Nodes, sum.UpdatedBefore+e.UpdatedBefore
+		if e.Began.Before(*sum.Began) {
+			sum.Began = e.Began
+		}
+		if e.Ended.After(*sum.Ended) {
+			sum.Ended = e.Ended
+		}
 	}
-	pools, outcome = strings.Join(names, ", "), alike[0].ShortOutcome()
-	if len(alike) > 1 && alike[0].Nodes > 0 {
+	slices.SortFunc(names, fleet.CompareNames)
+	outcome = alike[0].ShortOutcome()
+	switch {
+	case len(alike) > 1 && alike[0].rolledOut():
+		outcome = sum.text()
+	case len(alike) > 1 && sum.Nodes > 0:
 		outcome += ", each"
 	}
-	return pools, outcome
+	return strings.Join(names, ", "), outcome
 }
 
 // EventsText prints a table of events since a time, which is zero for all times.

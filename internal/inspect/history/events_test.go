@@ -20,7 +20,7 @@ func TestEventsOfAllPools(t *testing.T) {
 		r := history.Row{
 			Revision: subject, Subject: subject, Author: "Ada Lovelace <ada@example.com>",
 			At:         ago(began),
-			RowOutcome: history.RowOutcome{Result: result, Outcome: outcome, Nodes: 3},
+			RowOutcome: history.RowOutcome{Result: result, Outcome: outcome, Nodes: 3, Began: ago(began)},
 		}
 		if ended > 0 {
 			r.Ended = ago(ended)
@@ -66,19 +66,29 @@ func TestEventsOfAllPools(t *testing.T) {
 				row("three", history.ResultSkipped, "skipped", time.Hour, 0),
 			)}, 0, none,
 		},
-		"what a commit did to several pools within a minute is one line, the newest first": {
+		"what a commit did to several pools within an hour is one line, with the nodes and the time of all": {
 			[]history.History{
-				of("pool10", rolledOut("two", 2*time.Hour, time.Hour),
-					rolledOut("one", 3*time.Hour, 150*time.Minute)),
+				of("pool10", rolledOut("two", 125*time.Minute, 50*time.Minute),
+					rolledOut("one", 5*time.Hour, 150*time.Minute)),
 				of("pool9", rolledOut("two", 2*time.Hour, time.Hour),
-					rolledOut("one", 3*time.Hour, 160*time.Minute)),
+					rolledOut("one", 5*time.Hour, 220*time.Minute)),
+			},
+			0,
+			"WHEN (UTC)   AGE   POOLS           COMMIT   AUTHOR         SUBJECT   OUTCOME\n" +
+				"11:10:00     50m   pool9, pool10   two      Ada Lovelace   two       " +
+				"rolled out to 6 nodes in 1h15m\n" +
+				"09:30:00     2h    pool10          one      Ada Lovelace   one       rolled out to 3 nodes in 5m\n" +
+				"08:20:00     3h    pool9           one      Ada Lovelace   one       rolled out to 3 nodes in 5m\n",
+		},
+		"pools that wait for the same are one line": {
+			[]history.History{
+				of("pool10", row("two", history.ResultWaiting, "waiting at 1 of 3 nodes: a window", time.Hour, 0)),
+				of("pool9", row("two", history.ResultWaiting, "waiting at 1 of 3 nodes: a window", time.Hour, 0)),
 			},
 			0,
 			"WHEN (UTC)   AGE   POOLS           COMMIT   AUTHOR         SUBJECT   OUTCOME\n" +
 				"11:00:00     60m   pool9, pool10   two      Ada Lovelace   two       " +
-				"rolled out to 3 nodes in 5m, each\n" +
-				"09:30:00     2h    pool10          one      Ada Lovelace   one       rolled out to 3 nodes in 5m\n" +
-				"09:20:00     2h    pool9           one      Ada Lovelace   one       rolled out to 3 nodes in 5m\n",
+				"waiting at 1 of 3 nodes, each\n",
 		},
 		"another outcome is another line": {
 			[]history.History{

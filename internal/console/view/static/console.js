@@ -135,12 +135,12 @@ addEventListener("htmx:oobAfterSwap", (event) => {
 showCells();
 
 // Times. The server writes them in UTC; a reader wants to know how long ago, or the hour on her own clock.
-const units = [[86400, "day"], [3600, "hour"], [60, "minute"], [1, "second"]];
+const units = [[86400, "day"], [3600, "hour"], [60, "minute"]];
 const since = (at) => {
   const s = Math.max(0, (Date.now() - at) / 1000);
-  if (s < 10) return "now";
+  if (s < 60) return "just now";
   const [size, name] = units.find(([size]) => s >= size);
-  const n = name === "second" ? Math.floor(s / 10) * 10 : Math.floor(s / size);
+  const n = Math.floor(s / size);
   return n + " " + name + (n === 1 ? "" : "s") + " ago";
 };
 const showTimes = (root) => {
