@@ -10,6 +10,8 @@ REPO     ?=
 DIR      ?=
 REF      ?=
 UP       ?=
+QUICK    ?=
+BENCHES  ?=
 PUSH     ?=
 SIGNING_KEY ?=
 BIN      ?=
@@ -176,7 +178,7 @@ picture: setup build $(ASSETS) #: The pictures of the documentation, docs/images
 	@cd test/browser && $(ENVTEST) $(GOTEST) -count=1 . -run '^TestConsole$$/^(each_pool|a_push|a_halted)' -readme '$(CURDIR)/docs/images'
 
 ##@ Check
-.PHONY: verify lint verify-fmt verify-platforms verify-deadcode verify-prose verify-generate verify-crds verify-tidy verify-licences verify-vulnerabilities test test-tour test-tools test-host test-ostree test-ignition test-install test-cluster test-standalone test-monitoring test-chart test-registries test-sops test-browser test-editor test-gitea test-skew test-race test-vm setup check soak fuzz fuzz-short e2e bench deps
+.PHONY: verify lint verify-fmt verify-platforms verify-deadcode verify-prose verify-generate verify-crds verify-tidy verify-licences verify-vulnerabilities test test-tour test-tools test-host test-ostree test-ignition test-install test-cluster test-standalone test-monitoring test-chart test-registries test-sops test-browser test-editor test-gitea test-skew test-race test-vm setup check soak fuzz fuzz-short e2e bench performance deps
 verify: verify-fmt lint verify-platforms verify-deadcode verify-prose verify-generate verify-crds verify-tidy verify-licences verify-vulnerabilities ## Format, vet, staticcheck, the CLI on other platforms, dead code, prose, generated files, compatible CRDs, go.mod files, licences, known vulnerabilities; changes nothing
 	$(call say,verify: all current)
 
@@ -243,6 +245,8 @@ test: setup build $(ASSETS) $(HOLLOW) $(if $(ROOT),$(KUBELET)) ## Every test of 
 	$(call say,test: $(shell sed -n 's/^module //p' go.mod))
 	@$(ENVTEST) $(GOTEST) $(LONGEST) $$(go list ./... | grep -vE '/test/(e2e|tour|lab.*)$$|/bench/|$(LONGEST:.%=%)$$') | grep --line-buffered -v 'no test files'
 	@$(MAKE) fuzz-short
+	$(call say,test: the programs of bench/)
+	@$(ENVTEST) $(GOTEST) ./bench/... | grep --line-buffered -v 'no test files'
 	$(call say,test: stories$(if $(ROOT), and real hosts))
 	@$(if $(ROOT),BUNSEN_LAB=1) $(ENVTEST) $(STORIES) ./test/e2e $$(go list ./test/lab/... | grep -vE '/lab/(cluster|ostree)$$') | grep --line-buffered -v 'no test files'
 	@$(MAKE) test-tour
@@ -365,7 +369,7 @@ e2e: setup build $(ASSETS) $(HOLLOW) #: The stories alone, in full
 	@$(ENVTEST) $(STORIES) -count=1 -v ./test/e2e/...
 
 # What make test plays a sample of.
-soak: setup build $(ASSETS) $(if $(ROOT),$(KUBELET)) #: Random histories, forecasts and repositories in the thousands, the tests of the benchmarks, and as root random lives of machines: an hour and a half
+soak: setup build $(ASSETS) $(if $(ROOT),$(KUBELET)) #: Random histories, forecasts and repositories in the thousands, and as root random lives of machines: an hour and a half
 	$(call say,soak: long samples)
 	@$(ENVTEST) $(GOTEST) -count=1 ./test/histories -histories=10000
 	@$(ENVTEST) $(GOTEST) -count=1 ./test/revisions -histories=10000
@@ -375,7 +379,6 @@ soak: setup build $(ASSETS) $(if $(ROOT),$(KUBELET)) #: Random histories, foreca
 	@$(ENVTEST) $(GOTEST) -count=1 ./reconcile -run AssignedConfigsAreRevisions -revisions.histories=500
 	@$(ENVTEST) $(GOTEST) -count=1 ./mcd/agent -run TestADaemonWhoseWrites -lost-writes 0
 	@$(ENVTEST) $(GOTEST) -count=1 ./reconcile -run TestAControllerWhoseWrites -lost-writes 0
-	@$(ENVTEST) $(GOTEST) -count=1 ./bench/... | grep --line-buffered -v 'no test files'
 	@$(if $(ROOT),BUNSEN_LAB=1 $(ENVTEST) $(GOTEST) -count=1 -v -timeout 60m ./test/lab/reboots -reboots 100,printf '==> the 100 updates of a real host: NOT RUN. They need root\n')
 	@$(if $(ROOT),$(subst 30m,90m,$(CLUSTER)) -run '^TestLives$$' -lives 150,printf '==> the 150 lives of real nodes: NOT RUN. They need root\n')
 
@@ -393,11 +396,12 @@ fuzz-short: #: A minute of the fuzz targets that read what strangers write
 	$(call say,fuzz-short: $(words $(HOSTILE)) targets for $(SHORT) each)
 	@printf '%s\n' $(HOSTILE) | xargs -n 1 -P 2 test/fuzz $(SHORT)
 
-# Every program, in the order in which it is read. A test compares the list with the directories.
-BENCHES = render transpile commit diff build adopt apply rollout nodes serve fetch sources console editor
+bench: build $(ASSETS) #: What everything costs, beside its goals and what others need: make bench [QUICK=1] [BENCHES="render serve"]
+	$(call say,bench: $(or $(BENCHES),every program))
+	@$(ENVTEST) go run ./bench/table $(if $(QUICK),-quick) $(BENCHES)
 
-bench: #: What everything costs, beside its goals and what others need
-	@for p in $(BENCHES); do printf '\n==> bench/%s\n' $$p; go run ./bench/$$p || exit 1; done
+performance: #: docs/performance.md, from what make bench measured last
+	@go run ./bench/table -page docs/performance.md
 
 deps: #: Direct dependencies, and what the daemon links
 	@go list -m -f '{{if not (or .Indirect .Main)}}{{.Path}} {{.Version}}{{end}}' all

@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/bunsen-os/bunsen/bench/measure/measuretest"
 )
 
 func TestTheTablesArePrinted(t *testing.T) {
 	var out bytes.Buffer
-	if err := run([]string{"-sizes", "2,8", "-time", "1ns"}, &out); err != nil {
-		t.Fatal(err)
-	}
+	measuretest.Figures(t, func() error { return run([]string{"-sizes", "2,8", "-time", "1ns"}, &out) })
 	for _, want := range []string{"Import:", "Lineage of all items:", "growth ≤ 1.10"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the tables say nothing of %q:\n%s", want, &out)

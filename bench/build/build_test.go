@@ -4,14 +4,17 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/bunsen-os/bunsen/bench/measure/measuretest"
+	"github.com/bunsen-os/bunsen/bench/peers"
 )
 
 func TestTheTableIsPrinted(t *testing.T) {
 	var out bytes.Buffer
-	if err := run(t.Context(), []string{"-sizes", "2,8", "-time", "1ns"}, &out); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"One pool:", "from nothing", "(n log n)", "From 2 to 8 fragments"} {
+	measuretest.Figures(t, func() error {
+		return run(t.Context(), []string{"-sizes", "2,8", "-time", "1ns"}, &out)
+	})
+	for _, want := range []string{"One pool:", "from nothing", "(n log n)", peers.InARow} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the table says nothing of %q:\n%s", want, &out)
 		}

@@ -1,5 +1,5 @@
 // Command build measures `bunsen build` of one pool of a directory: its files are copied, transpiled, rendered and
-// printed.
+// printed. Butane and the merge of the machine-config-operator do the same in turn with it.
 //
 // In: flags. Out: a table on standard output. Never: a network, a cluster, the user's cache.
 package main

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/bench/corpus"
 	"github.com/bunsen-os/bunsen/bench/measure"
+	"github.com/bunsen-os/bunsen/bench/peers"
 	"github.com/bunsen-os/bunsen/internal/review"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/repository"
@@ -50,41 +51,41 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		Of: "fragments", Parts: []string{"copy", "transpile", "render", "print"},
 	}
 	for _, n := range sizes {
-		s, err := measured(ctx, limit, filepath.Join(dir, fmt.Sprint(n)), n)
+		both, err := measured(ctx, limit, filepath.Join(dir, fmt.Sprint(n)), n)
 		if err != nil {
 			return fmt.Errorf("measuring %d fragments: %w", n, err)
 		}
 		t.Add(measure.Row{
-			What: "from nothing", Size: n, Sample: s,
-			Goal: measure.Goal{Growth: measure.NLogN(max(n/4, 2), n), Why: "n log n"},
+			What: "from nothing", Size: n, Sample: both[0],
+			Goal:  measure.Goal{Ratio: 1, Growth: measure.NLogN(max(n/4, 2), n), Why: "n log n"},
+			Peers: []measure.Peer{measure.Took(peers.InARow, both[1].CPU)},
 		})
 	}
 	if err := t.Print(out); err != nil {
 		return err
 	}
-	if first, last := t.Rows[0], t.Rows[len(t.Rows)-1]; len(t.Rows) > 1 {
-		fmt.Fprintf(out, "\nFrom %d to %d fragments it grows with exponent %.2f; n log n has %.2f there.\n", first.Size,
-			last.Size,
-			measure.Exponent(first.Size, last.Size, float64(first.CPU), float64(last.CPU)),
-			measure.NLogN(first.Size, last.Size))
-	}
-	_, err = fmt.Fprint(out, measure.Whether("", t))
-	return err
+	return measure.Finish(out, nil, t)
 }
 
-// measured builds a directory of n fragments several times.
-func measured(ctx context.Context, limit measure.Limit, dir string, n int) (measure.Sample, error) {
+// measured builds a directory of n fragments several times, in turn with the peer.
+func measured(ctx context.Context, limit measure.Limit, dir string, n int) ([]measure.Sample, error) {
 	c := corpus.Repository{Documents: corpus.Small, Fragments: n, PerPool: n, Pools: []string{"worker"}}
 	c.Files = 5
 	if err := c.WriteAll(dir); err != nil {
-		return measure.Sample{}, err
+		return nil, err
 	}
-	return limit.Median(func(run int) (measure.Sample, error) {
+	texts := c.Texts()
+	return limit.Together(func(run int) (measure.Sample, error) {
 		into := fmt.Sprintf("%s-copy-%d", dir, run)
 		if err := os.Mkdir(into, 0o755); err != nil {
 			return measure.Sample{}, err
 		}
 		return build(ctx, dir, into)
+	}, func(int) (measure.Sample, error) {
+		return measure.Of(func() error {
+			_, err := peers.Build("worker", texts...)
+			return err
+		})
 	})
 }
 

@@ -43,7 +43,7 @@ const (
 const clusterPreface = `
 From a push to the objects on a real API server, with the controller as a process of its own. Each document is one
 MachineConfig. The controller checks each with a dry run, then writes it; the floor is one server-side apply of each,
-%d at a time. In the last row a revert is pushed while the commit before is written.
+%d at a time. A revert is then pushed while the commit before is written.
 `
 
 // clusterRun is a measured cluster.
@@ -53,62 +53,58 @@ type clusterRun struct {
 	objects int
 }
 
-// onCluster measures a commit of many documents on a real API server. It returns the goals that were missed.
-func onCluster(ctx context.Context, files plane.Files, objects int, out io.Writer) (missed string, err error) {
+// onCluster measures a commit of many documents on a real API server. It returns its figures.
+func onCluster(ctx context.Context, files plane.Files, objects int, out io.Writer) (all []measure.Figure, err error) {
 	dir, done, err := measure.Scratch()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer done()
 	f, err := flow.Start(ctx, files, dir, plane.MetadataOnly)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, f.Stop()) }()
 	f.Limit = stuck
 	c := &clusterRun{Flow: f, dir: filepath.Join(dir, "repository"), objects: objects}
-	missed, err = c.all(ctx, out)
+	all, err = c.all(ctx, out)
 	if err != nil {
-		return "", fmt.Errorf("%w\n%s", err, f.Controller.Tail())
+		return nil, fmt.Errorf("%w\n%s", err, f.Controller.Tail())
 	}
-	return missed, nil
+	return all, nil
 }
 
 // all measures and prints.
-func (c *clusterRun) all(ctx context.Context, out io.Writer) (string, error) {
+func (c *clusterRun) all(ctx context.Context, out io.Writer) ([]measure.Figure, error) {
 	fmt.Fprintf(out, clusterPreface, perCore*runtime.GOMAXPROCS(0))
 	floor, err := c.floor(ctx)
 	if err != nil {
-		return "", fmt.Errorf("measuring the floor: %w", err)
+		return nil, fmt.Errorf("measuring the floor: %w", err)
 	}
 	if err := c.init(ctx); err != nil {
-		return "", err
+		return nil, err
 	}
 	whole, err := c.whole(ctx)
 	if err != nil {
-		return "", fmt.Errorf("a commit of %d documents: %w", c.objects, err)
+		return nil, fmt.Errorf("a commit of %d documents: %w", c.objects, err)
 	}
 	urgent, err := c.overtake(ctx)
 	if err != nil {
-		return "", fmt.Errorf("a revert during a commit: %w", err)
+		return nil, fmt.Errorf("a revert during a commit: %w", err)
 	}
-	goal := bigLimit * time.Duration(c.objects) / bigSize
-	for _, row := range []struct {
-		what string
-		took time.Duration
-	}{
-		{fmt.Sprintf("floor: %d server-side applies", c.objects), floor},
-		{fmt.Sprintf("%d documents, from the push until they are applied", c.objects), whole},
-		{fmt.Sprintf("a revert in the middle of %d, from the push until it is applied", c.objects), urgent},
-	} {
-		fmt.Fprintf(out, "  %-72s %10s   %s the floor\n", row.what, measure.Duration(row.took),
-			measure.Times(float64(row.took)/float64(floor)))
-	}
-	if whole > max(goal, time.Second) {
-		return fmt.Sprintf("  %d documents take %s, more than %s\n", c.objects, measure.Duration(whole),
-			measure.Duration(goal)), nil
-	}
-	return "", nil
+	goal := max(bigLimit*time.Duration(c.objects)/bigSize, time.Second)
+	beside := []measure.Peer{measure.Took("a server-side apply of each", floor)}
+	fmt.Fprintf(out, "The floor: %s\n", measure.Duration(floor))
+	return []measure.Figure{
+		{
+			What: "a commit, until it is applied", Size: c.objects, Of: "documents", Now: measure.Time(whole),
+			Goals: []measure.Bound{measure.AtMost(measure.Time(goal))}, Peers: beside,
+		},
+		{
+			What: "a revert in the middle of a commit, until it is applied", Size: c.objects, Of: "documents",
+			Now: measure.Time(urgent), Peers: beside,
+		},
+	}, nil
 }
 
 // floor applies the same objects without a controller, and removes them.

@@ -6,19 +6,20 @@ import (
 	"testing"
 
 	"github.com/bunsen-os/bunsen/bench/measure"
+	"github.com/bunsen-os/bunsen/bench/measure/measuretest"
 )
 
 // The commands that people run print their table, also for sizes of their own.
 func TestTheTableIsPrinted(t *testing.T) {
 	var out bytes.Buffer
-	if err := run(t.Context(), []string{
-		"-sizes", "1,3", "-time", "1ms", "-objects", "20", "-root", "../..",
-	}, &out); err != nil {
-		t.Fatal(err)
-	}
+	measuretest.Figures(t, func() error {
+		return run(t.Context(), []string{
+			"-sizes", "1,4", "-time", "1ms", "-objects", "20", "-root", "../..",
+		}, &out)
+	})
 	for _, want := range []string{
 		"wide:", "deep:", "patched:", "from nothing", "one file changed",
-		"machine-config-operator", "floor: 20 server-side applies", "a revert in the middle of 20",
+		"machine-config-operator", "a server-side apply of each", "a revert in the middle",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the table says nothing of %q:\n%s", want, &out)

@@ -12,8 +12,8 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/bench/corpus"
 	"github.com/bunsen-os/bunsen/bench/measure"
+	"github.com/bunsen-os/bunsen/bench/peers"
 	"github.com/bunsen-os/bunsen/reconcile/render"
-
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/git"
 	"github.com/bunsen-os/bunsen/transpile"
@@ -52,20 +52,42 @@ func (b *bench) measure(ctx context.Context, c corpus.Repository) ([]measure.Row
 		return nil, err
 	}
 	var w *way
-	first, err := b.limit.Median(func(int) (measure.Sample, error) {
+	o := &others{bench: b, repo: repo, corpus: c}
+	first, err := b.together(c, func(int) (measure.Sample, error) {
 		if w, err = newWay(repo); err != nil {
 			return measure.Sample{}, err
 		}
 		return b.once(ctx, w, "main")
-	})
+	}, func(int) (measure.Sample, error) { return o.clone(ctx) })
 	if err != nil {
 		return nil, err
 	}
-	second, err := b.limit.Median(func(run int) (measure.Sample, error) { return b.once(ctx, w, branch(run)) })
-	return []measure.Row{
-		{What: cold, Size: c.Fragments, Sample: first},
-		{What: changed, Size: c.Fragments, Sample: second, Goal: measure.Goal{CPU: 800 * time.Millisecond}},
-	}, err
+	second, err := b.together(c, func(run int) (measure.Sample, error) { return b.once(ctx, w, branch(run)) },
+		func(run int) (measure.Sample, error) { return o.fetch(ctx, branch(run)) })
+	if err != nil {
+		return nil, err
+	}
+	first.What = cold
+	second.What, second.Goal.CPU = changed, 800*time.Millisecond
+	return []measure.Row{first, second}, nil
+}
+
+// together measures a repository in turn with its peer, which it has without patches.
+func (b *bench) together(c corpus.Repository, ours, others measure.Once) (measure.Row, error) {
+	kinds := []measure.Once{ours}
+	if c.Patches == 0 {
+		kinds = append(kinds, others)
+	}
+	samples, err := b.limit.Together(kinds...)
+	if err != nil {
+		return measure.Row{}, err
+	}
+	row := measure.Row{Size: c.Fragments, Sample: samples[0]}
+	if c.Patches == 0 {
+		row.Peers = []measure.Peer{measure.Took("git, "+peers.InARow, samples[1].CPU)}
+		row.Goal.Ratio = 1
+	}
+	return row, nil
 }
 
 func newWay(repo string) (*way, error) {

@@ -4,21 +4,21 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/bunsen-os/bunsen/bench/measure/measuretest"
 )
 
 // TestASmallPool runs every step, on a real API server.
 func TestASmallPool(t *testing.T) {
 	var out bytes.Buffer
-	err := run(t.Context(), []string{
-		"-nodes", "40", "-readers", "4", "-users", "2", "-events", "3", "-pause", "10ms",
-		"-root", "../..",
-	}, &out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	measuretest.Figures(t, func() error {
+		return run(t.Context(), []string{
+			"-nodes", "40", "-readers", "4", "-users", "2", "-events", "3", "-pause", "10ms", "-root", "../..",
+		}, &out)
+	})
 	for _, want := range []string{
-		"/pool/worker", "one open page", "4 open pages of one user",
-		"does not read its stream", "2 users", "Each further user costs",
+		"a pool, page: median", "one open page", "4 open pages of one user",
+		"does not read its stream", "2 users", "memory of each further user",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the output has no %q:\n%s", want, &out)

@@ -53,12 +53,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	defer done()
-	missed, err := serve(ctx, o, dir, out)
+	figures, err := serve(ctx, o, dir, out)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprint(out, measure.Whether(missed))
-	return err
+	return measure.Finish(out, figures)
 }
 
 func parse(args []string) (options, error) {
@@ -86,28 +85,28 @@ func parse(args []string) (options, error) {
 	return o, o.files.Complete()
 }
 
-// serve starts all processes and measures them. It returns the missed goals.
-func serve(ctx context.Context, o options, dir string, out io.Writer) (missed string, err error) {
+// serve starts all processes and measures them. It returns the figures.
+func serve(ctx context.Context, o options, dir string, out io.Writer) (figures []measure.Figure, err error) {
 	p, err := plane.Start(o.files, dir, plane.MetadataOnly)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, p.Stop()) }()
 	b, err := newBench(o, out, p.Admin)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if err := b.fill(ctx); err != nil {
-		return "", err
+		return nil, err
 	}
 	if b.child, err = startConsole(ctx, o, dir, p.Admin); err != nil {
-		return "", err
+		return nil, err
 	}
 	defer b.child.stop()
 	for _, step := range []func(context.Context) error{b.pages, b.oneReader, b.manyReaders, b.slowReader, b.manyUsers} {
 		if err := step(ctx); err != nil {
-			return "", fmt.Errorf("%w\n%s", err, b.child.tail())
+			return nil, fmt.Errorf("%w\n%s", err, b.child.tail())
 		}
 	}
-	return b.missed, nil
+	return b.figures, nil
 }

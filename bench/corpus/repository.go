@@ -58,6 +58,14 @@ func (c Repository) Write(dir string, i, generation int) error {
 	return put(dir, c.Place(i), c.Butane(i, generation))
 }
 
+// Texts returns all documents, without their patches.
+func (c Repository) Texts() (texts [][]byte) {
+	for i := range c.Fragments {
+		texts = append(texts, []byte(c.Butane(i, 0)))
+	}
+	return texts
+}
+
 // WriteAll writes the whole repository to a directory.
 func (c Repository) WriteAll(dir string) error {
 	for i := range c.Fragments {

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/bunsen-os/bunsen/bench/measure/measuretest"
 )
 
 func TestTheTablesArePrinted(t *testing.T) {
@@ -14,9 +16,7 @@ func TestTheTablesArePrinted(t *testing.T) {
 		args = append(args, "-bunsen", filepath.Join(bin, "bunsen"))
 	}
 	var out bytes.Buffer
-	if err := run(t.Context(), args, &out); err != nil {
-		t.Fatal(err)
-	}
+	measuretest.Figures(t, func() error { return run(t.Context(), args, &out) })
 	for _, want := range []string{
 		"The program:", "Its steps", "nothing changed", "worker's", "growth with repository",
 		"with main in memory", "stored results",

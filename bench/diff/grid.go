@@ -22,14 +22,13 @@ type grid struct {
 	title string
 	table measure.Grid
 	cpu   map[cell]time.Duration
-	// missed lists the cells that grow too much with the repository, one per line.
-	missed string
+	// figures are those of all cells.
+	figures []measure.Figure
 }
 
 func newGrid(title string) *grid {
 	head := []string{
-		"documents", "changed", "CPU", "wall", "growth with change", "growth with repository", "<goal",
-		"<met", "runs",
+		"documents", "changed", "CPU", "wall", "growth with change", "growth with repository", "runs",
 	}
 	return &grid{title: title, table: measure.Grid{Head: head}, cpu: map[cell]time.Duration{}}
 }
@@ -38,17 +37,17 @@ func newGrid(title string) *grid {
 func (g *grid) add(at, smaller cell, s measure.Sample) {
 	g.cpu[at] = s.CPU
 	repository := g.growth(cell{smaller[0], at[1]}, at, 0)
-	met := "–"
-	if !math.IsNaN(repository) {
-		if met = "yes"; repository > mostWithRepository {
-			met = "NO"
-			g.missed += fmt.Sprintf("  %s, %d of %d documents changed: growth %.2f with the repository\n", g.title,
-				at[1], at[0], repository)
-		}
+	f := measure.Figure{
+		What: fmt.Sprintf("%s: %d changed", g.title, at[1]), Size: at[0], Of: "documents", Now: measure.Time(s.CPU),
+		Goals: []measure.Bound{measure.GrowthAtMost(mostWithRepository)},
 	}
+	if !math.IsNaN(repository) {
+		f.Growth = repository
+	}
+	g.figures = append(g.figures, f)
 	g.table.Add(fmt.Sprint(at[0]), fmt.Sprint(at[1]), measure.Duration(s.CPU), measure.Duration(s.Wall),
 		measure.Power(g.growth(cell{at[0], smaller[1]}, at, 1)),
-		measure.Power(repository), fmt.Sprintf("≤ %.2f", mostWithRepository), met, fmt.Sprint(s.Runs))
+		measure.Power(repository), fmt.Sprint(s.Runs))
 }
 
 // growth returns the exponent between two cells that differ on one axis; NaN if one of them is missing.
@@ -60,13 +59,13 @@ func (g *grid) growth(from, to cell, axis int) float64 {
 	return measure.Exponent(from[axis], to[axis], float64(before), float64(g.cpu[to]))
 }
 
-// grids prints the table of repository sizes and change sizes, and returns the missed goals.
-func (b *bench) grids(ctx context.Context, out io.Writer) (missed string, err error) {
+// grids prints the table of repository sizes and change sizes, and returns its figures.
+func (b *bench) grids(ctx context.Context, out io.Writer) ([]measure.Figure, error) {
 	g := newGrid("The branch alone, with main in memory")
 	for i, size := range b.sizes {
 		repo, err := b.repository(ctx, size)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		for j, n := range b.changesFor(size) {
 			at, smaller := cell{size, n}, cell{size, n}
@@ -78,13 +77,13 @@ func (b *bench) grids(ctx context.Context, out io.Writer) (missed string, err er
 			}
 			s, err := b.limit.Median(func(run int) (measure.Sample, error) { return b.head(ctx, repo, branch(n, run)) })
 			if err != nil {
-				return "", err
+				return nil, err
 			}
 			g.add(at, smaller, s)
 		}
 	}
 	fmt.Fprintf(out, "\n%s: the size of the change against that of the repository\n", g.title)
-	return g.missed, g.table.Print(out)
+	return g.figures, g.table.Print(out)
 }
 
 // head measures a branch if main is in the cache: transpile, render, compare and print.

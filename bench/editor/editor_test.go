@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/bunsen-os/bunsen/bench/measure/measuretest"
 )
 
 func TestTheTableIsPrinted(t *testing.T) {
@@ -14,10 +16,8 @@ func TestTheTableIsPrinted(t *testing.T) {
 		args = append(args, "-bunsen", filepath.Join(bin, "bunsen"))
 	}
 	var out bytes.Buffer
-	if err := run(t.Context(), args, &out); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"20 in 10 pools", "20 in 1 pool", "completion"} {
+	measuretest.Figures(t, func() error { return run(t.Context(), args, &out) })
+	for _, want := range []string{"10 pools", "1 pool", "20 documents", "completion"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the table says nothing of %q:\n%s", want, &out)
 		}

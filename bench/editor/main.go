@@ -18,6 +18,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/bench/corpus"
 	"github.com/bunsen-os/bunsen/bench/measure"
+	"github.com/bunsen-os/bunsen/bench/peers"
 )
 
 func main() {
@@ -29,7 +30,8 @@ func main() {
 
 const preface = `bunsen lsp, from a message of the editor to its answer; "mark" is from a keystroke that makes a document invalid
 until the problem is shown: a misspelled key, or a colon that is missing. "first" is the same after the start of the
-server. Times are elapsed times: the middle one, and the worst of the rounds.
+server. Times are elapsed times. They stand beside what the editor waits for at least: an answer of the server for which it looks
+at nothing, and for a mark the translation of the document by the Butane library.
 `
 
 // goal of answers and of marks
@@ -57,8 +59,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 	}
 	fmt.Fprint(out, preface, measure.Machine())
-	table := measure.Grid{Head: []string{"<documents in", "first", "mark", "hover", "definition", "references", "completion"}}
-	missed := ""
+	var figures []measure.Figure
 	for _, shape := range []struct {
 		name    string
 		perPool int
@@ -72,21 +73,50 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		if err := c.WriteAll(at); err != nil {
 			return err
 		}
-		row, late, err := session(ctx, binary, at, c.Place(size/2), rounds)
+		taken, err := session(ctx, binary, at, c.Place(size/2), rounds)
 		if err != nil {
 			return fmt.Errorf("measuring %d documents in %s: %w", size, shape.name, err)
 		}
-		table.Add(append([]string{fmt.Sprintf("%d in %s", size, shape.name)}, row...)...)
-		if late != "" {
-			missed += fmt.Sprintf("  %s: %s\n", shape.name, late)
-		}
+		figures = append(figures, figuresOf(taken, shape.name, size)...)
 	}
-	if err := table.Print(out); err != nil {
-		return err
-	}
-	_, err = fmt.Fprint(out, measure.Whether(missed))
-	return err
+	return measure.Finish(out, figures)
 }
+
+// times are the durations of each kind of answer. They belong to the floor in beside.
+type times struct {
+	what   string
+	took   []time.Duration
+	beside measure.Peer
+}
+
+// figuresOf returns the figures of a session.
+func figuresOf(all []times, shape string, size int) (figures []measure.Figure) {
+	for _, t := range all {
+		name := func(which string) string { return shape + ": " + t.what + ", " + which }
+		var beside []measure.Peer
+		if t.beside.Name != "" {
+			beside = []measure.Peer{t.beside}
+		}
+		worst := measure.Figure{
+			What: name("the slowest"), Size: size, Of: "documents", Now: measure.Time(measure.Percentile(t.took, 100)),
+			Peers: beside,
+		}
+		if t.what != first {
+			worst.Goals = []measure.Bound{measure.AtMost(measure.Time(goal))}
+		}
+		if len(t.took) > 1 {
+			figures = append(figures, measure.Figure{
+				What: name("half"), Size: size, Of: "documents", Now: measure.Time(measure.Percentile(t.took, 50)),
+				Peers: beside,
+			})
+		}
+		figures = append(figures, worst)
+	}
+	return figures
+}
+
+// first is the answer after the start of the server.
+const first = "first problems"
 
 // client is an editor with one open document.
 type client struct {
@@ -129,18 +159,18 @@ type quiet struct{}
 func (quiet) Printf(string, ...any) {}
 
 // session starts the server in a directory, opens a document and measures each answer some times.
-func session(ctx context.Context, binary, dir, file string, rounds int) (row []string, late string, err error) {
+func session(ctx context.Context, binary, dir, file string, rounds int) (all []times, err error) {
 	cmd := exec.CommandContext(ctx, binary, "lsp")
 	in, err := cmd.StdinPipe()
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	answers, err := cmd.StdoutPipe()
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, "", fmt.Errorf("starting %s: %w", binary, err)
+		return nil, fmt.Errorf("starting %s: %w", binary, err)
 	}
 	c := &client{uri: uriOf(filepath.Join(dir, file)), marks: make(chan mark, 1000)}
 	c.conn = jsonrpc2.NewConn(ctx, jsonrpc2.NewBufferedStream(pipes{answers, in}, jsonrpc2.VSCodeObjectCodec{}), c,
@@ -150,60 +180,90 @@ func session(ctx context.Context, binary, dir, file string, rounds int) (row []s
 	}()
 	raw, err := os.ReadFile(filepath.Join(dir, file))
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	valid := string(raw)
 	mistakes := []string{strings.Replace(valid, "mode:", "mod:", 1), strings.Replace(valid, "mode:", "mode", 1)}
 	if mistakes[0] == valid {
-		return nil, "", errors.New("the document has no mode")
+		return nil, errors.New("the document has no mode")
 	}
 	if err := c.conn.Call(ctx, "initialize", object{"rootUri": uriOf(dir)}, new(any)); err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	first, err := c.show(ctx, "textDocument/didOpen", valid)
+	took, err := c.show(ctx, "textDocument/didOpen", valid)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	var marks []time.Duration
+	all = append(all, times{what: first, took: []time.Duration{took}})
+	butane, err := translate(valid, rounds)
+	if err != nil {
+		return nil, err
+	}
+	marks := times{what: "mark", beside: measure.Took("Butane", butane)}
 	for i := range rounds {
 		took, err := c.show(ctx, "textDocument/didChange", mistakes[i%2]+strings.Repeat("#", i))
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
-		marks = append(marks, took)
+		marks.took = append(marks.took, took)
 		if _, err := c.show(ctx, "textDocument/didChange", valid); err != nil {
-			return nil, "", err
+			return nil, err
 		}
 	}
-	row = []string{measure.Duration(first), span(marks)}
-	if worst := measure.Percentile(marks, 100); worst > goal {
-		late += fmt.Sprintf("a mark takes %s, more than %s; ", worst, goal)
+	all = append(all, marks)
+	nothing, err := c.roundTrip(ctx, rounds)
+	if err != nil {
+		return nil, err
 	}
 	at := object{"line": strings.Count(valid[:strings.Index(valid, "mode:")], "\n")}
 	at["character"] = len("      m")
 	for _, method := range []string{"hover", "definition", "references", "completion"} {
-		var times []time.Duration
-		for range rounds {
+		answers := times{what: method, beside: measure.Took("an answer without work", nothing)}
+		for i := range rounds {
 			// Behind a keystroke, as an editor asks.
-			if _, err := c.show(ctx, "textDocument/didChange", valid+strings.Repeat("#", len(times)+1)); err != nil {
-				return nil, "", err
+			if _, err := c.show(ctx, "textDocument/didChange", valid+strings.Repeat("#", i+1)); err != nil {
+				return nil, err
 			}
 			from := time.Now()
 			var answer any
 			err := c.conn.Call(ctx, "textDocument/"+method, object{
 				"textDocument": object{"uri": c.uri}, "position": at,
 			}, &answer)
-			times = append(times, time.Since(from))
+			answers.took = append(answers.took, time.Since(from))
 			if err != nil || answer == nil {
-				return nil, "", fmt.Errorf("%s has no answer: %w", method, err)
+				return nil, fmt.Errorf("%s has no answer: %w", method, err)
 			}
 		}
-		row = append(row, span(times))
-		if worst := measure.Percentile(times, 100); worst > goal {
-			late += fmt.Sprintf("%s takes %s, more than %s; ", method, worst, goal)
-		}
+		all = append(all, answers)
 	}
-	return row, strings.TrimSuffix(late, "; "), nil
+	return all, nil
+}
+
+// translate returns the median time in which the Butane library translates the document.
+func translate(text string, rounds int) (time.Duration, error) {
+	var took []time.Duration
+	for range rounds {
+		from := time.Now()
+		if _, err := peers.Butane([]byte(text)); err != nil {
+			return 0, err
+		}
+		took = append(took, time.Since(from))
+	}
+	return measure.Percentile(took, 50), nil
+}
+
+// roundTrip returns the median time until the server refuses a method that it does not have.
+func (c *client) roundTrip(ctx context.Context, rounds int) (time.Duration, error) {
+	var took []time.Duration
+	for range rounds {
+		from := time.Now()
+		var refused *jsonrpc2.Error
+		if err := c.conn.Call(ctx, "bench/nothing", object{}, new(any)); !errors.As(err, &refused) {
+			return 0, fmt.Errorf("a method that is not there: %w", err)
+		}
+		took = append(took, time.Since(from))
+	}
+	return measure.Percentile(took, 50), nil
 }
 
 type object = map[string]any
@@ -230,9 +290,4 @@ func (c *client) show(ctx context.Context, method, text string) (time.Duration, 
 			return 0, errors.New("the server shows no problems for a minute")
 		}
 	}
-}
-
-// span writes the middle and the worst time.
-func span(times []time.Duration) string {
-	return measure.Duration(measure.Percentile(times, 50)) + " – " + measure.Duration(measure.Percentile(times, 100))
 }

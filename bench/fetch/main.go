@@ -51,15 +51,15 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	defer s.Close()
-	fmt.Fprintf(out, "%s%d files, %d commits, medians of %d runs. RSS of git is that of its largest process.\n\n",
+	fmt.Fprintf(out, "%s%d files, %d commits, medians of %d runs. The memory of git is that of its largest process.\n",
 		measure.Machine(), o.files, o.commits, o.runs)
-	b := bench{ctx: ctx, dir: dir, server: s, o: o, out: out}
+	b := bench{ctx: ctx, dir: dir, server: s, o: o}
 	for _, step := range []func() error{b.pairs, b.manyRefs, b.hostile} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
-	return nil
+	return measure.Finish(out, b.figures)
 }
 
 // bench runs the rows against a server.
@@ -68,8 +68,9 @@ type bench struct {
 	dir    string
 	server *server
 	o      options
-	out    io.Writer
 	n      int
+
+	figures []measure.Figure
 }
 
 // fresh returns the path of a directory that does not exist yet.
@@ -91,8 +92,6 @@ func (b *bench) pairs() error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(b.out, "%-36s %10s %10s %6s %8s %8s %10s %10s\n", "", "git CPU", "our CPU", "ratio", "git MiB",
-		"our MiB", "git bytes", "our bytes")
 	for _, p := range w.rows() {
 		var gitBytes, ourBytes int64
 		counted := func(once func() (measure.Sample, error), into *int64) measure.Once {
@@ -108,18 +107,21 @@ func (b *bench) pairs() error {
 		if err != nil {
 			return fmt.Errorf("measuring %s: %w", p.name, err)
 		}
-		ratio := float64(both[1].CPU) / float64(both[0].CPU)
-		verdict := "met"
-		if ratio > p.goal || p.bytes > 0 && ourBytes > p.bytes {
-			verdict = "MISSED"
+		git := func(now measure.Amount) []measure.Peer { return []measure.Peer{{Name: "git", Now: now}} }
+		received := measure.Figure{
+			What: p.name + ": received", Size: b.o.files, Of: "files", Now: measure.Bytes(ourBytes),
+			Peers: git(measure.Bytes(gitBytes)),
 		}
-		goal := fmt.Sprintf("≤ %.1f", p.goal)
 		if p.bytes > 0 {
-			goal += fmt.Sprintf(", ≤ %d bytes", p.bytes)
+			received.Goals = []measure.Bound{measure.AtMost(measure.Bytes(p.bytes))}
 		}
-		fmt.Fprintf(b.out, "%-36s %10s %10s %6.2f %8d %8d %10d %10d  %s %s\n", p.name, measure.Duration(both[0].CPU),
-			measure.Duration(both[1].CPU), ratio,
-			both[0].Mem>>20, both[1].Mem>>20, gitBytes, ourBytes, goal, verdict)
+		b.figures = append(b.figures, measure.Figure{
+			What: p.name + ": CPU time", Size: b.o.files, Of: "files", Now: measure.Time(both[1].CPU),
+			Peers: git(measure.Time(both[0].CPU)), Goals: []measure.Bound{measure.RatioAtMost(p.goal)},
+		}, received, measure.Figure{
+			What: p.name + ": peak memory", Size: b.o.files, Of: "files", Now: measure.Bytes(both[1].Mem),
+			Peers: git(measure.Bytes(both[0].Mem)),
+		})
 	}
 	return nil
 }
@@ -133,8 +135,13 @@ func (b *bench) manyRefs() error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(b.out, "\n%d refs: %d bytes a poll (goal ≤ 4096), %d MiB\n", b.o.refs, b.server.bytes.Load()/10,
-		s.Mem>>20)
+	b.figures = append(b.figures, measure.Figure{
+		What: "a poll of many refs: received", Size: b.o.refs, Of: "refs",
+		Now:   measure.Bytes(b.server.bytes.Load() / 10),
+		Goals: []measure.Bound{measure.AtMost(measure.Bytes(4000))},
+	}, measure.Figure{
+		What: "a poll of many refs: peak memory", Size: b.o.refs, Of: "refs", Now: measure.Bytes(s.Mem),
+	})
 	return nil
 }
 
@@ -150,13 +157,14 @@ func (b *bench) hostile() error {
 		if err != nil {
 			return err
 		}
-		b.server.bytes.Store(0)
 		s, err := b.client("tree", b.server.url(h.name), "-hash", hash, "-path", "pools", "-into", b.fresh("tree"))
 		if err != nil {
 			return fmt.Errorf("fetching %s: %w", h.what, err)
 		}
-		fmt.Fprintf(b.out, "%s: applied, peak %d MiB (goal ≤ 100), %d bytes\n", h.what, s.Mem>>20,
-			b.server.bytes.Load())
+		b.figures = append(b.figures, measure.Figure{
+			What: h.what + ": peak memory", Now: measure.Bytes(s.Mem),
+			Goals: []measure.Bound{measure.AtMost(measure.Bytes(100_000_000))},
+		})
 	}
 	return nil
 }

@@ -207,7 +207,7 @@ func (w *world) rows() []pair {
 			}
 			w.b.server.bytes.Store(0)
 			return tree(w.two, "", cache, "-applied", w.one, "-earlier", earlier)
-		}, 1.5, 10 << 10},
+		}, 1.5, 10_000},
 	}
 }
 

@@ -1,6 +1,6 @@
-// Package measure has the common code of the programs in bench/: the cost of a task, the median of several runs, and
-// tables. A table shows each figure with its goal and with the figures of other programs.
+// Package measure has the common code of the programs in bench/: the cost of a task, the median of several runs,
+// figures, and tables. A figure has its goals and its peers, which did the same in the same run, and says whether it
+// meets the goals.
 //
-// In: functions to run, goals, figures of peers. Out: samples, tables. Never: a clock that decides whether a test
-// passes.
+// In: functions to run, goals, peers. Out: samples, figures, tables. Never: a clock that decides whether a test passes.
 package measure

@@ -1,68 +1,42 @@
 package measure
 
 import (
-	"fmt"
 	"math"
-	"strings"
 	"time"
 )
 
 // Goal is the maximum for a row; a zero field has no maximum.
 type Goal struct {
 	CPU, Wall time.Duration
+	// Ratio is the maximum of the CPU time divided by that of the row's peer.
+	Ratio float64
 	// Growth is the exponent that the table shows.
 	Growth float64
 	// Why is added to the goal's text in the table, such as the reason for a duration.
 	Why string
 }
 
-// String describes the goal; "" if there is none.
-func (g Goal) String() string {
-	var parts []string
+// bounds returns the goals for the CPU time, and those for the elapsed time.
+func (g Goal) bounds() (cpu, wall []Bound) {
 	if g.CPU > 0 {
-		parts = append(parts, "≤ "+Duration(g.CPU))
+		cpu = append(cpu, AtMost(Time(g.CPU)))
 	}
-	if g.Wall > 0 {
-		parts = append(parts, "wall ≤ "+Duration(g.Wall))
+	if g.Ratio > 0 {
+		cpu = append(cpu, RatioAtMost(g.Ratio))
 	}
 	if g.Growth > 0 {
-		parts = append(parts, fmt.Sprintf("growth ≤ %.2f", g.Growth))
+		cpu = append(cpu, GrowthAtMost(g.Growth))
 	}
-	if len(parts) > 0 && g.Why != "" {
-		parts[len(parts)-1] += " (" + g.Why + ")"
-	}
-	return strings.Join(parts, ", ")
-}
-
-// judge says whether a goal is met, or by how much it is missed. Growth is NaN if the table shows none.
-func (g Goal) judge(c Cost, growth float64) string {
-	var missed []string
-	asked := false
-	limit := func(got, most time.Duration, what string) {
-		if most <= 0 {
-			return
-		}
-		asked = true
-		if got > most {
-			missed = append(missed, fmt.Sprintf("%s%.2f times", what, float64(got)/float64(most)))
-		}
-	}
-	limit(c.CPU, g.CPU, "")
-	limit(c.Wall, g.Wall, "wall ")
-	if g.Growth > 0 && !math.IsNaN(growth) {
-		asked = true
-		if round(growth) > g.Growth {
-			missed = append(missed, "growth")
-		}
+	if g.Wall > 0 {
+		wall = append(wall, AtMost(Time(g.Wall)))
 	}
 	switch {
-	case len(missed) > 0:
-		return "NO: " + strings.Join(missed, ", ")
-	case asked:
-		return "yes"
-	default:
-		return ""
+	case len(wall) > 0:
+		wall[0].Why = g.Why
+	case len(cpu) > 0:
+		cpu[len(cpu)-1].Why = g.Why
 	}
+	return cpu, wall
 }
 
 // round rounds to the precision of the table.

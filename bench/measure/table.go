@@ -7,19 +7,8 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 )
-
-// Peer is the figure of another program for the same task.
-type Peer struct {
-	// Name as the table shows it.
-	Name string
-	// CPU is the CPU time of that program.
-	CPU time.Duration
-	// Quoted: the figure is from another source, and was not measured in this run or on this machine.
-	Quoted bool
-}
 
 // Row is one line of a table.
 type Row struct {
@@ -28,7 +17,8 @@ type Row struct {
 	Size int
 	Sample
 	Goal Goal
-	Peer Peer
+	// Peers are the CPU times of others for the same task. Goal.Ratio is about the first one.
+	Peers []Peer
 }
 
 // Table has rows with a title and explanations.
@@ -65,8 +55,9 @@ func (t *Table) Print(out io.Writer) error {
 			}
 			cells = append(cells, part)
 		}
+		goal, verdict := t.judge(i)
 		g.Add(append(cells, Duration(r.Wall), fmt.Sprintf("%.1f", float64(r.Mem)/1e6), Power(growth),
-			cmp.Or(r.Goal.String(), "–"), cmp.Or(r.Goal.judge(r.Cost, growth), "–"), r.peer(), fmt.Sprint(r.Runs))...)
+			cmp.Or(goal, "–"), verdict, cmp.Or(r.peers(), "–"), fmt.Sprint(r.Runs))...)
 	}
 	if _, err := fmt.Fprintf(out, "\n%s", t.Title); err != nil {
 		return err
@@ -78,17 +69,13 @@ func (t *Table) Print(out io.Writer) error {
 	return g.Print(out)
 }
 
-// peer returns the figure of another program, and its ratio to the measured one.
-func (r Row) peer() string {
-	if r.Peer.CPU <= 0 {
-		return "–"
+// peers returns the ratio to each peer, and the figure of that peer.
+func (r Row) peers() string {
+	var parts []string
+	for _, p := range r.Peers {
+		parts = append(parts, fmt.Sprintf("%s × %s (%s)", ratioText(r.CPU.Seconds()/p.Now.N), p.Name, p.Now))
 	}
-	quoted := ""
-	if r.Peer.Quoted {
-		quoted = "*"
-	}
-	return fmt.Sprintf("%s%s %s = %s", r.Peer.Name, quoted, Duration(r.Peer.CPU),
-		Times(float64(r.Peer.CPU)/float64(max(r.CPU, 1))))
+	return strings.Join(parts, ", ")
 }
 
 // smaller is the minimum ratio of two sizes between which growth is measured. A smaller ratio would give mostly noise.
@@ -105,12 +92,43 @@ func (t *Table) growth(i int) float64 {
 	return math.NaN()
 }
 
-// Missed lists the missed goals, one per line.
-func (t *Table) Missed() (out []string) {
-	for i, r := range t.Rows {
-		if verdict := r.Goal.judge(r.Cost, t.growth(i)); strings.HasPrefix(verdict, "NO") {
-			out = append(out, fmt.Sprintf("%s: %s, %d %s: %s; goal %s, %s", t.Title, r.What, r.Size, t.Of,
-				Duration(r.CPU), r.Goal, verdict))
+// of returns row i as figures: its CPU time, and its elapsed time if that has a goal.
+func (t *Table) of(i int) []Figure {
+	r := t.Rows[i]
+	cpu, wall := r.Goal.bounds()
+	f := Figure{What: t.Title + ": " + r.What, Size: r.Size, Of: t.Of, Now: Time(r.CPU), Goals: cpu, Peers: r.Peers}
+	if growth := t.growth(i); !math.IsNaN(growth) && !math.IsInf(growth, 0) {
+		f.Growth = growth
+	}
+	if len(wall) == 0 {
+		return []Figure{f}
+	}
+	return []Figure{f, {What: f.What + ", elapsed time", Size: r.Size, Of: t.Of, Now: Time(r.Wall), Goals: wall}}
+}
+
+// judge returns the goals of row i, and whether it meets them.
+func (t *Table) judge(i int) (goal, verdict string) {
+	var goals []string
+	var both Verdict
+	for n, f := range t.of(i) {
+		if text := f.Goal(); n > 0 {
+			goals = append(goals, "wall "+text)
+		} else if text != "" {
+			goals = append(goals, text)
+		}
+		v := f.Verdict()
+		both.Judged, both.Missed = both.Judged || v.Judged, append(both.Missed, v.Missed...)
+	}
+	return strings.Join(goals, ", "), both.String()
+}
+
+// figures returns the rows that have a goal or a peer of this run.
+func (t *Table) figures() (out []Figure) {
+	for i := range t.Rows {
+		for _, f := range t.of(i) {
+			if f.Verdict().Judged || len(f.Peers) > 0 {
+				out = append(out, f)
+			}
 		}
 	}
 	return out

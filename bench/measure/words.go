@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"os"
@@ -33,9 +34,6 @@ func figures(x float64) string {
 	}
 }
 
-// Times writes a factor.
-func Times(x float64) string { return figures(x) + "x" }
-
 // Power writes an exponent; NaN means that there is none.
 func Power(x float64) string {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
@@ -44,43 +42,48 @@ func Power(x float64) string {
 	return fmt.Sprintf("%.2f", x)
 }
 
-// Quoted explains the figures of other programs with a star.
-const Quoted = `
-* quoted, not measured now: 2 cores of an AMD EPYC that did other work too, Go 1.26.8, November 2026, CPU time.
-`
-
-// Machine describes the machine of this run.
-func Machine() string {
-	model := "an unknown processor"
-	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		for line := range strings.Lines(string(text)) {
-			if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
-				model = strings.TrimSpace(value)
-				break
-			}
-		}
+// Host describes this machine: its processor, memory, system and the version of Go. What Linux does not tell is left
+// out.
+func Host() string {
+	parts := []string{fmt.Sprintf("%d cores of %s", runtime.NumCPU(), cmp.Or(procLine("cpuinfo", "model name"),
+		"an unknown processor"))}
+	var memory int
+	if _, err := fmt.Sscan(procLine("meminfo", "MemTotal"), &memory); err == nil {
+		parts = append(parts, fmt.Sprintf("%.0f GB of memory", float64(memory)*1024/1e9)) // Linux reports KiB
 	}
-	busy := ""
-	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
-		load, _, _ := strings.Cut(string(text), " ")
-		busy = ", load " + load
+	if text, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
+		parts = append(parts, "Linux "+strings.TrimSpace(string(text)))
 	}
-	return fmt.Sprintf("Measured with %s on %d cores of %s%s: CPU time of the process with its garbage collection,\n"+
-		"median of several runs. Growth is the exponent from a size at least four times smaller: 1 is in step, 2 is "+
-		"quadratic.\n",
-		runtime.Version(), runtime.NumCPU(), model, busy)
+	return strings.Join(append(parts, runtime.Version()), ", ")
 }
 
-// Whether lists the missed goals: those of tables, and others, one per line.
-func Whether(others string, tables ...*Table) string {
-	missed := others
-	for _, t := range tables {
-		for _, m := range t.Missed() {
-			missed += "  " + m + "\n"
+// Load returns the load average of one minute, or 0 on a system that does not tell.
+func Load() (x float64) {
+	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
+		if _, err := fmt.Sscan(string(text), &x); err != nil {
+			return 0
 		}
 	}
-	if missed == "" {
-		return "\nEvery goal is met.\n"
+	return x
+}
+
+// procLine returns the first value of a name in a file of /proc, or "".
+func procLine(file, name string) string {
+	text, err := os.ReadFile("/proc/" + file)
+	if err != nil {
+		return ""
 	}
-	return "\nNot met:\n" + missed
+	for line := range strings.Lines(string(text)) {
+		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == name {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// Machine describes the machine of this run and what tables show.
+func Machine() string {
+	return fmt.Sprintf("Measured on %s, load %.2f: CPU time of the process with its garbage collection,\n"+
+		"median of several runs. Growth is the exponent from a size at least four times smaller: 1 is in step, 2 is "+
+		"quadratic.\n", Host(), Load())
 }

@@ -40,6 +40,9 @@ type step struct {
 	created, moved int
 }
 
+// oneRow is the change of a fact of one node.
+const oneRow = "one row"
+
 // cluster is a measured cluster.
 type cluster struct {
 	*flow.Flow
@@ -83,7 +86,7 @@ func (f *cluster) all(ctx context.Context, r *result) error {
 	go func() { defer close(lived); stop(fleet.Run(ctx)) }()
 	defer func() { stop(nil); <-lived }()
 	f.repo.first++
-	row, err := f.once(ctx, "one row")
+	row, err := f.once(ctx, oneRow)
 	if err != nil {
 		return fmt.Errorf("one row: %w: %w", err, context.Cause(ctx))
 	}

@@ -58,5 +58,5 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 		results = append(results, r)
 	}
-	return report(out, results)
+	return measure.Finish(out, figures(results))
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/bunsen-os/bunsen/bench/measure"
 	"github.com/bunsen-os/bunsen/bench/plane"
@@ -21,51 +20,45 @@ rules:
 // mostWrites is the goal for one changed row: the config of its node, and that of the pool.
 const mostWrites = 2
 
-// report writes the tables.
-func report(out io.Writer, results []result) error {
-	fmt.Fprintln(out, "\nWhat a cluster stores after the first commit")
-	g := measure.Grid{Head: []string{"<", "MachineConfigs", "MB", "KB a node", "KB of the target", "MB of etcd"}}
+// mostGrowth is the goal for what the controller needs with more nodes: in step with them.
+const mostGrowth = 1.1
+
+// figures returns what the pools cost, beside the smallest of them.
+func figures(results []result) (all []measure.Figure) {
+	first := results[0]
 	for _, r := range results {
-		g.Add(fmt.Sprintf("%d nodes", r.nodes), fmt.Sprint(r.objects), fmt.Sprintf("%.1f", float64(r.bytes)/1e6),
-			fmt.Sprintf("%.1f", float64(r.bytes)/1e3/float64(r.nodes)),
-			fmt.Sprintf("%.0f", float64(r.target)/1e3), fmt.Sprintf("%.1f", float64(r.etcd)/1e6))
-	}
-	if err := g.Print(out); err != nil {
-		return err
-	}
-	fmt.Fprintln(out, "\nThe controller, from a commit until the pool has its config, and until all nodes run theirs")
-	g = measure.Grid{Head: []string{
-		"<", "<", "rendered", "updated", "CPU", "growth", "peak MB", "new configs",
-		"nodes assigned", "<goal", "<met",
-	}}
-	for n := range results[0].steps {
-		for i, r := range results {
-			s := r.steps[n]
-			growth, updated := "", "-"
-			if i > 0 {
-				was := results[i-1]
-				growth = measure.Power(measure.Exponent(was.nodes, r.nodes, float64(was.steps[n].cpu), float64(s.cpu)))
+		add := func(what string, now, least measure.Amount, goals ...measure.Bound) {
+			f := measure.Figure{What: what, Size: r.nodes, Of: "nodes", Now: now, Goals: goals}
+			if first.nodes < r.nodes {
+				f.Peers = []measure.Peer{{Name: fmt.Sprintf("at %d nodes", first.nodes), Now: least}}
 			}
+			all = append(all, f)
+		}
+		add("MachineConfigs", measure.Number(float64(r.objects), ""), measure.Number(float64(first.objects), ""))
+		add("their size", measure.Bytes(r.bytes), measure.Bytes(first.bytes))
+		add("the target's size", measure.Bytes(r.target), measure.Bytes(first.target))
+		add("etcd's size after the first commit", measure.Bytes(r.etcd), measure.Bytes(first.etcd))
+		for i, s := range r.steps {
+			least := first.steps[i]
+			add(s.what+": until the pool has its config", measure.Time(s.rendered), measure.Time(least.rendered))
 			if s.updated > 0 {
-				updated = measure.Duration(s.updated)
+				add(s.what+": until all nodes run theirs", measure.Time(s.updated), measure.Time(least.updated))
 			}
-			goal, met := s.judge()
-			g.Add(s.what, fmt.Sprintf("%d nodes", r.nodes), measure.Duration(s.rendered), updated,
-				measure.Duration(s.cpu), growth,
-				fmt.Sprintf("%.0f", float64(s.peak)/1e6), fmt.Sprint(s.created), fmt.Sprint(s.moved), goal, met)
+			add(s.what+": CPU time", measure.Time(s.cpu), measure.Time(least.cpu), measure.GrowthAtMost(mostGrowth))
+			add(s.what+": peak memory", measure.Bytes(s.peak), measure.Bytes(least.peak))
+			var configs, moved []measure.Bound
+			if s.what == oneRow {
+				configs = append(configs, measure.AtMost(measure.Number(mostWrites, "")))
+				moved = append(moved, measure.AtMost(measure.Number(1, "")), measure.AtLeast(measure.Number(1, "")))
+			}
+			add(s.what+": new MachineConfigs", measure.Number(float64(s.created), ""),
+				measure.Number(float64(least.created), ""), configs...)
+			if s.updated > 0 {
+				add(s.what+": assigned nodes", measure.Number(float64(s.moved), ""),
+					measure.Number(float64(least.moved), ""), moved...)
+			}
 		}
 	}
-	return g.Print(out)
-}
-
-// judge returns the goal of a step and whether the step met it.
-func (s step) judge() (goal, met string) {
-	if s.what != "one row" {
-		return "", ""
-	}
-	met = "yes"
-	if s.created > mostWrites || s.moved != 1 {
-		met = "NO"
-	}
-	return fmt.Sprintf("≤ %d configs, 1 node", mostWrites), met
+	measure.Grow(all)
+	return all
 }

@@ -15,8 +15,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // Files are the flags of a program that starts a control plane.
@@ -75,6 +77,7 @@ rules:
 
 // Start starts a control plane with its files in a directory. The audit policy says what Requests returns.
 func Start(f Files, dir, auditPolicy string) (*Plane, error) {
+	log.SetLogger(logr.Discard()) // else the library prints the stack of its first log line
 	p := &Plane{files: f, dir: dir, audit: filepath.Join(dir, "audit.log")}
 	policy := filepath.Join(dir, "audit.yaml")
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,21 +10,19 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/bench/measure"
+	"github.com/bunsen-os/bunsen/bench/peers"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 )
 
-// The states in which a pool is rendered. Objects without the metadata of an API server are identified only by their
-// content.
+// The states in which a pool is rendered.
 const (
 	cold    = "from nothing"
 	changed = "one fragment changed"
 	same    = "nothing changed"
-
-	sameUnstamped = "nothing changed, without stamps"
 )
 
 // atOnce is how often a task of microseconds is repeated in one measurement.
-const atOnce = 200
+const atOnce = 20
 
 // cpuGoals are the goals by number of fragments. Without an entry, only the growth has a goal.
 var cpuGoals = map[int]time.Duration{100: 100 * time.Millisecond, 1000: time.Second}
@@ -32,16 +31,16 @@ var cpuGoals = map[int]time.Duration{100: 100 * time.Millisecond, 1000: time.Sec
 func (s shape) measure(t *measure.Table, limit measure.Limit, n int) error {
 	mcs := s.documents.MachineConfigs(n)
 	pools := s.pools(mcs)
-	peer := measure.Peer{Name: "mco", CPU: s.quoted[n], Quoted: true}
-	first, err := limit.Median(func(int) (measure.Sample, error) {
+	both, err := limit.Together(func(int) (measure.Sample, error) {
 		return measure.Of(func() error { return s.accept(merge(new(render.Renderer), pools)) })
-	})
+	}, func(int) (measure.Sample, error) { return measure.Of(func() error { return original(pools) }) })
 	if err != nil {
 		return err
 	}
+	peer := []measure.Peer{measure.Took(peers.Original, both[1].CPU)}
 	t.Add(measure.Row{
-		What: cold, Size: n, Sample: first, Goal: measure.Goal{CPU: cpuGoals[n], Growth: 1.05},
-		Peer: peer,
+		What: cold, Size: n, Sample: both[0], Peers: peer,
+		Goal: measure.Goal{CPU: cpuGoals[n], Ratio: 1, Growth: 1.05},
 	})
 
 	if s.refused {
@@ -51,7 +50,7 @@ func (s shape) measure(t *measure.Table, limit measure.Limit, n int) error {
 }
 
 // again adds the rows of a renderer with a filled cache.
-func (s shape) again(t *measure.Table, limit measure.Limit, mcs []*mcfgv1.MachineConfig, peer measure.Peer) error {
+func (s shape) again(t *measure.Table, limit measure.Limit, mcs []*mcfgv1.MachineConfig, peer []measure.Peer) error {
 	n, pools := len(mcs), s.pools(mcs)
 	warm := new(render.Renderer)
 	if err := merge(warm, pools); err != nil {
@@ -67,24 +66,31 @@ func (s shape) again(t *measure.Table, limit measure.Limit, mcs []*mcfgv1.Machin
 	if err != nil {
 		return err
 	}
-	t.Add(measure.Row{What: changed, Size: n, Sample: one, Goal: measure.Goal{CPU: 10 * time.Millisecond}, Peer: peer})
+	t.Add(measure.Row{What: changed, Size: n, Sample: one, Goal: measure.Goal{CPU: 10 * time.Millisecond}, Peers: peer})
 
-	none, err := limit.Median(func(int) (measure.Sample, error) {
+	both, err := limit.Together(func(int) (measure.Sample, error) {
 		return measure.Many(atOnce, func() error { return merge(warm, pools) })
+	}, func(int) (measure.Sample, error) {
+		return measure.Many(atOnce, func() error { hash(mcs); return nil })
 	})
 	if err != nil {
 		return err
 	}
-	t.Add(measure.Row{What: same, Size: n, Sample: none, Goal: measure.Goal{CPU: 50 * time.Microsecond}, Peer: peer})
-
-	for _, mc := range mcs {
-		mc.UID, mc.ResourceVersion = "", ""
-	}
-	unstamped, err := limit.Median(func(int) (measure.Sample, error) {
-		return measure.Many(atOnce/10, func() error { return merge(warm, pools) })
+	t.Add(measure.Row{
+		What: same, Size: n, Sample: both[0], Goal: measure.Goal{Ratio: mostHashes, Growth: 1.1},
+		Peers: append([]measure.Peer{measure.Took("SHA-256 of the bytes", both[1].CPU)}, peer...),
 	})
-	t.Add(measure.Row{What: sameUnstamped, Size: n, Sample: unstamped, Peer: peer})
-	return err
+	return nil
+}
+
+// mostHashes is the goal for a pool in which nothing changed: only digests of its configs are needed to see that.
+const mostHashes = 2
+
+// hash computes a digest of each config.
+func hash(mcs []*mcfgv1.MachineConfig) {
+	for _, mc := range mcs {
+		sha256.Sum256(mc.Spec.Config.Raw)
+	}
 }
 
 // accept ignores the error for a config that is too large for a cluster.
@@ -103,9 +109,21 @@ func (s shape) pools(mcs []*mcfgv1.MachineConfig) [][]*mcfgv1.MachineConfig {
 	return slices.Collect(slices.Chunk(mcs, s.most))
 }
 
+// original renders the pools by the rules of the original.
+func original(pools [][]*mcfgv1.MachineConfig) error {
+	for i, mcs := range pools {
+		if _, err := peers.Merge(poolName(i), mcs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func poolName(i int) string { return fmt.Sprintf("pool-%02d", i) }
+
 func merge(r *render.Renderer, pools [][]*mcfgv1.MachineConfig) error {
 	for i, mcs := range pools {
-		if _, err := r.Merge(fmt.Sprintf("pool-%02d", i), mcs, render.Defaults{}); err != nil {
+		if _, err := r.Merge(poolName(i), mcs, render.Defaults{}); err != nil {
 			return err
 		}
 	}

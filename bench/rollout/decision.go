@@ -22,9 +22,6 @@ var decisionGoals = map[int]time.Duration{
 	10000: 10 * time.Millisecond,
 }
 
-// looks are another program's times for one reconciliation of a pool during a rollout.
-var looks = map[int]time.Duration{1000: 25 * time.Millisecond, 10000: 479 * time.Millisecond}
-
 // noon is the time for all decisions.
 var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 
@@ -48,7 +45,6 @@ func decide(o options) (*measure.Table, error) {
 		}
 		t.Add(measure.Row{
 			What: "decision", Size: size, Sample: decisions, Goal: measure.Goal{CPU: decisionGoals[size]},
-			Peer: measure.Peer{Name: "machine-config-operator", CPU: looks[size], Quoted: true},
 		})
 	}
 	return t, nil

@@ -38,16 +38,6 @@ a time. With a policy, 1 % are canaries, 10 % and 50 % are batches, each node ha
 has a limit of its own.
 `
 
-// peers has figures of other programs from other sources; this program does not measure them.
-const peers = `
-What machine-config-operator* takes for the same, from its own functions and fake clients:
-  one look at a pool, rolling                     1000 nodes: 25.0 ms; 10,000: 479 ms; growth 1.28
-  its candidates alone                            1000 nodes: 481 µs; 10,000: 5.14 ms
-  one look at a pool in which nothing is to do    1000 nodes: 23.8 ms; 10,000: 519 ms
-  the first look after a new target               1000 nodes: 1100 GET and 1100 PATCH of nodes, one after the other, before anyone
-                                                  is told; at client-go's default of 5 requests a second about 7 minutes
-`
-
 func run(ctx context.Context, args []string, out io.Writer) error {
 	o, err := parse(args)
 	if err != nil {
@@ -69,14 +59,10 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 		all = append(all, results...)
 	}
-	if err := reportGrowth(out, all); err != nil {
-		return err
-	}
 	if err := decisions.Print(out); err != nil {
 		return err
 	}
-	_, err = fmt.Fprint(out, peers, measure.Quoted, measure.Whether(missed(all), decisions))
-	return err
+	return measure.Finish(out, figuresOf(all), decisions)
 }
 
 // measureSize rolls out to a number of nodes, on a control plane of its own.

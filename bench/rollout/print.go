@@ -22,7 +22,7 @@ func report(out io.Writer, nodes int, results []result) error {
 		nodes)
 	g := measure.Grid{Head: []string{
 		"<", "wall", "CPU", "CPU a node", "peak MB", "looks", "wall a look",
-		"requests a node", "writes a node", "most", "<goal", "<met", "for drains",
+		"requests a node", "writes a node", "most", "for drains",
 	}}
 	for _, r := range results {
 		total := 0
@@ -30,15 +30,10 @@ func report(out io.Writer, nodes int, results []result) error {
 			total += n
 		}
 		most, mean, drain := r.most(nodes)
-		met := "yes"
-		if most > mostWrites {
-			met = "NO"
-		}
 		g.Add(r.what, measure.Duration(r.wall), measure.Duration(r.cpu), measure.Duration(r.each()),
 			fmt.Sprintf("%.0f", float64(r.peak)/1e6),
 			fmt.Sprint(r.syncs), measure.Duration(r.took/time.Duration(max(r.syncs, 1))), each(total, nodes),
-			fmt.Sprintf("%.2f", mean), fmt.Sprint(most), fmt.Sprintf("≤ %d a node", mostWrites), met,
-			fmt.Sprintf("%.2f", drain))
+			fmt.Sprintf("%.2f", mean), fmt.Sprint(most), fmt.Sprintf("%.2f", drain))
 	}
 	if err := g.Print(out); err != nil {
 		return err
@@ -62,22 +57,34 @@ func report(out io.Writer, nodes int, results []result) error {
 	return g.Print(out)
 }
 
-// reportGrowth writes what a node costs in pools of several sizes.
-func reportGrowth(out io.Writer, all []result) error {
-	fmt.Fprintf(out, "\nThe CPU time of the controller for a node, by the size of its pool\n")
-	g := measure.Grid{Head: []string{"<", "nodes", "CPU a node", "of the smallest", "<goal", "<met"}}
+// figuresOf returns the figures of rollouts in pools of several sizes, beside those of the smallest pool.
+func figuresOf(all []result) (figures []measure.Figure) {
 	for _, r := range all {
-		least, goal := smallestLike(all, r), [3]string{"–"}
-		if r.nodes > least.nodes {
-			growth := float64(r.each()) / float64(least.each())
-			goal = [3]string{fmt.Sprintf("%.2fx", growth), fmt.Sprintf("≤ %.1fx", mostGrowth), "yes"}
-			if growth > mostGrowth {
-				goal[2] = "NO"
-			}
+		least := smallestLike(all, r)
+		at := fmt.Sprintf("at %d nodes", least.nodes)
+		name := func(what string) string { return "a rollout, " + r.what + ": " + what }
+		most, _, _ := r.most(r.nodes)
+		each := measure.Figure{
+			What: name("CPU time for each node"), Size: r.nodes, Of: "nodes", Now: measure.Time(r.each()),
 		}
-		g.Add(r.what, fmt.Sprint(r.nodes), measure.Duration(r.each()), goal[0], goal[1], goal[2])
+		peak := measure.Figure{
+			What: name("peak memory"), Size: r.nodes, Of: "nodes", Now: measure.Bytes(r.peak),
+		}
+		if least.nodes < r.nodes {
+			each.Peers = []measure.Peer{measure.Took(at, least.each())}
+			each.Goals = []measure.Bound{measure.RatioAtMost(mostGrowth)}
+			peak.Peers = []measure.Peer{{Name: at, Now: measure.Bytes(least.peak)}}
+		}
+		figures = append(figures, each, measure.Figure{
+			What: name("CPU time"), Size: r.nodes, Of: "nodes", Now: measure.Time(r.cpu),
+		}, peak, measure.Figure{
+			What: name("most writes to a node, drains apart"), Size: r.nodes, Of: "nodes",
+			Now:   measure.Number(float64(most), "writes"),
+			Goals: []measure.Bound{measure.AtMost(measure.Number(mostWrites, "writes"))},
+		})
 	}
-	return g.Print(out)
+	measure.Grow(figures)
+	return figures
 }
 
 // smallestLike returns the same kind of rollout in the smallest pool, which is measured first.
@@ -86,18 +93,3 @@ func smallestLike(all []result, r result) result {
 }
 
 func each(n, nodes int) string { return fmt.Sprintf("%.3f", float64(n)/float64(nodes)) }
-
-// missed lists the rollouts with too many writes to a node, and those in which a node costs more than in a small pool.
-func missed(all []result) (out string) {
-	for _, r := range all {
-		if least := smallestLike(all, r).each(); float64(r.each()) > mostGrowth*float64(least) {
-			out += fmt.Sprintf("  a rollout to %d nodes, %s: %s a node, and %s in the smallest pool; goal ≤ %.1fx\n",
-				r.nodes, r.what, measure.Duration(r.each()), measure.Duration(least), mostGrowth)
-		}
-		if most, _, _ := r.most(1); most > mostWrites {
-			out += fmt.Sprintf("  a rollout, %s: a node was written to %d times, drains apart; goal ≤ %d\n", r.what,
-				most, mostWrites)
-		}
-	}
-	return out
-}

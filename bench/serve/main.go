@@ -49,18 +49,6 @@ process of its own; a third process asks. One shows a token and is recorded, the
 one request, as with new machines.
 `
 
-// peers has figures of other programs from other sources; this program does not measure them.
-const peers = `
-What others need for 1.06 MB of config (297 files, 30 units), measured elsewhere*, on such a machine: the server on one
-processor, wrk on the other, which resumes sessions; connections are new unless kept:
-  server                                                      req/s, 1 / 8 at once   p50 / p99, 1 at once    CPU/req   peak MB, 1 / 8      sent
-  machine-config-server of machine-config-operator, 3.5               5.5 / 5.0          178 / 240 ms   182–194 ms        109 / 243   2.64 MB
-  the same, asked for 3.2                                             2.8 / 2.3          332 / 425 ms   354–430 ms        106 / 219   2.64 MB
-  matchbox /ignition                                                   26 / 32             34 / 62 ms     31–35 ms          40 / 85   1.06 MB
-  net/http's file server                                            1065 / 1244          0.59 / 1.4 ms 0.51–0.74 ms              15   1.06 MB
-  the same, gzip made before                                        1452 / 3224          0.20 / 3.0 ms      0.26 ms              15   0.24 MB
-`
-
 // bench has the servers and the options of a measurement.
 type bench struct {
 	options
@@ -113,8 +101,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err := printStorms(out, storms); err != nil {
 		return err
 	}
-	_, err = fmt.Fprint(out, peers, measure.Quoted, measure.Whether(missed(rows, memory, storms)))
-	return err
+	return measure.Finish(out, figures(rows, memory, storms))
 }
 
 // bound says on which processors the processes run.
@@ -189,27 +176,6 @@ func (b *bench) storms(ctx context.Context) (all []weather, err error) {
 		all = append(all, w)
 	}
 	return all, nil
-}
-
-// missed lists the missed goals, one per line.
-func missed(rows []row, memory []held, storms []weather) (out string) {
-	for _, r := range rows {
-		if m := r.missed(); m != "" {
-			out += fmt.Sprintf("  %s: %s; goals ≥ %.2f of the requests, p99 ≤ %.2f times\n", r.way, m, leastRate,
-				mostLatency)
-		}
-	}
-	for _, h := range memory {
-		if h.name == oursName && h.growth() > mostGrowth {
-			out += fmt.Sprintf("  memory: the peak grows %.2f times; goal ≤ %.2f\n", h.growth(), mostGrowth)
-		}
-	}
-	for _, w := range storms {
-		if what := w.missed(storms); w.server == oursName && what != "" {
-			out += fmt.Sprintf("  the storm, addresses %s, tokens %s: %s\n", w.from, w.tokens, what)
-		}
-	}
-	return out
 }
 
 func parse(args []string) (options, error) {

@@ -48,20 +48,11 @@ func printMemory(out io.Writer, all []held) error {
 		"afterwards (MB)\n")
 	g := measure.Grid{Head: []string{
 		"<server", "at start", "requests", "peak", "held", "requests", "peak", "held",
-		"growth of the peak", "<goal", "<met",
+		"growth of the peak",
 	}}
 	for _, h := range all {
-		met := "yes"
-		if h.growth() > mostGrowth {
-			met = "NO"
-		}
-		goal := fmt.Sprintf("≤ %.2f", mostGrowth)
-		if h.name == staticName {
-			goal, met = "–", "–"
-		}
 		g.Add(h.name, megabytes(h.start.Held), fmt.Sprint(h.requests), megabytes(h.few.Peak), megabytes(h.few.Held),
-			fmt.Sprint(10*h.requests), megabytes(h.many.Peak), megabytes(h.many.Held), fmt.Sprintf("%.2f", h.growth()),
-			goal, met)
+			fmt.Sprint(10*h.requests), megabytes(h.many.Peak), megabytes(h.many.Held), fmt.Sprintf("%.2f", h.growth()))
 	}
 	return g.Print(out)
 }

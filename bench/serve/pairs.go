@@ -45,20 +45,6 @@ type row struct {
 	resumed             float64
 }
 
-// missed lists the goals that the row misses, or returns "".
-func (r row) missed() (out string) {
-	if r.ratio.persecond < leastRate {
-		out = fmt.Sprintf("%.2f of the requests", r.ratio.persecond)
-	}
-	if r.ratio.p99 > mostLatency {
-		if out != "" {
-			out += ", "
-		}
-		out += fmt.Sprintf("p99 %.2f times", r.ratio.p99)
-	}
-	return out
-}
-
 // kinds are the names of the kinds of connections.
 var kinds = map[string]string{full: "new", resumed: "new, resumed"}
 
@@ -157,13 +143,9 @@ func printPairs(out io.Writer, rows []row) error {
 	g := measure.Grid{Head: []string{
 		"<connections", "<body", "at once", "req/s", "static", "ratio", "p50", "static", "ratio", "p99", "static",
 		"ratio",
-		"CPU/req", "static", "ratio", "busy", "static", "<met",
+		"CPU/req", "static", "ratio", "busy", "static",
 	}}
 	for _, r := range rows {
-		met := "yes"
-		if missed := r.missed(); missed != "" {
-			met = "NO: " + missed
-		}
 		kind := kinds[r.kind]
 		if r.kind == resumed {
 			kind += fmt.Sprintf(" (%.0f %%)", 100*r.resumed)
@@ -174,7 +156,7 @@ func printPairs(out io.Writer, rows []row) error {
 			seconds(r.ours.p50), seconds(r.static.p50), fmt.Sprintf("%.2f", r.ratio.p50),
 			seconds(r.ours.p99), seconds(r.static.p99), fmt.Sprintf("%.2f", r.ratio.p99),
 			seconds(r.ours.cpu), seconds(r.static.cpu), fmt.Sprintf("%.2f", r.ratio.cpu),
-			fmt.Sprintf("%.0f %%", 100*r.ours.busy), fmt.Sprintf("%.0f %%", 100*r.static.busy), met)
+			fmt.Sprintf("%.0f %%", 100*r.ours.busy), fmt.Sprintf("%.0f %%", 100*r.static.busy))
 	}
 	return g.Print(out)
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/bunsen-os/bunsen/bench/measure/measuretest"
 )
 
 // TestMain lets the parts of a measurement be processes of this program, as they are of the real one.
@@ -24,20 +26,21 @@ func TestMain(m *testing.M) {
 // TestAllIsServed measures a little of everything, with the real server, and prints every table.
 func TestAllIsServed(t *testing.T) {
 	var out bytes.Buffer
-	err := run(t.Context(), []string{
-		"-rounds", "1", "-time", "100ms", "-size", "100000", "-at-once", "2", "-requests", "20", "-machines", "100",
-		"-behind-one", "600", "-limit", "2m", "-root", "../..",
-	}, &out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"resumed (", "gzip", "growth of the peak", "one for all", "matchbox"} {
+	figures := measuretest.Figures(t, func() error {
+		return run(t.Context(), []string{
+			"-rounds", "1", "-time", "100ms", "-size", "100000", "-at-once", "2", "-requests", "20", "-machines", "100",
+			"-behind-one", "600", "-limit", "2m", "-root", "../..",
+		}, &out)
+	})
+	for _, want := range []string{"resumed (", "gzip", "growth of the peak", "one for all", "net/http"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the tables say nothing of %q:\n%s", want, &out)
 		}
 	}
-	if strings.Contains(out.String(), "have no config") {
-		t.Errorf("a machine got no config:\n%s", &out)
+	for _, f := range figures {
+		if strings.Contains(f.What, "without a config") && !f.Verdict().Met() {
+			t.Errorf("a machine got no config: %s", f)
+		}
 	}
 	t.Log(out.String())
 }

@@ -63,29 +63,11 @@ func (b bench) boots(ctx context.Context, s *server, kind storming) (weather, er
 func (w weather) floor(all []weather) *weather {
 	for i := range all {
 		f := &all[i]
-		if f.server == oursName && f.from != w.from && f.machines == w.machines && w.server == oursName {
+		if w.from == "one for all" && f.server == oursName && f.from == "one each" && f.machines == w.machines {
 			return f
 		}
 	}
 	return nil
-}
-
-// missed returns the goals that a storm misses, or "".
-func (w weather) missed(all []weather) (what string) {
-	if w.Failures > 0 {
-		what = fmt.Sprintf("%d machines have no config: %v", w.Failures, w.Failed)
-	}
-	floor := w.floor(all)
-	if w.from != "one for all" || floor == nil {
-		return what
-	}
-	if ratio := float64(w.Wall) / float64(floor.Wall); ratio > longestStorm {
-		what += fmt.Sprintf(" it takes %.2f times as long as from many addresses, goal ≤ %.1f;", ratio, longestStorm)
-	}
-	if each := float64(w.Retries) / float64(w.machines); each > mostRetries {
-		what += fmt.Sprintf(" %.2f retries of a machine, goal ≤ %.0f;", each, mostRetries)
-	}
-	return what
 }
 
 func printStorms(out io.Writer, all []weather) error {
@@ -93,29 +75,18 @@ func printStorms(out io.Writer, all []weather) error {
 		"of its own, in the way of\nIgnition; each looks whether it has the whole config\n", within)
 	g := measure.Grid{Head: []string{
 		"<server", "<addresses", "<tokens", "machines", "<without it", "asked again",
-		"the last one after", "p50", "p99", "CPU", "CPU each", "peak MB", "<goal", "<met",
+		"the last one after", "p50", "p99", "CPU", "CPU each", "peak MB",
 	}}
 	for _, w := range all {
-		met, failed := "yes", fmt.Sprint(w.Failures)
-		if w.missed(all) != "" {
-			met = "NO"
-		}
+		failed := fmt.Sprint(w.Failures)
 		if w.Failures > 0 {
 			failed += ": " + w.Failed[0]
-		}
-		goal := "all have it"
-		if w.from == "one for all" && w.floor(all) != nil {
-			goal += fmt.Sprintf(", ≤ %.1f times as late, ≤ %.0f retry each", longestStorm, mostRetries)
-		}
-		if w.server == staticName {
-			goal, met = "–", "–"
 		}
 		g.Add(w.server, w.from, w.tokens, fmt.Sprint(w.machines), failed, fmt.Sprint(w.Retries),
 			measure.Duration(w.Wall),
 			measure.Duration(measure.Percentile(w.Latencies, 50)),
 			measure.Duration(measure.Percentile(w.Latencies, 99)),
-			measure.Duration(w.cpu), measure.Duration(w.cpu/time.Duration(w.machines)), megabytes(w.used.Peak), goal,
-			met)
+			measure.Duration(w.cpu), measure.Duration(w.cpu/time.Duration(w.machines)), megabytes(w.used.Peak))
 	}
 	return g.Print(out)
 }

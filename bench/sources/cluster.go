@@ -34,10 +34,10 @@ type parts struct {
 type bench struct {
 	options
 	parts
-	admin  client.Client
-	out    io.Writer
-	missed string
-	rows   []row
+	admin   client.Client
+	out     io.Writer
+	figures []measure.Figure
+	rows    []row
 	// commits counts the commits of each repository.
 	commits map[string]int
 	audited int64 // position in the audit log

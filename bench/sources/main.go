@@ -18,7 +18,7 @@ import (
 // options are the values of the flags.
 type options struct {
 	sources, dead, shared int
-	interval, time        time.Duration
+	interval, time, idle  time.Duration
 	pushes, hooks         int
 	limit                 time.Duration
 	keep                  string
@@ -51,12 +51,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	defer done()
-	missed, err := follow(ctx, o, dir, out)
+	figures, err := follow(ctx, o, dir, out)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprint(out, measure.Whether(missed))
-	return err
+	return measure.Finish(out, figures)
 }
 
 func parse(args []string) (options, error) {
@@ -67,6 +66,7 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.shared, "shared", 20, "how many of them share one repository")
 	f.DurationVar(&o.interval, "interval", 30*time.Second, "interval of each GitSource")
 	f.DurationVar(&o.time, "time", 2*time.Minute, "how long polls without a new commit are measured")
+	f.DurationVar(&o.idle, "idle", 15*time.Second, "how long the controller has to write to no pool before that")
 	f.IntVar(&o.pushes, "pushes", 20, "number of pushes that a poll finds, besides one to the shared repository")
 	f.IntVar(&o.hooks, "hooks", 200, "number of pushes that a webhook announces, one after another")
 	f.DurationVar(&o.limit, "limit", 5*time.Minute, "how long the program waits for a commit to be applied")
@@ -85,26 +85,26 @@ func parse(args []string) (options, error) {
 	return o, o.files.Complete()
 }
 
-// follow starts all processes and measures them. It returns the missed goals.
-func follow(ctx context.Context, o options, dir string, out io.Writer) (missed string, err error) {
+// follow starts all processes and measures them. It returns the figures.
+func follow(ctx context.Context, o options, dir string, out io.Writer) (figures []measure.Figure, err error) {
 	s, err := serve(filepath.Join(dir, "served"))
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer s.Close()
 	p, err := plane.Start(o.files, dir, plane.MetadataOnly)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, p.Stop()) }()
 	c, err := p.StartController(ctx)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer c.Stop()
 	b, err := newBench(o, out, parts{s, p, c})
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	ctx, stop := context.WithCancel(ctx)
 	watched := make(chan error, 1)
@@ -112,13 +112,14 @@ func follow(ctx context.Context, o options, dir string, out io.Writer) (missed s
 	defer func() { stop(); err = errors.Join(err, <-watched) }()
 	for _, step := range []func(context.Context) error{b.start, b.quiet, b.poll, b.pushShared, b.announce} {
 		if err := step(ctx); err != nil {
-			return "", fmt.Errorf("%w\n%s", err, c.Tail())
+			return nil, fmt.Errorf("%w\n%s", err, c.Tail())
 		}
 	}
 	if o.keep != "" {
 		if err := c.CopyLog(o.keep); err != nil {
-			return "", err
+			return nil, err
 		}
 	}
-	return b.missed, b.report()
+	err = b.report()
+	return b.figures, err
 }

@@ -4,21 +4,22 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/bunsen-os/bunsen/bench/measure/measuretest"
 )
 
 // TestAFewSources runs every step, on a real API server.
 func TestAFewSources(t *testing.T) {
 	var out bytes.Buffer
-	err := run(t.Context(), []string{
-		"-sources", "6", "-dead", "1", "-shared", "2", "-interval", "5s", "-time", "1s",
-		"-pushes", "2", "-hooks", "2", "-limit", "2m", "-root", "../..",
-	}, &out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	measuretest.Figures(t, func() error {
+		return run(t.Context(), []string{
+			"-sources", "6", "-dead", "1", "-shared", "2", "-interval", "5s", "-time", "1s", "-idle", "2s",
+			"-pushes", "2", "-hooks", "2", "-limit", "2m", "-root", "../..",
+		}, &out)
+	})
 	for _, want := range []string{
-		"A poll of a source without a new commit", "nothing new", "pushes found by polls",
-		"one push, 2 sources", "pushes with a webhook", "patch gitsources/status",
+		"a poll of a source without a new commit", "nothing new", "a push that a poll finds",
+		"a push to 2 sources", "a push with a webhook", "patch gitsources/status",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the tables say nothing of %q:\n%s", want, &out)

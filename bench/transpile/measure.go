@@ -7,6 +7,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/bench/corpus"
 	"github.com/bunsen-os/bunsen/bench/measure"
+	"github.com/bunsen-os/bunsen/bench/peers"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile"
 )
@@ -24,11 +25,11 @@ const atOnce = 20
 
 // warmUp makes libraries load their data, which they do once in a process. That cost belongs to no row.
 func (b bench) warmUp() error {
-	memory, err := resources(corpus.Small, 1)
+	overlay, err := peers.Overlay(corpus.Small, 1)
 	if err != nil {
 		return err
 	}
-	return kustomize(memory)
+	return peers.Kustomize(overlay)
 }
 
 // document adds the rows of one document of n files.
@@ -40,8 +41,15 @@ func (b bench) document(t *measure.Table, n int) error {
 		return err
 	}
 	text := []byte(c.Butane(0, 0))
-	peer := func() error { return butane(text) }
-	return b.states(t, measure.Row{Size: n, Peer: measure.Peer{Name: "butane"}}, dir, peer)
+	return b.states(t, n, c, dir, peer{"Butane", butane(text)})
+}
+
+// butane translates documents.
+func butane(texts ...[]byte) func() error {
+	return func() error {
+		_, err := peers.Butane(texts...)
+		return err
+	}
 }
 
 // documents adds the rows of n documents.
@@ -52,15 +60,7 @@ func (b bench) documents(t *measure.Table, n int) error {
 	if err := c.WriteAll(dir); err != nil {
 		return err
 	}
-	var texts [][]byte
-	for i := range n {
-		texts = append(texts, []byte(c.Butane(i, 0)))
-	}
-	peer := func() error { return butane(texts...) }
-	if err := b.states(t, measure.Row{Size: n, Peer: measure.Peer{Name: "butane"}}, dir, peer); err != nil {
-		return err
-	}
-	return b.oneChanged(t, c, dir)
+	return b.states(t, n, c, dir, peer{"Butane", butane(c.Texts()...)})
 }
 
 // overlay adds the rows of an overlay that patches each of n documents.
@@ -71,31 +71,39 @@ func (b bench) overlay(t *measure.Table, n int) error {
 	if err := c.WriteAll(dir); err != nil {
 		return err
 	}
-	memory, err := resources(c.Documents, n)
+	overlay, err := peers.Overlay(c.Documents, n)
 	if err != nil {
 		return err
 	}
-	peer := func() error { return kustomize(memory) }
-	if err := b.states(t, measure.Row{Size: n, Peer: measure.Peer{Name: "kustomize"}}, dir, peer); err != nil {
-		return err
-	}
-	return b.oneChanged(t, c, dir)
+	translate := butane(c.Texts()...)
+	return b.states(t, n, c, dir, peer{"kustomize and Butane", func() error {
+		if err := peers.Kustomize(overlay); err != nil {
+			return err
+		}
+		return translate()
+	}})
 }
 
-// states adds the rows of a directory: with empty caches, which row describes, and unchanged. It measures the other
-// program in turn.
-func (b bench) states(t *measure.Table, row measure.Row, dir string, peer func() error) error {
+// peer does the same as a directory's transpilation.
+type peer struct {
+	name string
+	do   func() error
+}
+
+// states adds the rows of a directory: with empty caches, unchanged, and with one changed document. It measures the
+// peer in turn with the first one.
+func (b bench) states(t *measure.Table, size int, c corpus.Repository, dir string, p peer) error {
 	both, err := b.limit.Together(
 		func(int) (measure.Sample, error) {
 			return measure.Of(func() error { return fragments(new(transpile.Transpiler), dir) })
 		},
-		func(int) (measure.Sample, error) { return measure.Of(peer) },
+		func(int) (measure.Sample, error) { return measure.Of(p.do) },
 	)
 	if err != nil {
 		return err
 	}
-	row.What, row.Sample, row.Peer.CPU = cold, both[0], both[1].CPU
-	t.Add(row)
+	other := []measure.Peer{measure.Took(p.name, both[1].CPU)}
+	t.Add(measure.Row{What: cold, Size: size, Sample: both[0], Goal: measure.Goal{Ratio: 1}, Peers: other})
 
 	warm := new(transpile.Transpiler)
 	if err := fragments(warm, dir); err != nil {
@@ -110,30 +118,17 @@ func (b bench) states(t *measure.Table, row measure.Row, dir string, peer func()
 	if err != nil {
 		return err
 	}
-	t.Add(measure.Row{What: unchanged, Size: row.Size, Sample: both[0], Peer: row.Peer})
-	t.Add(measure.Row{What: hashed, Size: row.Size, Sample: both[1]})
-	return nil
-}
-
-// oneChanged adds the row of a directory in which one document changes between two runs.
-func (b bench) oneChanged(t *measure.Table, c corpus.Repository, dir string) error {
-	warm := new(transpile.Transpiler)
-	if err := fragments(warm, dir); err != nil {
-		return err
-	}
-	s, err := b.limit.Median(func(run int) (measure.Sample, error) {
+	t.Add(measure.Row{
+		What: unchanged, Size: size, Sample: both[0],
+		Peers: append([]measure.Peer{measure.Took(hashed, both[1].CPU)}, other...),
+	})
+	one, err := b.limit.Median(func(run int) (measure.Sample, error) {
 		if err := c.Write(dir, c.Fragments/2, run+1); err != nil {
 			return measure.Sample{}, err
 		}
 		return measure.Of(func() error { return fragments(warm, dir) })
 	})
-	last := t.Rows[len(t.Rows)-1]
-	for _, r := range t.Rows {
-		if r.What == cold {
-			last.Peer = r.Peer
-		}
-	}
-	t.Add(measure.Row{What: changed, Size: c.Fragments, Sample: s, Peer: last.Peer})
+	t.Add(measure.Row{What: changed, Size: size, Sample: one, Peers: other})
 	return err
 }
 

@@ -1,12 +1,8 @@
-package main
+package peers
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/coreos/butane/config"
@@ -17,19 +13,20 @@ import (
 	"github.com/bunsen-os/bunsen/bench/corpus"
 )
 
-// butane translates documents as the command butane would, in this process.
-func butane(texts ...[]byte) error {
+// Butane translates documents as the command butane would, and returns their Ignition configs.
+func Butane(texts ...[]byte) (configs [][]byte, err error) {
 	for _, text := range texts {
 		out, report, err := config.TranslateBytes(text, common.TranslateBytesOptions{})
 		if err != nil || report.IsFatal() || len(out) == 0 {
-			return fmt.Errorf("translating with Butane: %w: %s", err, report)
+			return nil, fmt.Errorf("translating with Butane: %w: %s", err, report)
 		}
+		configs = append(configs, out)
 	}
-	return nil
+	return configs, nil
 }
 
-// resources returns an overlay of n documents with a patch each, in kustomize's own file system.
-func resources(d corpus.Documents, n int) (filesys.FileSystem, error) {
+// Overlay returns an overlay of n documents with a patch each, in kustomize's own file system.
+func Overlay(d corpus.Documents, n int) (filesys.FileSystem, error) {
 	memory := filesys.MakeFsInMemory()
 	var base, pool strings.Builder
 	base.WriteString("resources:\n")
@@ -51,9 +48,9 @@ func resources(d corpus.Documents, n int) (filesys.FileSystem, error) {
 	return memory, nil
 }
 
-// kustomize builds an overlay as the command kustomize would, in this process.
-func kustomize(memory filesys.FileSystem) error {
-	out, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(memory, "/pool")
+// Kustomize builds an Overlay as the command kustomize would.
+func Kustomize(overlay filesys.FileSystem) error {
+	out, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(overlay, "/pool")
 	if err != nil {
 		return fmt.Errorf("building with kustomize: %w", err)
 	}
@@ -62,17 +59,4 @@ func kustomize(memory filesys.FileSystem) error {
 		err = errors.New("kustomize built nothing")
 	}
 	return err
-}
-
-// digest reads and hashes all files below a directory. This is the minimum work to detect changes.
-func digest(dir string) error {
-	root := os.DirFS(dir)
-	return fs.WalkDir(root, ".", func(name string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		text, err := os.ReadFile(filepath.Join(dir, name))
-		sha256.Sum256(text)
-		return err
-	})
 }
