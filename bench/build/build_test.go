@@ -12,9 +12,11 @@ import (
 func TestTheTableIsPrinted(t *testing.T) {
 	var out bytes.Buffer
 	measuretest.Figures(t, func() error {
-		return run(t.Context(), []string{"-sizes", "2,8", "-time", "1ns"}, &out)
+		return run(t.Context(), []string{"-sizes", "2,8", "-pools", "2", "-time", "1ns"}, &out)
 	})
-	for _, want := range []string{"One pool:", "from nothing", "(n log n)", peers.InARow} {
+	for _, want := range []string{
+		"One pool:", "from nothing", "(n log n)", peers.InARow, "Pools that include the same documents:",
+	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the table says nothing of %q:\n%s", want, &out)
 		}

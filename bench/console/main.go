@@ -37,7 +37,7 @@ func main() {
 	}
 }
 
-const preface = `A pool of %d nodes in the middle of a rollout, %d open pages of one user, and %d users with a page each. The console, the API server
+const preface = `A pool of %d nodes in the middle of a rollout, %d open pages of one user, and as many of %d users. The console, the API server
 and the browsers of this program run on the same machine. Times are elapsed times.
 `
 
@@ -65,7 +65,7 @@ func parse(args []string) (options, error) {
 	f := flag.NewFlagSet("console", flag.ContinueOnError)
 	f.IntVar(&o.nodes, "nodes", 5000, "number of nodes of the pool")
 	f.IntVar(&o.readers, "readers", 50, "number of open pages of one user")
-	f.IntVar(&o.users, "users", 10, "number of users with a page each")
+	f.IntVar(&o.users, "users", 10, "number of users who have these pages together")
 	f.IntVar(&o.events, "events", 20, "number of events in each measurement")
 	f.DurationVar(&o.pause, "pause", 3*time.Second, "time between two events")
 	f.DurationVar(&o.limit, "limit", 2*time.Minute, "how long the program waits for a page or an event")
