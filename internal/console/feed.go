@@ -101,11 +101,18 @@ func (f *Feed[T]) Close() {
 	close(f.changed)
 }
 
+// errForget is published by a source whose last state nobody may read any more.
+var errForget = errors.New("the state is to be forgotten")
+
 // publish stores a state, or beside the last state the problem.
 func (f *Feed[T]) publish(ctx context.Context, state T, problem error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if ctx.Err() != nil || f.closed { // The source has been stopped.
+		return
+	}
+	if errors.Is(problem, errForget) {
+		f.now = Snapshot[T]{}
 		return
 	}
 	f.version++

@@ -101,3 +101,32 @@ func TestASlowReaderGetsTheNewestState(t *testing.T) {
 		}
 	})
 }
+
+// TestAForgottenStateIsGone: a reader waits for the next state, and gets nothing of the one before.
+func TestAForgottenStateIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		step := make(chan error)
+		f := NewFeed(func(ctx context.Context, publish func(int, error)) {
+			publish(1, nil)
+			publish(0, <-step)
+			publish(0, <-step)
+			<-ctx.Done()
+		}, time.Minute)
+		defer f.Close()
+		defer f.Hold()()
+		if s, err := f.Next(t.Context(), 0); err != nil || s.State != 1 {
+			t.Fatalf("the state is %v, %v", s, err)
+		}
+		step <- errForget
+		synctest.Wait()
+		waits, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if s, err := f.Next(waits, 0); err == nil {
+			t.Errorf("there is a state: %v", s)
+		}
+		step <- errors.New("refused")
+		if s, err := f.Next(t.Context(), 1); err != nil || s.Known || s.State != 0 || s.Problem == nil {
+			t.Errorf("after the problem, the state is %v, %v", s, err)
+		}
+	})
+}

@@ -187,6 +187,11 @@ func (a *signIn) visitorOf(ctx context.Context, token string) (*visitor, error) 
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the API server: %w", err)
 	}
+	// The questions about rights have a client of their own: no page can delay them.
+	asking, err := client.New(rc, client.Options{Scheme: scheme, Mapper: c.RESTMapper()})
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the API server: %w", err)
+	}
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
 	review := &authenticationv1.SelfSubjectReview{}
@@ -202,7 +207,9 @@ func (a *signIn) visitorOf(ctx context.Context, token string) (*visitor, error) 
 	}
 	var v *visitor
 	v = newVisitor(name, c, a.watches.source(user{
-		config: rc, client: c, access: kube.AccessOf, follow: kube.FollowObjects, unauthorized: func() {
+		config: rc, client: c, follow: kube.FollowObjects,
+		access: func(ctx context.Context) (kube.Access, error) { return kube.AccessOf(ctx, asking) },
+		unauthorized: func() {
 			a.store.CloseIf(func(other *visitor) bool { return other == v })
 		},
 	}))

@@ -49,10 +49,11 @@ func (s *state) at(now time.Time) *fleet.Fleet {
 // statusOf is inspect.StatusOf. The caller may change the nodes.
 func (s *state) statusOf(f *fleet.Fleet) inspect.Status {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.fleet != f { // It has become too old.
+		s.mu.Unlock()
 		return inspect.StatusOf(f)
 	}
+	defer s.mu.Unlock()
 	if s.status == nil {
 		status := inspect.StatusOf(f)
 		s.status = &status
@@ -65,16 +66,23 @@ func (s *state) statusOf(f *fleet.Fleet) inspect.Status {
 // why is inspect.WhyPoolOf, with the time since which the reason holds.
 func (s *state) why(f *fleet.Fleet, pool string) (inspect.Why, error) {
 	s.mu.Lock()
+	if s.fleet != f {
+		s.mu.Unlock()
+		return answerFor(f, pool)
+	}
 	defer s.mu.Unlock()
-	if a, known := s.pools[pool]; known && s.fleet == f {
-		return a.why, a.err
-	}
-	var a poolAnswer
-	if a.why, a.err = inspect.WhyPoolOf(f, pool); a.err == nil {
-		a.why.FindSince(f)
-	}
-	if s.fleet == f {
+	a, known := s.pools[pool]
+	if !known {
+		a.why, a.err = answerFor(f, pool)
 		s.pools[pool] = a
 	}
 	return a.why, a.err
+}
+
+func answerFor(f *fleet.Fleet, pool string) (inspect.Why, error) {
+	why, err := inspect.WhyPoolOf(f, pool)
+	if err == nil {
+		why.FindSince(f)
+	}
+	return why, err
 }

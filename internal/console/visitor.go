@@ -144,7 +144,7 @@ func whyPool(v Viewer, f *fleet.Fleet, pool string) (inspect.Why, error) {
 	if p, ok := v.(pinned); ok {
 		return p.snapshot.State.why(f, pool)
 	}
-	return (&state{}).why(f, pool)
+	return answerFor(f, pool)
 }
 
 // errNoState: the cluster sends neither objects nor an error.

@@ -33,7 +33,7 @@ type cluster struct {
 func (c *cluster) user(name string) user {
 	return user{
 		config: &rest.Config{Username: name}, unauthorized: func() {},
-		access: func(context.Context, client.Client) (kube.Access, error) {
+		access: func(context.Context) (kube.Access, error) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			return c.access[name], c.refuses[name]
@@ -71,6 +71,15 @@ func (c *cluster) show(user, pool string) {
 	synctest.Wait()
 }
 
+// fail lets a read with the token of a user fail.
+func (c *cluster) fail(user string, problem error) {
+	c.mu.Lock()
+	to := c.reading[user]
+	c.mu.Unlock()
+	_ = to.Problem(problem)
+	synctest.Wait()
+}
+
 func (c *cluster) set(user string, access kube.Access, refuses error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,7 +102,11 @@ func open(t *testing.T, w *watches, u user) *page {
 	go w.source(u)(ctx, func(s *state, problem error) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if p.why = ""; problem != nil {
+		if p.why = ""; errors.Is(problem, errForget) {
+			p.pool = ""
+			return
+		}
+		if problem != nil {
 			p.why = problem.Error()
 			return
 		}
@@ -116,7 +129,10 @@ func (p *page) sees(t *testing.T, pool, why string) {
 
 // TestUsersShareWatches: users who may read the same get the states that one of them reads, and nobody else gets them.
 func TestUsersShareWatches(t *testing.T) {
-	all, less := kube.Access{true, true}, kube.Access{true}
+	var all, less kube.Access // Less is enough to follow the cluster.
+	for i := range all {
+		all[i], less[i] = true, i < 8
+	}
 	begin := func() (*cluster, *watches) {
 		return &cluster{
 			access:  map[string]kube.Access{"ada": all, "bob": all, "eve": less},
@@ -177,25 +193,40 @@ func TestUsersShareWatches(t *testing.T) {
 			}
 			open(t, w, c.user("bob")).sees(t, "", "")
 		},
-		"who loses a right gets no later state": func(t *testing.T, c *cluster, w *watches) {
+		"who loses a right loses the state, and gets no later one": func(t *testing.T, c *cluster, w *watches) {
 			ada, bob := open(t, w, c.user("ada")), open(t, w, c.user("bob"))
 			c.show("ada", "one")
 			c.set("bob", less, nil)
 			time.Sleep(accessAge)
+			bob.sees(t, "", "")
+			time.Sleep(accessAgain)
 			reads(t, c, "[ada bob]")
 			c.show("ada", "two")
 			ada.sees(t, "two", "")
-			bob.sees(t, "one", "")
+			bob.sees(t, "", "")
+			c.show("bob", "less")
+			bob.sees(t, "less", "")
+		},
+		"who loses all rights reads which one is missing": func(t *testing.T, c *cluster, w *watches) {
+			bob := open(t, w, c.user("bob"))
+			c.show("bob", "one")
+			c.set("bob", kube.Access{}, nil)
+			time.Sleep(accessAge + accessAgain)
+			bob.sees(t, "", kube.Access{}.Check().Error())
+			reads(t, c, "[]")
+			c.set("bob", all, nil)
+			time.Sleep(refusedAgain)
+			reads(t, c, "[bob]")
 		},
 		"when the one who reads loses a right, another one reads": func(t *testing.T, c *cluster, w *watches) {
 			ada, bob := open(t, w, c.user("ada")), open(t, w, c.user("bob"))
 			c.show("ada", "one")
 			c.set("ada", less, nil)
-			time.Sleep(accessAge)
+			time.Sleep(accessAge + accessAgain)
 			reads(t, c, "[ada bob]")
 			c.show("bob", "two")
 			bob.sees(t, "two", "")
-			ada.sees(t, "one", "")
+			ada.sees(t, "", "")
 		},
 		"who gets a right back shares again": func(t *testing.T, c *cluster, w *watches) {
 			open(t, w, c.user("ada"))
@@ -203,19 +234,24 @@ func TestUsersShareWatches(t *testing.T) {
 			bob := open(t, w, c.user("bob"))
 			c.show("ada", "one")
 			c.set("bob", all, nil)
-			time.Sleep(accessAge)
+			time.Sleep(accessAge + accessAgain)
 			reads(t, c, "[ada]")
 			bob.sees(t, "one", "")
 		},
-		"a refusal of the one who reads is looked into at once": func(t *testing.T, c *cluster, w *watches) {
+		"a refusal of the one who reads is looked into at once, and names nobody": func(t *testing.T, c *cluster,
+			w *watches,
+		) {
 			open(t, w, c.user("ada"))
 			bob := open(t, w, c.user("bob"))
 			c.show("ada", "one")
 			c.set("ada", less, nil)
-			_ = c.reading["ada"].Problem(apierrors.NewForbidden(mcfgv1.Resource("nodes"), "", errors.New("no")))
+			c.fail("ada", apierrors.NewForbidden(mcfgv1.Resource("nodes"), "", errors.New(`user "ada"`)))
+			time.Sleep(accessAgain)
 			reads(t, c, "[ada bob]")
 			c.show("bob", "two")
 			bob.sees(t, "two", "")
+			c.fail("bob", kube.ErrRefused)
+			bob.sees(t, "two", errRefused.Error())
 		},
 		"a token that ends ends its own session only": func(t *testing.T, c *cluster, w *watches) {
 			u, ended := c.user("ada"), false
@@ -226,7 +262,8 @@ func TestUsersShareWatches(t *testing.T) {
 			bob := open(t, w, c.user("bob"))
 			c.show("ada", "one")
 			c.set("ada", all, unauthorized)
-			_ = c.reading["ada"].Problem(unauthorized)
+			c.fail("ada", unauthorized)
+			time.Sleep(accessAgain)
 			reads(t, c, "[bob]")
 			bob.sees(t, "one", "")
 			if !ended {
@@ -244,16 +281,32 @@ func TestUsersShareWatches(t *testing.T) {
 				t.Error("the session goes on")
 			}
 		},
-		"an outage is told to all, and its end": func(t *testing.T, c *cluster, w *watches) {
+		"who cannot read lets another one try, and an outage is told when none can": func(t *testing.T, c *cluster,
+			w *watches,
+		) {
 			ada, bob := open(t, w, c.user("ada")), open(t, w, c.user("bob"))
 			c.show("ada", "one")
-			_ = c.reading["ada"].Problem(errors.New("no answer"))
+			c.fail("ada", errors.New("no answer"))
+			time.Sleep(accessAgain)
+			reads(t, c, "[bob]")
+			bob.sees(t, "one", "")
+			c.fail("bob", errors.New("no answer"))
 			ada.sees(t, "one", "no answer")
 			bob.sees(t, "one", "no answer")
 			c.set("eve", all, nil)
 			open(t, w, c.user("eve")).sees(t, "one", "no answer") // who comes now
+			time.Sleep(accessAgain)
+			reads(t, c, "[ada]")
 			c.show("ada", "two")
 			bob.sees(t, "two", "")
+		},
+		"who comes while another one cannot read tries too": func(t *testing.T, c *cluster, w *watches) {
+			open(t, w, c.user("ada"))
+			c.fail("ada", errors.New("no answer"))
+			open(t, w, c.user("bob"))
+			c.fail("ada", errors.New("no answer"))
+			time.Sleep(accessAgain)
+			reads(t, c, "[bob]")
 		},
 		"in an outage, the last answer about rights counts, but not for ever": func(t *testing.T, c *cluster,
 			w *watches,
@@ -266,7 +319,15 @@ func TestUsersShareWatches(t *testing.T) {
 			bob.sees(t, "one", "")
 			time.Sleep(2 * accessAge)
 			c.show("ada", "two")
-			bob.sees(t, "one", "no answer")
+			bob.sees(t, "", "no answer")
+		},
+		"an answer that is no outage ends the reading": func(t *testing.T, c *cluster, w *watches) {
+			open(t, w, c.user("ada"))
+			bob := open(t, w, c.user("bob"))
+			c.show("ada", "one")
+			c.set("bob", all, apierrors.NewTooManyRequestsError("slow down"))
+			time.Sleep(accessAge + accessAgain)
+			bob.sees(t, "", "Too many requests: slow down")
 		},
 		"without an answer about rights, a page shows nothing": func(t *testing.T, c *cluster, w *watches) {
 			open(t, w, c.user("ada"))
