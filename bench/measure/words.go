@@ -52,7 +52,8 @@ func Host() string {
 		parts = append(parts, fmt.Sprintf("%.0f GB of memory", float64(memory)*1024/1e9)) // Linux reports KiB
 	}
 	if text, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
-		parts = append(parts, "Linux "+strings.TrimSpace(string(text)))
+		version, _, _ := strings.Cut(strings.TrimSpace(string(text)), "-") // without the name of a build
+		parts = append(parts, "Linux "+version)
 	}
 	return strings.Join(append(parts, runtime.Version()), ", ")
 }
