@@ -146,7 +146,7 @@ size, 2 is quadratic. A smaller size is in the table if it misses its goal.
 func (r results) page() (string, error) {
 	rows := r.rows()
 	if len(rows) == 0 {
-		return "", errors.New("there are no figures: run the programs first")
+		return "", errors.New("there are no figures yet: make bench measures them")
 	}
 	hosts := map[string]bool{}
 	for _, of := range r.Programs {

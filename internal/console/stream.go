@@ -151,12 +151,7 @@ func (st *stream) run(ctx context.Context) {
 
 // pauseAfter waits after a page that took long, so that a page that takes up to a third of mostRest uses a quarter of
 // a core. Changes during the pause become one.
-func pauseAfter(ctx context.Context, took time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(min(3*took, mostRest)):
-	}
-}
+func pauseAfter(ctx context.Context, took time.Duration) { sleep(ctx, min(3*took, mostRest)) }
 
 // send sends the regions that differ from those that the browser has.
 func (st *stream) send(ctx context.Context, s Snapshot[*state]) error {

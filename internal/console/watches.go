@@ -244,7 +244,8 @@ func (p *passage) Show(_ context.Context, c fleet.Cluster, _ time.Time) error {
 }
 
 // errRefused is told instead of a refusal, which names the user whose token read.
-var errRefused = errors.New("the API server refused what it allows by its own answer")
+var errRefused = errors.New("reading the cluster: the API server refuses a read that it allows by its own answer " +
+	"about your rights; its audit log says which one. The console tries again every second")
 
 // Problem lets another reader try.
 func (p *passage) Problem(err error) error {
@@ -302,6 +303,7 @@ func (w *watches) first(ctx context.Context, of *watch) *reader {
 	}
 }
 
+// sleep waits, but not after the end of the context.
 func sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():

@@ -369,9 +369,7 @@ func recent(f *fleet.Fleet, s inspect.Status, past map[string]history.History, n
 		x.Detail = withoutWord(x.Detail, resultOf(e.Result).word)
 		if e.Node != "" {
 			x.Subject, x.Href = e.Node, nodePath(e.Node)
-			if _, what, found := strings.Cut(e.Outcome, ": "); found {
-				x.Detail = fleet.Shorten(what)
-			}
+			x.Detail = fleet.Shorten(e.Why)
 		}
 		out = append(out, x)
 	}

@@ -65,7 +65,7 @@ func drifts(f *fleet.Fleet, since time.Time) []Event {
 			out = append(out, Event{
 				Pool: row.Pool, Node: row.Name, When: at,
 				Row: Row{RowOutcome: RowOutcome{
-					Result: ResultDrifted, Outcome: "differs from its config: " + row.Reason,
+					Result: ResultDrifted, Why: row.Reason, Outcome: "differs from its config: " + row.Reason,
 				}},
 			})
 		}
@@ -128,8 +128,11 @@ func OutcomeOf(alike []Event) (pools, outcome string) {
 	case len(alike) > 1 && sum.Nodes > 0:
 		outcome += ", each"
 	}
-	return strings.Join(names, ", "), outcome
+	return fleet.Names(names, mostPools), outcome
 }
+
+// mostPools are named in one line.
+const mostPools = 8
 
 // EventsText prints a table of events since a time, which is zero for all times.
 func EventsText(events []Event, since, now time.Time) string {

@@ -1,6 +1,7 @@
 package history_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -79,6 +80,19 @@ func TestEventsOfAllPools(t *testing.T) {
 				"rolled out to 6 nodes in 1h15m\n" +
 				"09:30:00     2h    pool10          one      Ada Lovelace   one       rolled out to 3 nodes in 5m\n" +
 				"08:20:00     3h    pool9           one      Ada Lovelace   one       rolled out to 3 nodes in 5m\n",
+		},
+		"of many pools, the first ones are named": {
+			func() (all []history.History) {
+				for i := range 10 {
+					all = append(all, of(fmt.Sprintf("p%d", i), rolledOut("two", 2*time.Hour, time.Hour)))
+				}
+				return all
+			}(),
+			0,
+			"WHEN (UTC)   AGE   POOLS                                       " +
+				"COMMIT   AUTHOR         SUBJECT   OUTCOME\n" +
+				"11:00:00     60m   p0, p1, p2, p3, p4, p5, p6, p7 and 2 more   two      Ada Lovelace   two       " +
+				"rolled out to 30 nodes in 1h\n",
 		},
 		"pools that wait for the same are one line": {
 			[]history.History{
