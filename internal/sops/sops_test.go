@@ -164,15 +164,19 @@ func TestAPanicIsAnErrorOfTheFile(t *testing.T) {
 	}
 }
 
-// A number that the format would round is refused, not changed.
-func TestLargeNumbersAreRefused(t *testing.T) {
+// What would have another value after it was encrypted and decrypted is refused, not changed.
+func TestWhatSOPSWouldChangeIsRefused(t *testing.T) {
 	_, to := newKey(t)
-	for format, text := range map[string]string{
-		"json": `{"a": 12345678901234567890}`, "yaml": "a: 123456789012345678901234567890\n",
+	for name, tc := range map[string]struct{ format, text, want string }{
+		"a number that JSON rounds": {"json", `{"a": 12345678901234567890}`, "too large"},
+		"a number that YAML rounds": {"yaml", "a: 123456789012345678901234567890\n", "too large"},
+		"a tag of a program":        {"yaml", "a: !vault x\n", "line 1: the tag !vault: SOPS would lose it"},
+		"the tag of a set":          {"yaml", "a: !!set {b: null}\n", "line 1: the tag !!set: SOPS would lose it"},
+		"an unknown tag of a key":   {"yaml", "b: 1\n!!0 :\n", "line 2: the tag !!0: SOPS would lose it"},
 	} {
-		if _, err := writer.Encrypt(format, []byte(text), sops.Policy{Groups: [][]string{{to}}}); err == nil ||
-			!strings.Contains(err.Error(), "too large") {
-			t.Errorf("%s: got %v", format, err)
+		_, err := writer.Encrypt(tc.format, []byte(tc.text), sops.Policy{Groups: [][]string{{to}}})
+		if err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: got %v", name, err)
 		}
 	}
 }

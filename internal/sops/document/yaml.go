@@ -3,6 +3,7 @@ package document
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,9 +32,14 @@ func listComments(l []any, text string, inline bool) []any {
 	return l
 }
 
+// keptTags are those that a value has without a tag, and !!binary, whose value is written as the text that it stands for.
+var keptTags = []string{
+	"!!str", "!!int", "!!float", "!!bool", "!!null", "!!timestamp", "!!map", "!!seq", "!!merge", "!!binary",
+}
+
 // count refuses too many or too deeply nested values, and tags, which SOPS loses.
 func (r *yamlReader) count(n *yaml.Node, depth int) error {
-	if strings.HasPrefix(n.Tag, "!") && !strings.HasPrefix(n.Tag, "!!") {
+	if n.Tag != "" && !slices.Contains(keptTags, n.Tag) {
 		return fmt.Errorf("line %d: the tag %s: SOPS would lose it", n.Line, n.Tag)
 	}
 	if r.values++; r.values > maxValues || depth > maxDepth {
