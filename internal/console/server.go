@@ -186,7 +186,7 @@ func commitsPage(ctx context.Context, v Viewer, _ *http.Request, now time.Time) 
 	}
 	return view.Page{
 		Frame:   view.Frame{Title: "Commits", Here: "commits", Command: "bunsen history"},
-		Regions: view.Commits(f),
+		Regions: view.Commits(f, statusOf(ctx, v, f)),
 	}, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bunsen-os/bunsen/internal/inspect"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/internal/inspect/history"
 )
@@ -23,8 +24,10 @@ type commitRow struct {
 
 type commitPool struct{ Name, Href, Word, Tone, Sign, Text string }
 
-// Commits draws all commits and changes that the histories of the pools have, the newest first, each once.
-func Commits(f *fleet.Fleet) []Region {
+// Commits draws all commits and changes that the histories of the pools have, the newest first, each once. A rollout
+// has the word that the overview has for its pool.
+func Commits(f *fleet.Fleet, s inspect.Status) []Region {
+	outcomes := outcomesOf(s)
 	byCommit := map[string]*commitRow{}
 	for i := range f.Pools {
 		h, err := history.Of(f, f.Pools[i].Name)
@@ -33,7 +36,7 @@ func Commits(f *fleet.Fleet) []Region {
 		}
 		isEmpty := len(f.PoolByName[h.Pool].Rows) == 0
 		for i := range h.Rows {
-			addToCommits(byCommit, isEmpty, &h, i)
+			addToCommits(byCommit, isEmpty, &h, i, outcomes[h.Pool])
 		}
 	}
 	var rows []commitRow
@@ -52,14 +55,14 @@ func Commits(f *fleet.Fleet) []Region {
 
 // addToCommits adds a row of a pool's history to that of its commit. A pool on which it had no effect, or
 // that has no nodes, is left out.
-func addToCommits(byCommit map[string]*commitRow, isEmpty bool, h *history.History, i int) {
+func addToCommits(byCommit map[string]*commitRow, isEmpty bool, h *history.History, i int, outcome inspect.Outcome) {
 	pool := h.Pool
 	r := &h.Rows[i]
 	key := r.Revision
 	if len(r.API) > 0 || r.NewSecrets || key == "" {
 		key = pool + "/" + r.Rendered + "/" + r.Revision
 	}
-	seen := historyRowOf(pool, h, i)
+	seen := historyRowOf(pool, r, outcome)
 	row := byCommit[key]
 	if row == nil {
 		row = &commitRow{Commit: seen.Commit, At: seen.Commit.At}

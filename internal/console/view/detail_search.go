@@ -165,7 +165,7 @@ func (s DetailSession) lastChanges(ctx context.Context, f *fleet.Fleet, of ref, 
 	}
 	out := map[history.ItemKey]LastChange{}
 	for item, last := range rows {
-		out[item] = LastChange{historyRowOf(of.pool, &h, last.Row).Commit, last.Unchanged}
+		out[item] = LastChange{rowCommit(of.pool, &h.Rows[last.Row]), last.Unchanged}
 	}
 	return out, nil
 }

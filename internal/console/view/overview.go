@@ -351,10 +351,7 @@ type happening struct {
 // recent returns what happened to the pools within a day, the newest first.
 func recent(f *fleet.Fleet, s inspect.Status, past map[string]history.History, now time.Time) []happening {
 	var out []happening
-	outcomes := map[string]inspect.Outcome{}
-	for _, row := range s.Pools {
-		outcomes[row.Name] = row.Outcome
-	}
+	outcomes := outcomesOf(s)
 	events := history.Events(f, slices.Collect(maps.Values(past)), now.Add(-24*time.Hour))
 	for _, alike := range history.Alike(events) {
 		e := alike[0]
@@ -376,6 +373,14 @@ func recent(f *fleet.Fleet, s inspect.Status, past map[string]history.History, n
 	return out
 }
 
+func outcomesOf(s inspect.Status) map[string]inspect.Outcome {
+	out := map[string]inspect.Outcome{}
+	for _, row := range s.Pools {
+		out[row.Name] = row.Outcome
+	}
+	return out
+}
+
 // withoutWord returns what came of a commit without the word that stands beside it.
 func withoutWord(outcome, word string) string {
 	rest, found := strings.CutPrefix(outcome, word)
@@ -388,11 +393,18 @@ func withoutWord(outcome, word string) string {
 	return strings.TrimSpace(rest)
 }
 
-// daySum counts what happened within a day, by its outcome; "" for nothing.
+// mostInDay limits the troubles of a day that the chip names, and mostTitle the runes of each name.
+const mostInDay, mostTitle = 4, 32
+
+// daySum says what happened within a day: the first troubles by their names, the rest by its number; "" for nothing.
 func daySum(all []happening) string {
-	var words []string
+	var named, words []string
 	counts := map[string]int{}
 	for _, x := range all {
+		if x.Tone != "good" && x.Tone != "" && len(named) < mostInDay {
+			named = append(named, terminal.Truncate(x.Subject, mostTitle)+" "+x.Word)
+			continue
+		}
 		if counts[x.Word]++; counts[x.Word] == 1 {
 			words = append(words, x.Word)
 		}
@@ -400,5 +412,5 @@ func daySum(all []happening) string {
 	for i, word := range words {
 		words[i] = fmt.Sprintf("%d %s", counts[word], word)
 	}
-	return strings.Join(words, ", ")
+	return strings.Join(append(named, words...), ", ")
 }

@@ -265,9 +265,7 @@ func (p PoolPage) history() Region {
 		longest = max(longest, took(shown[i]))
 	}
 	for i := range shown {
-		row := historyRowOf(p.Why.Pool.Name, h, i)
-		look := lookOf(shown[i].Result, p.Why.Outcome)
-		row.Word, row.Tone, row.Sign = look.word, look.tone, look.sign
+		row := historyRowOf(p.Why.Pool.Name, &shown[i], p.Why.Outcome)
 		if d := took(shown[i]); d > 0 {
 			row.Took, row.Width = fleet.Took(d), max(1, int(100*d/longest))
 		}
@@ -276,15 +274,18 @@ func (p PoolPage) history() Region {
 	return draw("pool-history", "pool-history", data)
 }
 
-func historyRowOf(pool string, h *history.History, i int) historyRow {
-	r, line := &h.Rows[i], h.Rows[i].Line()
-	look := resultOf(r.Result)
-	out := historyRow{
-		Result: string(r.Result), Outcome: line.Outcome, Word: look.word, Tone: look.tone, Sign: look.sign,
-		Commit: commitBy(r.Author),
+func historyRowOf(pool string, r *history.Row, outcome inspect.Outcome) historyRow {
+	look := lookOf(r.Result, outcome)
+	return historyRow{
+		Result: string(r.Result), Outcome: r.Line().Outcome, Word: look.word, Tone: look.tone, Sign: look.sign,
+		Commit: rowCommit(pool, r),
 	}
-	out.Commit.Subject = cmp.Or(line.Subject, line.Commit, fleet.ShortRendered(r.Rendered))
-	out.Commit.Hash, out.Commit.Href, out.Commit.At = shortHash(r.Revision), rowPath(pool, r), line.When
+}
+
+func rowCommit(pool string, r *history.Row) commit {
+	line, out := r.Line(), commitBy(r.Author)
+	out.Subject = cmp.Or(line.Subject, line.Commit, fleet.ShortRendered(r.Rendered))
+	out.Hash, out.Href, out.At = shortHash(r.Revision), rowPath(pool, r), line.When
 	return out
 }
 

@@ -216,7 +216,8 @@ func hostile(t *testing.T, text string) []view.Region {
 	c.Pools[0].Annotations = map[string]string{v1alpha1.PausedByAnnotation: text}
 	c.Pools[0].Spec.Paused = true
 	p := poolPage(t, c, view.MapOptions{By: text, Filter: ""})
-	return append(append(p.Regions(noon), overview(c)...), view.Commits(fleet.New(c, noon))...)
+	commits := view.Commits(fleet.New(c, noon), inspect.NewOverview(c, noon).Status)
+	return append(append(p.Regions(noon), overview(c)...), commits...)
 }
 
 // evil are texts of an attacker.
@@ -275,8 +276,9 @@ func TestADriftIsToldAsSuch(t *testing.T) {
 	}}
 	got := html(overview(c))
 	for _, want := range []string{
-		"worker-0001 is degraded: /etc/motd was changed by hand (content, modified 2026-01-02 11:49:00 UTC)",
-		`<span class="label">Since yesterday</span> <span class="quiet">1 drifted</span></a>`,
+		"worker-0001 is degraded: /etc/motd was changed by hand (content, modified 2026-01-02 11:49:00 UTC; by " +
+			"whom is not recorded)",
+		`<span class="label">Since yesterday</span> <span class="quiet">worker-0001 drifted</span></a>`,
 		"<h3>worker-0001 differs from its config</h3>",
 		`<a href="/node/worker-0001">worker-0001</a></span><span><b>worker</b>: /etc/motd was changed by hand (content`,
 	} {

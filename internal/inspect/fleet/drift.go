@@ -63,7 +63,7 @@ func driftText(n *corev1.Node) string {
 	case 0:
 		return ""
 	case 1:
-		return fmt.Sprintf("%s was changed by hand (%s)", names[0], how)
+		return fmt.Sprintf("%s was changed by hand (%s; by whom is not recorded)", names[0], how)
 	}
-	return Names(names, mostNamed) + " were changed by hand"
+	return Names(names, mostNamed) + " were changed by hand (by whom is not recorded)"
 }

@@ -23,16 +23,24 @@ func TestWhatSomebodyChanged(t *testing.T) {
 	}{
 		"nothing": {},
 		"the contents of a file": {
-			[]string{motd}, "", "/etc/motd was changed by hand (content, modified 2026-01-02 11:49:00 UTC)",
+			[]string{motd},
+			"",
+			"/etc/motd was changed by hand (content, modified 2026-01-02 11:49:00 UTC; by whom is not recorded)",
 		},
-		"a mode": {[]string{item("/etc/motd", "mode", "")}, "", "/etc/motd was changed by hand (mode)"},
+		"a mode": {
+			[]string{item("/etc/motd", "mode", "")},
+			"",
+			"/etc/motd was changed by hand (mode; by whom is not recorded)",
+		},
 		"two files": {
-			[]string{item("/etc/issue", "owner", ""), motd}, "", "/etc/issue, /etc/motd were changed by hand",
+			[]string{item("/etc/issue", "owner", ""), motd},
+			"",
+			"/etc/issue, /etc/motd were changed by hand (by whom is not recorded)",
 		},
 		"what is repaired or only reported is no reason": {
 			[]string{strings.Replace(item("/etc/issue", "owner", ""), "Degrade", "Report", 1), motd},
 			"",
-			"/etc/motd was changed by hand (content, modified 2026-01-02 11:49:00 UTC)",
+			"/etc/motd was changed by hand (content, modified 2026-01-02 11:49:00 UTC; by whom is not recorded)",
 		},
 		"what is missing, the daemon says":          {[]string{item("/etc/motd", "missing", "")}, "", ""},
 		"what needs advice, the daemon says":        {[]string{item("/etc/motd", "mode", `,"why":"immutable"`)}, "", ""},

@@ -32,7 +32,8 @@ func listComments(l []any, text string, inline bool) []any {
 	return l
 }
 
-// keptTags are those that a value has without a tag, and !!binary, whose value is written as the text that it stands for.
+// keptTags are those that a value has without a tag, and !!binary, whose value is written as the text for which it
+// stands.
 var keptTags = []string{
 	"!!str", "!!int", "!!float", "!!bool", "!!null", "!!timestamp", "!!map", "!!seq", "!!merge", "!!binary",
 }
