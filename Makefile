@@ -249,9 +249,8 @@ test: setup build $(ASSETS) $(HOLLOW) $(if $(ROOT),$(KUBELET)) ## Every test of 
 	@$(ENVTEST) $(GOTEST) ./bench/... | grep --line-buffered -v 'no test files'
 	$(call say,test: stories$(if $(ROOT), and real hosts))
 	@$(if $(ROOT),BUNSEN_LAB=1) $(ENVTEST) $(STORIES) ./test/e2e $$(go list ./test/lab/... | grep -vE '/lab/(cluster|ostree)$$') | grep --line-buffered -v 'no test files'
-	@$(MAKE) test-tour
-	$(call say,test: other modules, the console in Chromium and the race detector)
-	@$(MAKE) -j2 --output-sync=target $(if $(ROOT),test-install) test-browser $(if $(ROOT),test-ignition) test-standalone test-tools test-monitoring test-chart test-registries test-sops $(if $(shell command -v gcc),test-race)
+	$(call say,test: the pages, other modules, the console in Chromium and the race detector)
+	@$(MAKE) -j2 --output-sync=target test-tour $(if $(ROOT),test-install) test-browser $(if $(ROOT),test-ignition) test-standalone test-tools test-monitoring test-chart test-registries test-sops $(if $(shell command -v gcc),test-race)
 	@$(if $(shell command -v gcc),,printf '==> test-race: NOT RUN. It needs a C compiler\n')
 	@printf '==> test-gitea: NOT RUN. It builds Gitea, which takes about ten minutes: run make test-gitea\n'
 	@$(if $(ROOT),printf '==> test/lab/ostree: NOT RUN. The life of a machine on OSTree ran; run make test-ostree for each step of a deployment\n')
