@@ -25,6 +25,8 @@ const (
 	RuleNodeFact = "node-fact"
 	// ruleIgnored is the rule of fields that Bunsen accepts and that no node reads.
 	ruleIgnored = "ignored-field"
+	// ruleIdle is the rule of settings of a unit that have no effect.
+	ruleIdle = "unit-idle"
 	// ruleReference is the rule of references to secrets.
 	ruleReference = "secret-reference"
 )
@@ -95,6 +97,7 @@ func (l *linter) units() {
 		l.placeholder(at+".name", "the name", u.Name)
 		l.unit(at+".contents", u.Name, u.Contents)
 		l.misspelled(at, u)
+		l.idle(at, u)
 		for j, d := range u.Dropins {
 			l.unit(fmt.Sprintf("%s.dropins.%d.contents", at, j), u.Name, d.Contents)
 		}
@@ -115,6 +118,38 @@ func (l *linter) misspelled(at string, u ign.Unit) {
 			"unit that does not exist: did you mean %s?", u.Name, right))
 	}
 }
+
+// idle warns of what a document says about a unit without an effect.
+func (l *linter) idle(at string, u ign.Unit) {
+	own, isEnabled := u.Contents != nil && *u.Contents != "", u.Enabled != nil && *u.Enabled
+	switch {
+	case u.Mask != nil && *u.Mask:
+		if own || isEnabled || len(u.Dropins) > 0 {
+			l.warnAt(at+".mask", ruleIdle, "%s is masked, so its contents, its drop-ins and enabled: true have no "+
+				"effect: remove them, or the mask", u.Name)
+		}
+	case !own && len(u.Dropins) == 0 && u.Enabled == nil && u.Mask == nil:
+		l.warnAt(at+".name", ruleIdle, "nothing is set of %s: give it contents, dropins, enabled or mask, or remove it",
+			u.Name)
+	case isEnabled && own && strings.HasSuffix(strings.TrimSuffix(u.Name, path.Ext(u.Name)), "@") &&
+		!hasDefaultInstance(u):
+		l.warnAt(at+".enabled", ruleIdle, "%s is a template without a default instance, so enabled: true has no "+
+			"effect: enable an instance such as %s, or write DefaultInstance= in the section [Install]", u.Name,
+			strings.Replace(u.Name, "@.", "@INSTANCE.", 1))
+	}
+}
+
+func hasDefaultInstance(u ign.Unit) bool {
+	texts := []*string{u.Contents}
+	for _, d := range u.Dropins {
+		texts = append(texts, d.Contents)
+	}
+	return slices.ContainsFunc(texts, func(text *string) bool {
+		return text != nil && defaultInstance.MatchString(*text)
+	})
+}
+
+var defaultInstance = regexp.MustCompile(`(?m)^[ \t]*DefaultInstance[ \t]*=[ \t]*\S`)
 
 // unit checks the text of a unit or of one of its drop-ins.
 func (l *linter) unit(path, name string, text *string) {
