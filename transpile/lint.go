@@ -24,7 +24,8 @@ const (
 	// RuleNodeFact is the rule of placeholders that a table of nodes would replace.
 	RuleNodeFact = "node-fact"
 	// ruleIgnored is the rule of fields that Bunsen accepts and that no node reads.
-	ruleIgnored = "ignored-field"
+	ruleIgnored  = "ignored-field"
+	ruleArgument = "kernel-arguments"
 	// ruleIdle is the rule of settings of a unit that have no effect.
 	ruleIdle = "unit-idle"
 	// ruleReference is the rule of references to secrets.
@@ -47,6 +48,7 @@ type linter struct {
 func Lint(repository fs.FS, config machineconfig.Config, system string, at origin.Map) []origin.Finding {
 	l := &linter{config: config, system: system, origin: at, fs: repository, lines: map[string][]string{}}
 	l.units()
+	l.kernelArguments()
 	if config.ExtensionsImage != "" {
 		at, _ := l.origin.Find("spec.baseOSExtensionsContainerImage")
 		l.warn(at, ruleIgnored, "baseOSExtensionsContainerImage has no effect: nodes install extensions from their "+
@@ -116,6 +118,32 @@ func (l *linter) misspelled(at string, u ign.Unit) {
 		l.warn(pos, unit.RuleName, fmt.Sprintf("the config does not create the unit %s, and systemd ignores "+
 			"settings of a "+
 			"unit that does not exist: did you mean %s?", u.Name, right))
+	}
+}
+
+// kernelArguments warns of arguments that are none, that belong to the boot loader, or that the kernel does not read.
+func (l *linter) kernelArguments() {
+	// Of a longer command line, the kernel of x86-64 reads only the beginning: COMMAND_LINE_SIZE in its sources.
+	const longest = 2047
+	length := -1
+	for i, entry := range l.config.KernelArguments {
+		at := fmt.Sprintf("spec.kernelArguments.%d", i)
+		args := machineconfig.SplitKargs([]string{entry})
+		if len(args) == 0 {
+			l.warnAt(at, ruleArgument, "kernel argument %d is empty: write one, or remove the entry", i+1)
+		}
+		for _, arg := range args {
+			length += len(arg) + 1
+			switch name, _, _ := strings.Cut(arg, "="); name {
+			case "ostree", "BOOT_IMAGE":
+				l.warnAt(at, ruleArgument, "%s= is written for each boot by OSTree or the boot loader, and with another "+
+					"value a machine may not boot: remove it", name)
+			}
+		}
+	}
+	if length > longest {
+		l.warnAt("spec.kernelArguments.0", ruleArgument, "the kernel arguments have %d characters, and a kernel of x86-64 "+
+			"reads %d with those of the image: remove some", length, longest)
 	}
 }
 
