@@ -136,14 +136,14 @@ func (l *linter) kernelArguments() {
 			length += len(arg) + 1
 			switch name, _, _ := strings.Cut(arg, "="); name {
 			case "ostree", "BOOT_IMAGE":
-				l.warnAt(at, ruleArgument, "%s= is written for each boot by OSTree or the boot loader, and with another "+
-					"value a machine may not boot: remove it", name)
+				l.warnAt(at, ruleArgument, "%s= is written for each boot by OSTree or the boot loader, and with "+
+					"another value a machine may not boot: remove it", name)
 			}
 		}
 	}
 	if length > longest {
-		l.warnAt("spec.kernelArguments.0", ruleArgument, "the kernel arguments have %d characters, and a kernel of x86-64 "+
-			"reads %d with those of the image: remove some", length, longest)
+		l.warnAt("spec.kernelArguments.0", ruleArgument, "the kernel arguments have %d characters, and a kernel of "+
+			"x86-64 reads %d with those of the image: remove some", length, longest)
 	}
 }
 
@@ -157,8 +157,8 @@ func (l *linter) idle(at string, u ign.Unit) {
 				"effect: remove them, or the mask", u.Name)
 		}
 	case !own && len(u.Dropins) == 0 && u.Enabled == nil && u.Mask == nil:
-		l.warnAt(at+".name", ruleIdle, "nothing is set of %s: give it contents, dropins, enabled or mask, or remove it",
-			u.Name)
+		l.warnAt(at+".name", ruleIdle, "nothing is set of %s: give it contents, dropins, enabled or mask, or remove "+
+			"it", u.Name)
 	case isEnabled && own && strings.HasSuffix(strings.TrimSuffix(u.Name, path.Ext(u.Name)), "@") &&
 		!hasDefaultInstance(u):
 		l.warnAt(at+".enabled", ruleIdle, "%s is a template without a default instance, so enabled: true has no "+
