@@ -87,6 +87,7 @@ Exit codes:
 		tokenCommand(), pointerCommand(),
 		installCommand(), checkCommand(), uninstallCommand(), supportBundleCommand(), versionCommand())
 	cli.WrapHelp(cmd)
+	cli.RefuseEmpty(cmd)
 	cmd.SetErr(safetext.NewWriter(os.Stderr)) // a CI runner also reads commands from standard error
 	return cmd
 }

@@ -221,3 +221,33 @@ func WrapHelp(root *cobra.Command) {
 	usage = strings.ReplaceAll(usage, ".InheritedFlags.FlagUsages | trimTrailingWhitespaces", "flags . true")
 	root.SetUsageTemplate(usage)
 }
+
+// meant are the flags that say which commit, node, pool or time a user means. Without them, a verb takes another one,
+// so an empty value would be a silent change of what the user asked for.
+var meant = []string{"at", "node", "pool", "revision", "to", "until"}
+
+// RefuseEmpty lets a command and its subcommands refuse an empty argument, and an empty value of the flags that name
+// something: the variable of a script that is not set would count as "all", "HEAD" or "for ever".
+func RefuseEmpty(root *cobra.Command) {
+	const advice = "give it a value or leave it out; in a script, is a variable not set?"
+	for _, cmd := range root.Commands() {
+		RefuseEmpty(cmd)
+	}
+	check := root.Args
+	if check == nil { // A command that only has subcommands; cobra itself tells an unknown one.
+		return
+	}
+	root.Args = func(cmd *cobra.Command, args []string) error {
+		for i, arg := range args {
+			if arg == "" {
+				return fmt.Errorf("argument %d is empty: %s", i+1, advice)
+			}
+		}
+		for _, name := range meant {
+			if f := cmd.Flags().Lookup(name); f != nil && f.Changed && f.Value.String() == "" {
+				return fmt.Errorf("--%s is empty: %s", name, advice)
+			}
+		}
+		return check(cmd, args)
+	}
+}
