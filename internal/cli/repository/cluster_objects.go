@@ -18,6 +18,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/cli/kube"
 	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/internal/review"
+	"github.com/bunsen-os/bunsen/reconcile/revision"
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
@@ -46,8 +47,7 @@ func (r *clusterState) readPolicies(ctx context.Context, c client.Reader) error 
 }
 
 // objects returns the cluster's objects that the compared repository created or that head also has, as a repository has
-// them. If the digest is that of head's object, it returns that one, because defaults that the API server adds are no
-// difference.
+// them: without fields that neither of them sets, such as defaults of the API server.
 func (r clusterState) objects(head []transpile.ClusterObject) (out []transpile.ClusterObject, err error) {
 	of := map[string]transpile.ClusterObject{}
 	for _, o := range head {
@@ -68,9 +68,17 @@ func (r clusterState) objects(head []transpile.ClusterObject) (out []transpile.C
 		}
 		live := &unstructured.Unstructured{Object: content}
 		live.SetGroupVersionKind(kind)
+		wanted, err := wantedOf(live)
+		if err != nil {
+			return err
+		}
+		if wanted != nil && new(revision.Digests).OfObject(live) != "" {
+			live = wanted // As the repository wrote it, so that 90m is no change to 1h30m0s.
+		}
 		for _, field := range writtenByOther {
 			unstructured.RemoveNestedField(live.Object, field...)
 		}
+		keepFields(live, wanted, ours.Object)
 		live.SetLabels(userEntries(live.GetLabels()))
 		live.SetAnnotations(userEntries(live.GetAnnotations()))
 		out = append(out, transpile.ClusterObject{Object: live, File: "the cluster"})
@@ -92,6 +100,35 @@ func (r clusterState) objects(head []transpile.ClusterObject) (out []transpile.C
 		}
 	}
 	return out, nil
+}
+
+// wantedOf returns what the repository required of a live object when it was applied last; nil if no source applied it.
+func wantedOf(live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if live.GetAnnotations()[v1alpha1.WantedAnnotation] == "" {
+		return nil, nil
+	}
+	return revision.WantedObject(live)
+}
+
+// keepFields removes the fields of a spec that neither of two others has. Applying those leaves the fields as they are.
+func keepFields(live, wanted, head *unstructured.Unstructured) {
+	spec, isMap := live.Object["spec"].(map[string]any)
+	if !isMap {
+		return
+	}
+	of := func(o *unstructured.Unstructured) map[string]any {
+		if o == nil {
+			return nil
+		}
+		fields, _ := o.Object["spec"].(map[string]any)
+		return fields
+	}
+	before, after := of(wanted), of(head)
+	maps.DeleteFunc(spec, func(field string, _ any) bool {
+		_, was := before[field]
+		_, is := after[field]
+		return !was && !is
+	})
 }
 
 func userEntries(entries map[string]string) map[string]string {
