@@ -46,7 +46,7 @@ func Compare(base, head Side) Comparison {
 	out.AvoidReboots = avoidRebootsOf(out, head.PolicyFile)
 	out.Readers = compareEncryption(base.Encryption, head.Encryption)
 	out.ClusterChanges = compareCluster(base, head)
-	out.Undo = undo(out)
+	out.Undo, out.UndoCosts = undo(out), undoCosts(base, head, out.Pools)
 	out.FileChanges = out.fileChanges(base, head)
 	return out
 }

@@ -8,7 +8,6 @@ import (
 	pathpkg "path"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
@@ -37,6 +36,8 @@ type Comparison struct {
 	Together map[string]Rollout `json:"together,omitempty"`
 	// Undo is the command that reverts the change, or a text if it is not a commit.
 	Undo string `json:"undo,omitempty"`
+	// UndoCosts are pools whose nodes the undo disturbs more than the change.
+	UndoCosts []UndoCost `json:"undoCosts,omitempty"`
 
 	// of head
 	folder string
@@ -369,36 +370,6 @@ func (it Item) Places() string {
 
 // runningCluster is the name of a base that is read from a cluster.
 const runningCluster = "the cluster"
-
-func undo(c Comparison) string {
-	switch base, head := c.BaseCommit, c.HeadCommit; {
-	case !c.Changed():
-		return ""
-	case base == nil && c.Base == runningCluster:
-		return "revert the commit after it is pushed; every pool then returns to its earlier rendered config"
-	case c.Base == runningCluster && (head == nil || head.Hash == ""):
-		return "revert the commit after it is pushed; every pool then returns to its earlier rendered config"
-	case head == nil || head.Hash == "" || base == nil || base.Hash == "":
-		return fmt.Sprintf("restore the files of %s; every pool then returns to its earlier rendered config", c.Base)
-	case slices.Equal(head.Parents, []string{base.Hash}):
-		return "git revert " + ShortHash(head.Hash)
-	case len(head.Parents) > 0 && head.Parents[0] == base.Hash:
-		return "git revert -m 1 " + ShortHash(head.Hash)
-	default:
-		return "git restore --source=" + ShortHash(base.Hash) + " --staged --worktree " + pathspec(c.folder)
-	}
-}
-
-// pathspec quotes a folder, from the repository's root, for git and a shell.
-func pathspec(folder string) string {
-	spec := ":/" + folder
-	if strings.ContainsFunc(folder, func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-", r)
-	}) {
-		spec = "'" + strings.ReplaceAll(spec, "'", `'\''`) + "'"
-	}
-	return spec
-}
 
 // ShortHash shortens a hash to eight digits. It returns any other name unchanged.
 func ShortHash(name string) string {

@@ -77,6 +77,10 @@ func Markdown(c review.Comparison, o MarkdownOptions) string {
 	if c.Undo != "" {
 		words := atMost(undoMarkdown(c), limit/10, "go back to the base")
 		fmt.Fprintf(&bottom, "**Undo:** %s. Nodes that have not taken the change by then do nothing.\n", words)
+		if text := undoCostText(c.UndoCosts); text != "" {
+			words := atMost(prose(text), limit/10, "disturbs nodes more than the change")
+			fmt.Fprintf(&bottom, "⚠ This undo %s.\n", words)
+		}
 	}
 	var out strings.Builder
 	out.WriteString(top.String())

@@ -31,8 +31,9 @@ type Outline struct {
 	Unchanged string
 	// WithoutEffect names the changed files that change nothing on nodes; empty if there are none.
 	WithoutEffect string
-	// Undo reverts the change; empty if nothing changes.
-	Undo string
+	// Undo reverts the change; empty if nothing changes. UndoCost says that the undo costs more than the change, or is
+	// empty.
+	Undo, UndoCost string
 	// Sum is the last line: how many items change.
 	Sum string
 }
@@ -103,6 +104,9 @@ func OutlineOf(c review.Comparison) Outline {
 	}
 	o.Costs = append(o.Costs, togetherCosts(c)...)
 	o.Unchanged, o.Undo = safetext.Line(strings.Join(same, ", ")), safetext.Line(c.Undo)
+	if text := undoCostText(c.UndoCosts); text != "" {
+		o.UndoCost = safetext.Line("this undo " + text)
+	}
 	o.WithoutEffect = safetext.Line(withoutEffectText(c))
 	switch {
 	case len(c.Pools) == 0:
@@ -291,4 +295,18 @@ func entryOf(it review.Item) Entry {
 		e.Hint = safetext.Line(hint)
 	}
 	return e
+}
+
+// undoCostText says, behind the undo as its subject, what it does to nodes, if that is more than what the change does;
+// "" otherwise.
+func undoCostText(costs []review.UndoCost) string {
+	var each []string
+	for _, c := range costs {
+		each = append(each, c.Pool+": "+strings.Replace(c.Disruption, "reboot", "drain + reboot", 1))
+	}
+	if len(each) == 0 {
+		return ""
+	}
+	return "disturbs nodes more than the change, because it also takes the rules of cluster/ back (" +
+		strings.Join(each, ", ") + "). Rules that are merged before, in a change of their own, stay"
 }

@@ -62,6 +62,9 @@ func Text(c review.Comparison, s Style) string {
 	if o.Undo != "" {
 		fmt.Fprintf(&b, "undo: %s\n", o.Undo)
 	}
+	if o.UndoCost != "" {
+		fmt.Fprintf(&b, "%s\n", s.red("! "+o.UndoCost))
+	}
 	return b.String() + o.Sum + "\n"
 }
 
