@@ -182,9 +182,14 @@ func (t *translator) decode() cutil.Config {
 			here := pathAtLine(t.doc, n, "$")
 			t.fatal(here, "yaml", "%s", t.dialect.mistyped(here, m[2]))
 		}
-		return nil
 	}
+	mistyped := slices.Clone(t.findings)
+	// Also after an error, because the decoder has decoded what is of the right type.
 	t.checkKeys(reflect.ValueOf(cfg), t.doc, "$")
+	further := slices.DeleteFunc(t.findings[len(mistyped):], func(f origin.Finding) bool {
+		return slices.ContainsFunc(mistyped, func(is origin.Finding) bool { return is.At == f.At })
+	})
+	t.findings = append(mistyped, further...)
 	// The first finding is enough: a wrong indentation also makes another part of the document empty, which would be a
 	// second finding.
 	if origin.Fatal(t.findings) {
