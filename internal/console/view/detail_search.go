@@ -165,7 +165,11 @@ func (s DetailSession) lastChanges(ctx context.Context, f *fleet.Fleet, of ref, 
 	}
 	out := map[history.ItemKey]LastChange{}
 	for item, last := range rows {
-		out[item] = LastChange{historyRowOf(of.pool, &h, last.Row).Commit, last.Unchanged}
+		by := historyRowOf(of.pool, &h, last.Row).Commit
+		if row := &h.Rows[last.Row]; row.IsOfCommit() { // Who held, released or retried it did not write it.
+			by.Subject = cmp.Or(row.Subject, by.Subject)
+		}
+		out[item] = LastChange{by, last.Unchanged}
 	}
 	return out, nil
 }

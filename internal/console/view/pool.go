@@ -266,7 +266,7 @@ func (p PoolPage) history() Region {
 	}
 	for i := range shown {
 		row := historyRowOf(p.Why.Pool.Name, h, i)
-		look := lookOf(shown[i].Result, p.Why.Outcome)
+		look := lookOf(shown[i].RowOutcome, p.Why.Outcome)
 		row.Word, row.Tone, row.Sign = look.word, look.tone, look.sign
 		if d := took(shown[i]); d > 0 {
 			row.Took, row.Width = fleet.Took(d), max(1, int(100*d/longest))
@@ -278,13 +278,18 @@ func (p PoolPage) history() Region {
 
 func historyRowOf(pool string, h *history.History, i int) historyRow {
 	r, line := &h.Rows[i], h.Rows[i].Line()
-	look := resultOf(r.Result)
+	look := resultOf(r.RowOutcome)
 	out := historyRow{
 		Result: string(r.Result), Outcome: line.Outcome, Word: look.word, Tone: look.tone, Sign: look.sign,
-		Commit: commitBy(r.Author),
+	}
+	if r.IsOfCommit() && r.Cause != v1alpha1.RolloutCauseHold { // Who wrote the commit is not who holds the pool at it.
+		out.Commit = commitBy(r.Author)
 	}
 	out.Commit.Subject = cmp.Or(line.Subject, line.Commit, fleet.ShortRendered(r.Rendered))
-	out.Commit.Hash, out.Commit.Href, out.Commit.At = shortHash(r.Revision), rowPath(pool, r), line.When
+	out.Commit.Href, out.Commit.At = rowPath(pool, r), line.When
+	if r.IsOfCommit() {
+		out.Commit.Hash = shortHash(r.Revision)
+	}
 	return out
 }
 
@@ -318,15 +323,18 @@ var resultViews = map[history.Result]resultView{
 }
 
 // lookOf is resultOf for a rollout of a pool that may need a person now.
-func lookOf(r history.Result, pool inspect.Outcome) resultView {
-	if r == history.ResultWaiting && pool.NeedsUser() {
+func lookOf(r history.RowOutcome, pool inspect.Outcome) resultView {
+	if r.Result == history.ResultWaiting && pool.NeedsUser() {
 		return resultView{strings.ToLower(string(pool)), toneOf(pool), "alert"}
 	}
 	return resultOf(r)
 }
 
-func resultOf(r history.Result) resultView {
-	if v, known := resultViews[r]; known {
+func resultOf(r history.RowOutcome) resultView {
+	if r.RanBefore && r.Result == history.Result(v1alpha1.RolloutCompleted) {
+		return resultView{"no rollout", "", "dot"}
+	}
+	if v, known := resultViews[r.Result]; known {
 		return v
 	}
 	return resultView{"unknown", "", "dot"}

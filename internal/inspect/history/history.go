@@ -399,7 +399,7 @@ func (c commit) outcome() RowOutcome {
 		return RowOutcome{Result: ResultNotRendered, Why: why, Outcome: "not rendered: " + fleet.Shorten(why)}
 	case c.pool.Object.CreationTimestamp.After(c.at), slices.ContainsFunc(c.rollouts, isCause):
 		return RowOutcome{}
-	case slices.Contains(e.Held, name):
+	case slices.Contains(e.Held, name) && (config == "" || config != inForce.before):
 		return RowOutcome{Result: ResultHeld, Outcome: "not rolled out: the pool was held at another commit"}
 	case config != "" && (config == inForce.before || config == inForce.next):
 		return RowOutcome{Result: ResultNoEffect, Outcome: "no effect: the pool kept its config"}

@@ -1,7 +1,6 @@
 package history
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -212,7 +211,10 @@ func (it TraceItem) changedBy() string {
 		return "-"
 	}
 	l := it.Changed.Line()
-	text := cmp.Or(fleet.HashOf(it.Changed.Revision), l.Commit) + " " + source.Quote(l.Subject) + " " + l.Author
+	if it.Changed.IsOfCommit() { // Who held, released or retried it did not write it.
+		l.Subject = it.Changed.Subject
+	}
+	text := it.Changed.ShortCommit() + " " + source.Quote(l.Subject) + " " + l.Author
 	if it.NotSince {
 		return "before " + text
 	}
