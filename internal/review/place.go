@@ -17,6 +17,8 @@ type Place struct {
 	Item string
 	// At is `file:line:col`, or the MachineConfig that a user created through the API.
 	At string
+	// Foreign is the name of the MachineConfig if it is not of this repository; otherwise empty.
+	Foreign string
 }
 
 // places finds where the repository sets items of a rendered config. It indexes the layers when the first item is asked
@@ -64,7 +66,11 @@ func (p *places) all() []Place {
 		switch n.Kind {
 		case disruption.KindFile, disruption.KindUnit, disruption.KindUser:
 			if at := p.of(n.Kind, n.Name); at != "" {
-				out = append(out, Place{string(n.Kind) + " " + n.Name, at})
+				place := Place{Item: string(n.Kind) + " " + n.Name, At: at}
+				if last, ok := p.lineage().Last(n.Kind, n.Name); ok && last.Source == "" {
+					place.Foreign = last.Layer
+				}
+				out = append(out, place)
 			}
 		}
 	}
