@@ -209,8 +209,8 @@ func (t *Traced) Items(ctx context.Context, repo string) error {
 		t.Trace.Items = append(t.Trace.Items, history.TraceItem{Item: p.Item, Place: p.At})
 	}
 	if !same {
-		t.Trace.Note = fmt.Sprintf("A MachineConfig that is not of this repository has changed since: together with %s "+
-			"it gives another config now.", revision.Short())
+		t.Trace.Note = fmt.Sprintf("A MachineConfig that is not of this repository has changed since: together with "+
+			"%s it gives another config now.", revision.Short())
 	}
 	return nil
 }
