@@ -381,6 +381,9 @@ type commit struct {
 // outcome is zero if a rollout has the commit, or if the pool did not exist.
 func (c commit) outcome() RowOutcome {
 	name, e := c.pool.Object.Name, c.entry
+	if c.pool.Object.CreationTimestamp.After(c.at) {
+		return RowOutcome{}
+	}
 	if e.Refused != nil {
 		return RowOutcome{
 			Result: ResultRefused, Why: e.Refused.Message,
@@ -397,7 +400,7 @@ func (c commit) outcome() RowOutcome {
 	switch {
 	case why != "":
 		return RowOutcome{Result: ResultNotRendered, Why: why, Outcome: "not rendered: " + fleet.Shorten(why)}
-	case c.pool.Object.CreationTimestamp.After(c.at), slices.ContainsFunc(c.rollouts, isCause):
+	case slices.ContainsFunc(c.rollouts, isCause):
 		return RowOutcome{}
 	case slices.Contains(e.Held, name) && (config == "" || config != inForce.before):
 		return RowOutcome{Result: ResultHeld, Outcome: "not rolled out: the pool was held at another commit"}
