@@ -249,6 +249,9 @@ func progressOf(f *fleet.Fleet, v *fleet.Pool) RowOutcome {
 	out.Began, out.UpdatedBefore, out.RanBefore = began, r.UpdatedBefore, out.Nodes > 0 && r.UpdatedBefore >= out.Nodes
 	if out.Result == ResultRollingOut && began != nil {
 		out.Outcome = "rolling out" + fleet.Since(*began, f.Now) + ": " + out.at() + out.failures()
+		if out.Updated == out.Nodes {
+			out.Outcome += ", until all are healthy"
+		}
 	}
 	return out
 }
