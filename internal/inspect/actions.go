@@ -284,7 +284,8 @@ func failureActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1al
 func hostActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1alpha1.FailureCause,
 	halted bool,
 ) []string {
-	again := map[bool]string{true: ", then:", false: "; its daemon tries again by itself"}[halted]
+	// The longest pause of a daemon is a minute and a quarter.
+	again := map[bool]string{true: ", then:", false: "; its daemon tries again by itself within 75 seconds"}[halted]
 	switch cause {
 	case v1alpha1.FailureHost:
 		do := []string{"change on " + row.Name + " what the message names" + again}
