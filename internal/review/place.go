@@ -26,10 +26,13 @@ type Place struct {
 type places struct {
 	fragments []transpile.Fragment
 	lineage   func() *lineage.Lineage
+	// pool has the places of the layer poolLayer, for the config of a single node; otherwise nil.
+	pool      *places
+	poolLayer string
 }
 
 func newPlaces(fragments []transpile.Fragment, r render.Rendered) *places {
-	return &places{fragments, sync.OnceValue(func() *lineage.Lineage {
+	return &places{fragments: fragments, lineage: sync.OnceValue(func() *lineage.Lineage {
 		return lineage.New(lineage.LayersOfRendered(r, fragments), lineage.Options{Pool: r.Pool})
 	})}
 }
@@ -47,12 +50,24 @@ func (p *places) ofNode(r render.Rendered, node string) *places {
 			}
 		}
 	}
-	return newPlaces(append(all, own...), r)
+	of := newPlaces(append(all, own...), r)
+	of.pool, of.poolLayer = p, r.VariantOf
+	return of
+}
+
+// last returns the fragment or the MachineConfig that set an item last. In the config of a single node, the config of
+// its pool is one layer.
+func (p *places) last(kind disruption.ChangeKind, name string) (lineage.Writer, bool) {
+	last, ok := p.lineage().Last(kind, name)
+	if ok && p.pool != nil && last.Layer == p.poolLayer {
+		return p.pool.last(kind, name)
+	}
+	return last, ok
 }
 
 // of returns where the last fragment set an item, or the MachineConfig that a user created through the API.
 func (p *places) of(kind disruption.ChangeKind, name string) string {
-	last, ok := p.lineage().Last(kind, name)
+	last, ok := p.last(kind, name)
 	if ok && last.Source == "" {
 		return "MachineConfig " + last.Layer + ", made through the API"
 	}
@@ -67,7 +82,7 @@ func (p *places) all() []Place {
 		case disruption.KindFile, disruption.KindUnit, disruption.KindUser:
 			if at := p.of(n.Kind, n.Name); at != "" {
 				place := Place{Item: string(n.Kind) + " " + n.Name, At: at}
-				if last, ok := p.lineage().Last(n.Kind, n.Name); ok && last.Source == "" {
+				if last, ok := p.last(n.Kind, n.Name); ok && last.Source == "" {
 					place.Foreign = last.Layer
 				}
 				out = append(out, place)
