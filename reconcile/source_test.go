@@ -302,8 +302,9 @@ func TestFollowing(t *testing.T) {
 			})
 			w.repo.Push("say hello", controllertest.Files("worker/10-motd.bu=hello"))
 			w.follow()
-			controllertest.Contains(t, "Ready", w.Condition("Ready"), "False|AuthenticationFailed|reading Secret "+
-				"bunsen-system/deploy-key: ")
+			controllertest.Contains(t, "Ready", w.Condition("Ready"), "False|AuthenticationFailed|there is no "+
+				"Secret bunsen-system/deploy-key")
+			controllertest.Contains(t, "Stalled: a user has to create it", w.Condition("Stalled"), "True|AuthenticationFailed")
 			controllertest.Equal(t, "ref listings", w.repo.Lists, 0)
 		},
 		"warnings of a revision stay in the condition while nothing new happens": func(t *testing.T, w *world) {

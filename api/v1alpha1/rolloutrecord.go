@@ -14,8 +14,11 @@ type RolloutRecord struct {
 	Config string `json:"config"`
 	// RecordedSecrets are revisions of secrets; zero in a cluster without secrets.
 	RecordedSecrets `json:",inline"`
-	// Began is when the config, with its secrets, became the pool's target, or when a retry or a recovery began.
+	// Began is when the config, with its secrets, became the pool's target, or when a retry or a recovery began. For a
+	// pool without nodes it is when the first node came.
 	Began metav1.Time `json:"began"`
+	// Empty is true if the pool has had no node since the config became its target.
+	Empty bool `json:"empty,omitempty"`
 	// Before is the config that was the pool's target before; empty if there was none.
 	Before string `json:"before,omitempty"`
 	// UpdatedBefore is how many nodes of the pool already ran the config when it became the target.

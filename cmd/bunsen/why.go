@@ -86,7 +86,7 @@ func (q query) whyAll(ctx context.Context, cluster fleet.Cluster) answer {
 	for i := range overview.Whys {
 		steps.FillWhy(ctx, &overview.Whys[i])
 	}
-	return answer{overview.Text(q.now), overview.Whys, exitFor(overview.Outcome)}
+	return answer{overview.Text(q.now), overview.All(), exitFor(overview.Outcome)}
 }
 
 // exitFor returns the exit code for an outcome, for bunsen why and bunsen status.

@@ -284,16 +284,20 @@ func failureActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1al
 func hostActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1alpha1.FailureCause,
 	halted bool,
 ) []string {
-	again := map[bool]string{true: ", then:", false: "; its daemon tries again by itself"}[halted]
+	// The longest pause of a daemon is a minute and a quarter.
+	again := map[bool]string{true: ", then:", false: "; its daemon tries again by itself within 75 seconds"}[halted]
 	switch cause {
 	case v1alpha1.FailureHost:
 		do := []string{"change on " + row.Name + " what the message names" + again}
-		if undone := undo(f, v, row.Desired.Config); len(undone) > 0 {
-			if commits := undoCommits(f, v, row.Desired.Config); len(commits) > 1 {
+		failed := row.Desired.Config
+		if r := v.Decision.Record; r.Verdict == v1alpha1.RolloutReverted { // It went back, and is desired to be there.
+			failed = r.Config
+		}
+		if undone := undo(f, v, failed); len(undone) > 0 {
+			if commits := undoCommits(f, v, failed); len(commits) > 1 {
 				undone = commits[1:] // The first one only lists what the second reverts.
 			}
-			do = append(do, fleet.Alternative("no machine should have "+fleet.ShortRendered(row.Desired.Config),
-				undone[0]))
+			do = append(do, fleet.Alternative("no machine should have "+fleet.ShortRendered(failed), undone[0]))
 		}
 		return do
 	case v1alpha1.FailureDiskFull:

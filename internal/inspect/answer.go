@@ -46,17 +46,39 @@ func WorstFirst(answers []Answer) []Answer {
 	return answers
 }
 
+// once leaves out answers that an earlier one says in the same words, with all their commands.
+func once(answers []Answer) []Answer {
+	var out []Answer
+	for _, a := range answers {
+		isTold := slices.ContainsFunc(out, func(told Answer) bool {
+			missing := func(do string) bool { return !slices.Contains(told.Do, do) }
+			return told.Reason == a.Reason && told.Outcome == a.Outcome && !slices.ContainsFunc(a.Do, missing)
+		})
+		if !isTold {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
 // Short returns the reason on one line.
 func (a Answer) Short() string {
 	return fleet.Shorten(fleet.OneLine(a.Reason))
 }
 
-// When returns a text that says until when the reason holds.
+// When returns a text that says until when the reason holds. If the reason has that time already, it says how long that
+// is.
 func (a Answer) When(now time.Time) string {
 	if a.Until == nil || a.Cause == poolstate.CauseWindow {
 		return ""
 	}
-	return "; until " + fleet.Moment(*a.Until, nil, now)
+	when := fleet.Moment(*a.Until, nil, now)
+	at, left, _ := strings.Cut(when, ", ")
+	second := a.Until.UTC().Format(time.DateTime)
+	if left != "" && (strings.Contains(a.Reason, at) || strings.Contains(a.Reason, second)) {
+		return ", " + left
+	}
+	return "; until " + when
 }
 
 // revertedAnswer is for a node whose failure caused its pool's revert.

@@ -10,6 +10,8 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 
@@ -185,9 +187,19 @@ func applyingAnswer(b poolstate.Block, pool *mcfgv1.MachineConfigPool, sources [
 		case src.Spec.IsSuspended(now):
 			a.Do = append(a.Do, "bunsen resume gitsource/"+src.Name+"   # puts the commit's objects back; to keep "+
 				"what users changed, push it first")
-		case src.Status.Applying != nil || pool.Annotations[v1alpha1.SourceAnnotation] == src.Name:
+		case src.Status.Applying != nil:
 			a.Do = append(a.Do, "kubectl describe gitsource "+src.Name)
+		case feeds(src, pool):
+			c := meta.FindStatusCondition(src.Status.Conditions, v1alpha1.ReadyCondition)
+			if c != nil && c.Status == metav1.ConditionFalse {
+				a.Do = append(a.Do, correctSource(src, c.Reason)...)
+			}
 		}
+	}
+	own := pool.Annotations[v1alpha1.SourceAnnotation]
+	isOwn := func(s v1alpha1.GitSource) bool { return s.Name == own }
+	if len(a.Do) == 0 && a.Outcome == Blocked && slices.ContainsFunc(sources, isOwn) {
+		a.Do = []string{"kubectl describe gitsource " + own}
 	}
 	return a
 }

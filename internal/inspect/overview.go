@@ -21,9 +21,38 @@ type Overview struct {
 	// Outcome is the worst outcome of all GitSources and pools.
 	Outcome Outcome
 	// Stopped says where a user keeps new commits from a GitSource or a pool that is fine otherwise.
-	Stopped []Answer
+	Stopped []Stop
 	// Status is that from which the overview was made.
 	Status Status
+}
+
+// Stop is an answer about a GitSource or a pool that is fine.
+type Stop struct {
+	// About is pool/NAME or gitsource/NAME.
+	About string `json:"about"`
+
+	Answer `json:",inline"`
+}
+
+// text is the reason with the subject. That of a GitSource already names it.
+func (s Stop) text(now time.Time) string {
+	text := s.Short() + s.When(now)
+	if s.Cause != fleet.CauseSource {
+		text = s.About + ": " + text
+	}
+	return text
+}
+
+// All has an element for each subject that is not fine, and then one for each answer about the others.
+func (o Overview) All() []any {
+	out := []any{}
+	for i := range o.Whys {
+		out = append(out, o.Whys[i])
+	}
+	for _, s := range o.Stopped {
+		out = append(out, s)
+	}
+	return out
 }
 
 // NewOverview returns the overview of a cluster.
@@ -52,7 +81,17 @@ func OverviewOf(f *fleet.Fleet, s Status) Overview {
 	for i := range o.Whys {
 		o.Whys[i].FindSince(f)
 	}
+	o.Stopped = slices.DeleteFunc(o.Stopped, func(s Stop) bool { return o.tells(s.Answer) })
 	return o
+}
+
+// tells reports whether the answer about a GitSource or a pool that is not fine has this reason too.
+func (o *Overview) tells(a Answer) bool {
+	return slices.ContainsFunc(o.Whys, func(w Why) bool {
+		return slices.ContainsFunc(append(w.Also[:len(w.Also):len(w.Also)], w.Answer), func(told Answer) bool {
+			return told.Reason == a.Reason
+		})
+	})
 }
 
 // add adds what the answer about a subject has that no earlier one has.
@@ -74,6 +113,7 @@ func (o *Overview) add(w Why) {
 		}}
 	}
 	if len(own) > 0 {
+		fine = slices.DeleteFunc(fine, func(a Answer) bool { return a.Cause == fleet.CauseSource && o.tells(a) })
 		w.setAnswers(append(own, fine...))
 		o.Whys = append(o.Whys, w)
 		return
@@ -82,11 +122,11 @@ func (o *Overview) add(w Why) {
 		if !w.stops(a) {
 			continue
 		}
-		if a.Cause != fleet.CauseSource { // The reason of a GitSource already names it.
-			a.Reason = w.About + ": " + a.Reason
-		}
-		if !slices.ContainsFunc(o.Stopped, func(told Answer) bool { return told.Reason == a.Reason }) {
-			o.Stopped = append(o.Stopped, a)
+		// What is said of a GitSource is the same for all its pools.
+		if a.Cause != fleet.CauseSource || !slices.ContainsFunc(o.Stopped, func(s Stop) bool {
+			return s.Reason == a.Reason
+		}) {
+			o.Stopped = append(o.Stopped, Stop{w.About, a})
 		}
 	}
 }
@@ -161,7 +201,7 @@ func (o Overview) Text(now time.Time) string {
 	}
 	b := terminal.Labels{}
 	for _, a := range o.Stopped {
-		b.Add("Also", a.Short()+a.When(now))
+		b.Add("Also", a.text(now))
 	}
 	for _, a := range o.Stopped {
 		for _, do := range a.Do {

@@ -64,10 +64,10 @@ func PoolReason(f *fleet.Fleet, v *fleet.Pool, asked []string) []Answer {
 		out = append(out, Answer{
 			Outcome: Fine, Cause: poolstate.CauseHeld, Reason: "it is held" + held +
 				", so newer commits do not reach it",
-			Do: []string{releaseAction(f, v.Object)},
+			Do: releaseActions(f, v.Object),
 		})
 	}
-	out = WorstFirst(out)
+	out = once(WorstFirst(out))
 	course := progressAnswer(f, v)
 	if len(out) == 0 || out[0].Outcome == Fine || out[0].Outcome == Progressing && course.Outcome == Progressing &&
 		!isOfBlock(v, out[0]) {
@@ -96,7 +96,7 @@ func delayAnswers(f *fleet.Fleet, v *fleet.Pool) []Answer {
 	var out []Answer
 	for i := range f.Sources {
 		src := &f.Sources[i]
-		if !feeds(src, v) {
+		if !feeds(src, v.Object) {
 			continue
 		}
 		if a, is := SourceReason(f, v, src); is {
@@ -108,14 +108,15 @@ func delayAnswers(f *fleet.Fleet, v *fleet.Pool) []Answer {
 
 // feeds reports whether a pool may get documents from a source: its config has MachineConfigs of it, or had some, or no
 // source of the pool is known.
-func feeds(src *v1alpha1.GitSource, v *fleet.Pool) bool {
-	of := v.Object.Annotations[v1alpha1.SourceAnnotation]
+func feeds(src *v1alpha1.GitSource, pool *mcfgv1.MachineConfigPool) bool {
+	of := pool.Annotations[v1alpha1.SourceAnnotation]
 	if of == "" || of == src.Name {
 		return true
 	}
-	target, err := v1alpha1.ParsePoolTarget(v.Object.Annotations[v1alpha1.TargetAnnotation])
+	target, err := v1alpha1.ParsePoolTarget(pool.Annotations[v1alpha1.TargetAnnotation])
 	_, owns := target.Sources[src.Name]
-	return err == nil && owns
+	_, owned := target.Gone[src.Name] // It was deleted, and has just been created again.
+	return err == nil && (owns || owned)
 }
 
 func blockAnswer(f *fleet.Fleet, v *fleet.Pool, b poolstate.Block, asked []string) Answer {
@@ -219,11 +220,13 @@ func goneSourcesAnswers(f *fleet.Fleet, v *fleet.Pool) (out []Answer) {
 	return out
 }
 
-// releaseAction ends a hold. It names the commits whose configs the nodes then get: a user may hold the pool because of
-// one of them.
-func releaseAction(f *fleet.Fleet, pool *mcfgv1.MachineConfigPool) string {
+// releaseActions end a hold. They name the commits whose configs the nodes then get. If the pool had that config
+// already, a user holds it because of this config, which another commit has to replace first.
+func releaseActions(f *fleet.Fleet, pool *mcfgv1.MachineConfigPool) []string {
 	do := "bunsen release pool/" + pool.Name
-	var newest []string
+	// an invalid one counts as empty
+	past, _ := v1alpha1.ParseRolloutHistory(pool.Annotations[v1alpha1.RolloutHistoryAnnotation])
+	var newest, left []string
 	for i := range f.Sources {
 		src := &f.Sources[i]
 		commits := fleet.AppliedHistory(src)
@@ -232,11 +235,22 @@ func releaseAction(f *fleet.Fleet, pool *mcfgv1.MachineConfigPool) string {
 			continue
 		}
 		newest = append(newest, fleet.HashOf(commits[0].Revision))
+		if slices.ContainsFunc(past, func(o v1alpha1.RolloutOutcome) bool {
+			return o.Config == commits[0].Pools[pool.Name]
+		}) {
+			left = append(left, newest[len(newest)-1])
+		}
 	}
-	if len(newest) > 0 {
+	switch {
+	case len(left) > 0 && len(left) == len(newest):
+		return []string{
+			"push a commit that replaces " + strings.Join(left, " and ") + ", which the pool left for the hold, then:",
+			do,
+		}
+	case len(newest) > 0:
 		do += "   # ends the hold: the nodes then get " + strings.Join(newest, " and ")
 	}
-	return do
+	return []string{do}
 }
 
 // isOfBlock reports whether an answer is about a blocker of the rollout.

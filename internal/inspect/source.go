@@ -109,6 +109,18 @@ func observedCommit(src *v1alpha1.GitSource) string {
 func createSource(f *fleet.Fleet, wanted string) string {
 	name, spec, comment := cmp.Or(wanted, "config"), json.RawMessage(`{"url":"URL"}`), "   # write the repository's "+
 		"URL for URL: docs/sources.md"
+	for i := range f.Rendered { // The newest config of its commits has the repository, and no more of its spec.
+		r := &f.Rendered[i]
+		at, err := source.ParseRevision(r.Revision)
+		if wanted == "" || r.Source != wanted || r.Repository == "" || err != nil {
+			continue
+		}
+		ref := map[string]string{"branch": at.Ref}
+		if known, err := json.Marshal(map[string]any{"url": r.Repository, "ref": ref}); err == nil && at.Ref != "" {
+			spec, comment = known, "   # its other fields, such as secretRef, are not known: docs/sources-reference.md"
+			break
+		}
+	}
 	for i := range f.Pools {
 		of, recorded := f.Pools[i].Annotations[v1alpha1.SourceAnnotation],
 			f.Pools[i].Annotations[v1alpha1.SourceSpecAnnotation]
@@ -191,7 +203,8 @@ func correctSource(src *v1alpha1.GitSource, reason string) []string {
 	case v1alpha1.ReasonAuthentication:
 		if ref := src.Spec.SecretRef; ref != nil {
 			return []string{
-				describe, "change Secret " + ref.Name + " in namespace bunsen-sources",
+				describe, "change Secret " + ref.Name + " in namespace bunsen-sources, or create it" +
+					"   # its keys: docs/sources-credentials.md",
 				fleet.Alternative("the controller is to look now", reconcileNow(src)),
 			}
 		}

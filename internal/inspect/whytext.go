@@ -180,9 +180,18 @@ func (w Why) addBusy(b *terminal.Labels, now time.Time) {
 			}
 		}
 		if n.Failed == "" || n.InFlight() {
-			b.Add("In flight", n.Name+"   "+n.StepText(now))
+			b.Add("In flight", n.Name+"   "+w.withoutTold(n.StepText(now)))
 		}
 	}
+}
+
+// withoutTold leaves out the pods of a drain that an answer already names.
+func (w Why) withoutTold(text string) string {
+	const left = " left: "
+	if before, pods, found := strings.Cut(text, left); found && w.says(pods) {
+		return before + strings.TrimSuffix(left, ": ")
+	}
+	return text
 }
 
 // addFailed leaves out a reason that an answer already has.

@@ -17,6 +17,8 @@ type Place struct {
 	Item string
 	// At is `file:line:col`, or the MachineConfig that a user created through the API.
 	At string
+	// Foreign is the name of the MachineConfig if it is not of this repository; otherwise empty.
+	Foreign string
 }
 
 // places finds where the repository sets items of a rendered config. It indexes the layers when the first item is asked
@@ -24,10 +26,13 @@ type Place struct {
 type places struct {
 	fragments []transpile.Fragment
 	lineage   func() *lineage.Lineage
+	// pool has the places of the layer poolLayer, for the config of a single node; otherwise nil.
+	pool      *places
+	poolLayer string
 }
 
 func newPlaces(fragments []transpile.Fragment, r render.Rendered) *places {
-	return &places{fragments, sync.OnceValue(func() *lineage.Lineage {
+	return &places{fragments: fragments, lineage: sync.OnceValue(func() *lineage.Lineage {
 		return lineage.New(lineage.LayersOfRendered(r, fragments), lineage.Options{Pool: r.Pool})
 	})}
 }
@@ -45,12 +50,24 @@ func (p *places) ofNode(r render.Rendered, node string) *places {
 			}
 		}
 	}
-	return newPlaces(append(all, own...), r)
+	of := newPlaces(append(all, own...), r)
+	of.pool, of.poolLayer = p, r.VariantOf
+	return of
+}
+
+// last returns the fragment or the MachineConfig that set an item last. In the config of a single node, the config of
+// its pool is one layer.
+func (p *places) last(kind disruption.ChangeKind, name string) (lineage.Writer, bool) {
+	last, ok := p.lineage().Last(kind, name)
+	if ok && p.pool != nil && last.Layer == p.poolLayer {
+		return p.pool.last(kind, name)
+	}
+	return last, ok
 }
 
 // of returns where the last fragment set an item, or the MachineConfig that a user created through the API.
 func (p *places) of(kind disruption.ChangeKind, name string) string {
-	last, ok := p.lineage().Last(kind, name)
+	last, ok := p.last(kind, name)
 	if ok && last.Source == "" {
 		return "MachineConfig " + last.Layer + ", made through the API"
 	}
@@ -64,7 +81,11 @@ func (p *places) all() []Place {
 		switch n.Kind {
 		case disruption.KindFile, disruption.KindUnit, disruption.KindUser:
 			if at := p.of(n.Kind, n.Name); at != "" {
-				out = append(out, Place{string(n.Kind) + " " + n.Name, at})
+				place := Place{Item: string(n.Kind) + " " + n.Name, At: at}
+				if last, ok := p.last(n.Kind, n.Name); ok && last.Source == "" {
+					place.Foreign = last.Layer
+				}
+				out = append(out, place)
 			}
 		}
 	}

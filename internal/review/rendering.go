@@ -278,7 +278,7 @@ func Explain(of *mcfgv1.MachineConfig, pool string, inputs []*mcfgv1.MachineConf
 	}
 	places = found.ofNode(own, node).all()
 	if rendered.Table().Nodes[node].Facts != nil {
-		places = append(places, Place{"facts of node " + node, found.rowOf(node)})
+		places = append(places, Place{Item: "facts of node " + node, At: found.rowOf(node)})
 	}
 	return places, true, nil
 }

@@ -18,7 +18,8 @@ import (
 )
 
 // The limits of a Recorder. A Recorder writes up to burst events at once, then one event per refill. A Recorder does
-// not repeat an event within the duration repeat. The queue of a Recorder contains the newest maxQueued events.
+// not repeat the last event of a reason within the duration repeat. The queue of a Recorder contains the newest
+// maxQueued events.
 const (
 	burst      = 40
 	refill     = 15 * time.Second
@@ -41,9 +42,10 @@ type Recorder struct {
 	log     *slog.Logger
 	wake    chan struct{}
 
-	mu     sync.Mutex
-	queue  []queuedEvent
-	recent map[queuedEvent]time.Time
+	mu    sync.Mutex
+	queue []queuedEvent
+	// recent has the last event of each reason. A node that returns to an earlier config is in it once more.
+	recent map[report.EventReason]queuedEvent
 	tokens float64
 	filled time.Time
 }
@@ -51,7 +53,7 @@ type Recorder struct {
 // NewRecorder returns a Recorder that writes until the context ends.
 func NewRecorder(ctx context.Context, cluster *Connection, log *slog.Logger) *Recorder {
 	r := &Recorder{
-		cluster: cluster, log: log, wake: make(chan struct{}, 1), recent: map[queuedEvent]time.Time{},
+		cluster: cluster, log: log, wake: make(chan struct{}, 1), recent: map[report.EventReason]queuedEvent{},
 		tokens: burst, filled: time.Now(),
 	}
 	go r.run(ctx)
@@ -78,12 +80,7 @@ func (r *Recorder) Event(reason report.EventReason, message string) {
 func (r *Recorder) enqueue(n queuedEvent, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for old, at := range r.recent {
-		if now.Sub(at) >= repeat {
-			delete(r.recent, old)
-		}
-	}
-	if _, again := r.recent[n]; again {
+	if last, told := r.recent[n.reason]; told && last.message == n.message && now.Sub(last.at) < repeat {
 		return false
 	}
 	r.tokens = min(burst, r.tokens+now.Sub(r.filled).Seconds()/refill.Seconds())
@@ -92,8 +89,8 @@ func (r *Recorder) enqueue(n queuedEvent, now time.Time) bool {
 		return false
 	}
 	r.tokens--
-	r.recent[n] = now
 	n.at = now
+	r.recent[n.reason] = n
 	r.queue = append(r.queue, n)
 	if len(r.queue) > maxQueued {
 		r.queue = r.queue[1:]

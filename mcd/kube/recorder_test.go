@@ -68,12 +68,19 @@ func TestAnEventReachesTheClusterWhenItAnswers(t *testing.T) {
 }
 
 func TestEventsAreBounded(t *testing.T) {
-	r := &Recorder{recent: map[queuedEvent]time.Time{}, tokens: burst, filled: time.Unix(0, 0)}
+	r := &Recorder{recent: map[report.EventReason]queuedEvent{}, tokens: burst, filled: time.Unix(0, 0)}
 	now := time.Unix(0, 0)
 	if !r.enqueue(queuedEvent{reason: report.EventDrain, message: "m"}, now) ||
 		r.enqueue(queuedEvent{reason: report.EventDrain, message: "m"}, now.Add(repeat-time.Second)) ||
 		!r.enqueue(queuedEvent{reason: report.EventDrain, message: "m"}, now.Add(repeat)) {
 		t.Error("what was said is said again too soon, or never")
+	}
+	now = now.Add(2 * repeat)
+	for _, config := range []string{"a", "b", "a"} { // The node goes from a to b, and returns within a minute.
+		now = now.Add(20 * time.Second)
+		if !r.enqueue(queuedEvent{reason: report.EventNodeDone, message: "the node is in rendered-" + config}, now) {
+			t.Errorf("it is not said that the node is in %s", config)
+		}
 	}
 	now = now.Add(time.Hour)
 	admitted := 0

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/api/fault"
@@ -85,7 +86,11 @@ func (r *Controller) repository(ctx context.Context, src *v1alpha1.GitSource) (o
 // readSecret reads a Secret. The parameter reason is the reason of the returned failure.
 func (r *Controller) readSecret(ctx context.Context, name, reason string) (map[string][]byte, error) {
 	var s corev1.Secret
-	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, &s); err != nil {
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, &s)
+	if apierrors.IsNotFound(err) { // A user has to create it.
+		return nil, fault.NewStalled(reason, fmt.Errorf("there is no Secret %s/%s", r.Namespace, name))
+	}
+	if err != nil {
 		return nil, fault.NewRetry(reason, fmt.Errorf("reading Secret %s/%s: %w", r.Namespace, name, err))
 	}
 	return s.Data, nil

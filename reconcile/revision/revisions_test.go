@@ -55,7 +55,7 @@ func TestAnApplyIsNotReadWithEachOfItsWrites(t *testing.T) {
 	}{
 		{"the pool of the source", "worker", "main@sha1:2 is being applied", true, 0},
 		{"another pool", "infra", "", true, 1},
-		{"after the apply", "worker", "MachineConfig a is not as", false, 1},
+		{"after the apply", "worker", "MachineConfig a has its label", false, 1},
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			now := src.DeepCopy()

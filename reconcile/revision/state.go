@@ -150,6 +150,10 @@ func Unsettled(pool *mcfgv1.MachineConfigPool, states []State) (string, error) {
 			return fmt.Sprintf("GitSource %s: %s is being applied", s.Source.Name, nameOf(a.Revision)), nil
 		}
 		kind, name := SplitKey(Difference(s.Source.Status.Inventory, s.Live))
+		if s.Source.Status.AppliedRevision == "" {
+			return fmt.Sprintf("GitSource %s: it has not applied a commit yet, and %s %s has its label",
+				s.Source.Name, kind, name), nil
+		}
 		return fmt.Sprintf("GitSource %s: %s %s is not as %s has it", s.Source.Name, kind, name,
 			nameOf(s.Source.Status.AppliedRevision)), nil
 	}

@@ -39,7 +39,7 @@ func TestUnsettled(t *testing.T) {
 		"what is there is what was applied":                                  {applied: "MachineConfig/a 1 worker", live: "MachineConfig/a 1 worker"},
 		"another content":                                                    {applied: "MachineConfig/a 1 worker", live: "MachineConfig/a 2 worker", want: "GitSource config: MachineConfig a is not as main@sha1:1 has it"},
 		"an object is missing":                                               {applied: "MachineConfig/a 1 worker", want: "MachineConfig a is not as"},
-		"one object too many":                                                {live: "MachineConfig/a 1 worker", want: "MachineConfig a is not as the state before the first revision has it"},
+		"one object too many":                                                {live: "MachineConfig/a 1 worker", want: "GitSource config: it has not applied a commit yet, and MachineConfig a has its label"},
 		"all as it was applied, and a revision is about to be written":       {applied: "MachineConfig/a 1 worker", applying: "MachineConfig/a 2 worker", live: "MachineConfig/a 1 worker", want: "GitSource config: main@sha1:2 is being applied"},
 		"all as the next revision has it, which is not recorded as applied":  {applied: "MachineConfig/a 1 worker", applying: "MachineConfig/a 2 worker", live: "MachineConfig/a 2 worker", want: "main@sha1:2 is being applied"},
 		"half a revision of another pool":                                    {applied: "MachineConfig/a 1 master", live: "MachineConfig/a 2 master"},

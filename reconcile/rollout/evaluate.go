@@ -75,6 +75,9 @@ func continueRecord(e evaluation) evaluation {
 	if r.Began.After(e.now) { // Began is in the future, so the clock was set back.
 		r.Began = stamp(e.now)
 	}
+	if r.Empty && len(e.Nodes) > 0 {
+		r.Empty, r.Began, r.UpdatedBefore = false, stamp(e.now), updatedTo(e, e.Target)
+	}
 	retry := r.Verdict != "" && !e.Care.RetryAt.IsZero() && (r.At == nil || e.Care.RetryAt.After(r.At.Time))
 	if !retry {
 		e.record = r
@@ -114,7 +117,7 @@ func retryFailed(e evaluation) evaluation {
 func newRecord(e evaluation, was v1alpha1.RolloutRecord) v1alpha1.RolloutRecord {
 	r := v1alpha1.RolloutRecord{
 		Requester: e.Requester, Began: stamp(e.now), Before: was.Config, UpdatedBefore: updatedTo(e, e.Target),
-		Fetches: e.Care.Fetches,
+		Fetches: e.Care.Fetches, Empty: len(e.Nodes) == 0,
 	}
 	r.SetTarget(e.Target)
 	if r.Config == was.Config {

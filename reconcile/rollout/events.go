@@ -263,13 +263,13 @@ func (t transition) reportStep(commit string) {
 	if now.Target() != t.was.Target() || now.Steps <= t.was.Steps {
 		return
 	}
-	step, of := "step", len(t.decision.facts.Care.Pace.Steps)
+	kind, of := "", len(t.decision.facts.Care.Pace.Steps)
 	if t.was.Steps == 0 && of > 0 && t.decision.facts.Care.Pace.Steps[0].Canary {
-		step = "canary"
+		kind = " (canary)"
 	}
 	t.send(kube.Event{
 		Related: t.config(), Reason: "StepDone", Action: fmt.Sprintf("Step%d", now.Steps),
-		Note: fmt.Sprintf("%s %d of %d of pool %s is healthy with %s%s", step, now.Steps, of+1, t.after.Name,
+		Note: fmt.Sprintf("step %d of %d%s of pool %s is healthy with %s%s", now.Steps, of, kind, t.after.Name,
 			t.decision.facts.Target, commit),
 	})
 }

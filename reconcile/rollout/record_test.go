@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
@@ -38,5 +39,30 @@ func TestUpdatedBefore(t *testing.T) {
 				t.Errorf("%d nodes ran it before, want %d", w.Record.UpdatedBefore, c.want)
 			}
 		})
+	}
+}
+
+// TestAPoolWithoutNodesBeginsWithTheFirst: a rollout takes no longer than its nodes need.
+func TestAPoolWithoutNodesBeginsWithTheFirst(t *testing.T) {
+	facts := poolstate.Facts{Pool: "infra", Target: version("v1"), MaxUnavailable: 1}
+	step := func(at time.Time) v1alpha1.RolloutRecord {
+		facts.Care.Record = rollout.Next(facts, at).Record
+		return facts.Care.Record
+	}
+	step(noon)
+	if r := step(noon.Add(time.Hour)); !r.Began.Time.Equal(noon) || !r.Empty {
+		t.Errorf("without a node, the record changes: %+v", r)
+	}
+	facts.Nodes = []poolstate.Node{
+		{Name: "n0", Config: poolstate.Configs{Current: version("v0"), Desired: version("v0")}, State: v1alpha1.StateDone},
+	}
+	first := noon.Add(2 * time.Hour)
+	if r := step(first); !r.Began.Time.Equal(first) || r.Empty {
+		t.Errorf("the first node came at %s, and the record says %+v", first, r)
+	}
+	facts.Nodes = append(facts.Nodes, facts.Nodes[0])
+	facts.Nodes[1].Name = "n1"
+	if r := step(first.Add(time.Minute)); !r.Began.Time.Equal(first) {
+		t.Errorf("the second node begins the rollout again: %+v", r)
 	}
 }

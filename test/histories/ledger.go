@@ -169,6 +169,13 @@ func (w watcher) checkRecord(was, is v1alpha1.RolloutRecord, f poolstate.Facts) 
 	if was.Target() != is.Target() {
 		return
 	}
+	if first := was.Empty && len(f.Nodes) > 0; first || is.Empty != (was.Empty && len(f.Nodes) == 0) {
+		if now := w.now.Truncate(time.Second); !first || is.Empty || !is.Began.Time.Equal(now) {
+			w.breaks(TrueHistory, "pool %s has its first node at %s, and the rollout of %s is said to begin at %s",
+				f.Pool, moment(now), is.Config, moment(is.Began.Time))
+		}
+		return
+	}
 	// A retry begins again, and so do nodes that are well after all.
 	again := was.Verdict != "" && is.Verdict == ""
 	if !again && !was.Began.Equal(&is.Began) && !was.Began.After(w.now) { // else the clock was set back
@@ -263,6 +270,7 @@ func (w watcher) checkViews() {
 		c.Nodes = append(c.Nodes, *w.api.nodes[name])
 	}
 	all := fleet.New(c, w.now)
+	w.checkList(all)
 	for _, p := range c.Pools {
 		w.compareHistory(p.Name, p.Annotations[v1alpha1.RolloutHistoryAnnotation])
 		h, err := history.Of(all, p.Name)
@@ -284,6 +292,28 @@ func (w watcher) checkViews() {
 				w.breaks(TrueHistory, "people see %v of a rollout in pool %s, and %v is recorded", r, p.Name, o)
 			}
 		}
+	}
+}
+
+// checkList checks that the list of all pools tells each of their rollouts once, and only those together that have the
+// same cause.
+func (w watcher) checkList(f *fleet.Fleet) {
+	events, told := history.Events(f, history.All(f), time.Time{}), 0
+	for _, alike := range history.Alike(events) {
+		told += len(alike)
+		pools := map[string]bool{}
+		for _, e := range alike {
+			if first := alike[0]; e.Cause != first.Cause || e.Revision != first.Revision || e.By != first.By {
+				w.breaks(TrueHistory, "people see %v and %v as one event", first.Row, e.Row)
+			}
+			if pools[e.Pool] {
+				w.breaks(TrueHistory, "people see two rollouts of pool %s as one event", e.Pool)
+			}
+			pools[e.Pool] = true
+		}
+	}
+	if told != len(events) {
+		w.breaks(TrueHistory, "people see %d events, and %d happened", told, len(events))
 	}
 }
 

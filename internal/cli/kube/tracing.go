@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -202,13 +203,25 @@ func (t *Traced) Items(ctx context.Context, repo string) error {
 		return err
 	}
 	for _, p := range places {
+		if owner := ownerOf(t.live[p.Foreign]); owner != "" {
+			p.At = owner
+		}
 		t.Trace.Items = append(t.Trace.Items, history.TraceItem{Item: p.Item, Place: p.At})
 	}
 	if !same {
-		t.Trace.Note = fmt.Sprintf("A MachineConfig made through the API has changed since: together with %s it "+
-			"gives another config now.", revision.Short())
+		t.Trace.Note = fmt.Sprintf("A MachineConfig that is not of this repository has changed since: together with "+
+			"%s it gives another config now.", revision.Short())
 	}
 	return nil
+}
+
+// ownerOf names the GitSource of a MachineConfig, and its files; "" if a user created it through the API.
+func ownerOf(mc *mcfgv1.MachineConfig) string {
+	if mc == nil || mc.Labels[v1alpha1.SourceLabel] == "" {
+		return ""
+	}
+	files := strings.Join(history.FilesOf(mc), ", ")
+	return cmp.Or(files, "MachineConfig "+mc.Name) + " of GitSource " + mc.Labels[v1alpha1.SourceLabel]
 }
 
 // Changes says who changed each item last.

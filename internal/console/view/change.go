@@ -121,7 +121,7 @@ func (p ChangePage) effect() Region {
 		if p.Review == nil || p.happened() == "" { // It says so too.
 			data.Outcome = h.Row.Outcome
 		}
-		view := resultOf(h.Row.Result)
+		view := resultOf(h.Row.RowOutcome)
 		data.Word, data.Tone, data.Sign = view.word, view.tone, view.sign
 		if h.Row.Nodes > 0 {
 			width := barWidth * h.Row.Updated / h.Row.Nodes

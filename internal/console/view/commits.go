@@ -2,7 +2,6 @@ package view
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +19,8 @@ type commitRow struct {
 	Commit commit
 	Pools  []commitPool
 	At     time.Time
+
+	of history.Row
 }
 
 type commitPool struct{ Name, Href, Word, Tone, Sign, Text string }
@@ -28,7 +29,7 @@ type commitPool struct{ Name, Href, Word, Tone, Sign, Text string }
 // has the word that the overview has for its pool.
 func Commits(f *fleet.Fleet, s inspect.Status) []Region {
 	outcomes := outcomesOf(s)
-	byCommit := map[string]*commitRow{}
+	all := commitRows{byTitle: map[string][]*commitRow{}, hasEffect: map[string]bool{}}
 	for i := range f.Pools {
 		h, err := history.Of(f, f.Pools[i].Name)
 		if err != nil { // There is no error, because the pool exists.
@@ -36,45 +37,61 @@ func Commits(f *fleet.Fleet, s inspect.Status) []Region {
 		}
 		isEmpty := len(f.PoolByName[h.Pool].Rows) == 0
 		for i := range h.Rows {
-			addToCommits(byCommit, isEmpty, &h, i, outcomes[h.Pool])
+			all.add(isEmpty, &h, i, outcomes[h.Pool])
 		}
 	}
-	var rows []commitRow
-	for _, key := range slices.Sorted(maps.Keys(byCommit)) {
-		row := byCommit[key]
+	for _, row := range all.rows {
 		slices.SortFunc(row.Pools, func(a, b commitPool) int { return cmp.Compare(a.Name, b.Name) })
-		rows = append(rows, *row)
 	}
-	slices.SortStableFunc(rows, func(a, b commitRow) int { return b.At.Compare(a.At) })
+	// A commit without an effect in one pool is told with its effect in another.
+	rows := slices.DeleteFunc(all.rows, func(row *commitRow) bool {
+		return len(row.Pools) == 0 && all.hasEffect[row.of.Revision]
+	})
+	slices.SortStableFunc(rows, func(a, b *commitRow) int { return b.At.Compare(a.At) })
 	more := max(0, len(rows)-mostCommits)
 	return []Region{draw("commits", "commits", struct {
-		Rows []commitRow
+		Rows []*commitRow
 		More int
 	}{rows[:len(rows)-more], more})}
 }
 
-// addToCommits adds a row of a pool's history to that of its commit. A pool on which it had no effect, or
-// that has no nodes, is left out.
-func addToCommits(byCommit map[string]*commitRow, isEmpty bool, h *history.History, i int, outcome inspect.Outcome) {
+// commitRows are the rows of the page while they are collected.
+type commitRows struct {
+	rows      []*commitRow
+	byTitle   map[string][]*commitRow
+	hasEffect map[string]bool
+}
+
+// add adds a row of a pool's history to that of its commit or change, unless the pool has that already: then it
+// happened once more. A pool on which it had no effect, or that has no nodes, is left out.
+func (all *commitRows) add(isEmpty bool, h *history.History, i int, outcome inspect.Outcome) {
 	pool := h.Pool
 	r := &h.Rows[i]
-	key := r.Revision
-	if len(r.API) > 0 || r.NewSecrets || key == "" {
-		key = pool + "/" + r.Rendered + "/" + r.Revision
+	noEffect := isEmpty || r.Result == history.ResultNoEffect || r.Result == history.ResultUnknown ||
+		r.Result == history.ResultNoNodes
+	if isEmpty && !r.IsOfCommit() {
+		return
 	}
 	seen := historyRowOf(pool, r, outcome)
-	row := byCommit[key]
-	if row == nil {
-		row = &commitRow{Commit: seen.Commit, At: seen.Commit.At}
-		byCommit[key] = row
+	key := r.Revision + "\x00" + seen.Commit.Subject
+	at := slices.IndexFunc(all.byTitle[key], func(row *commitRow) bool {
+		isOfPool := func(p commitPool) bool { return p.Name == pool }
+		return row.of.SameChange(*r) && !slices.ContainsFunc(row.Pools, isOfPool)
+	})
+	var row *commitRow
+	if at >= 0 {
+		row = all.byTitle[key][at]
+	} else {
+		row = &commitRow{Commit: seen.Commit, At: seen.Commit.At, of: *r}
+		all.rows, all.byTitle[key] = append(all.rows, row), append(all.byTitle[key], row)
 	}
 	if seen.Commit.At.Before(row.At) && !seen.Commit.At.IsZero() {
 		row.At, row.Commit.At = seen.Commit.At, seen.Commit.At
 	}
-	if isEmpty || r.Result == history.ResultNoEffect || r.Result == history.ResultUnknown ||
-		r.Result == history.ResultNoNodes {
+	if noEffect {
 		return
 	}
+	all.hasEffect[r.Revision] = true
 	if len(row.Pools) == 0 { // The page of a pool on which it had an effect has more to say.
 		row.Commit.Href = seen.Commit.Href
 	}

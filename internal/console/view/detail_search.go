@@ -165,7 +165,11 @@ func (s DetailSession) lastChanges(ctx context.Context, f *fleet.Fleet, of ref, 
 	}
 	out := map[history.ItemKey]LastChange{}
 	for item, last := range rows {
-		out[item] = LastChange{rowCommit(of.pool, &h.Rows[last.Row]), last.Unchanged}
+		by := rowCommit(of.pool, &h.Rows[last.Row])
+		if row := &h.Rows[last.Row]; row.IsOfCommit() { // Who held, released or retried it did not write it.
+			by.Subject = cmp.Or(row.Subject, by.Subject)
+		}
+		out[item] = LastChange{by, last.Unchanged}
 	}
 	return out, nil
 }

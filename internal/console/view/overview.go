@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/inspect"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/internal/inspect/history"
@@ -355,15 +356,16 @@ func recent(f *fleet.Fleet, s inspect.Status, past map[string]history.History, n
 	events := history.Events(f, slices.Collect(maps.Values(past)), now.Add(-24*time.Hour))
 	for _, alike := range history.Alike(events) {
 		e := alike[0]
-		look := lookOf(e.Result, outcomes[e.Pool])
+		line := e.Line()
+		look := lookOf(e.RowOutcome, outcomes[e.Pool])
 		x := happening{
 			Href: rowPath(e.Pool, &e.Row), Sign: look.sign, Word: look.word, Tone: look.tone, At: e.When,
-			Subject: cmp.Or(e.Subject, fleet.CommitLabel(e.API, e.Revision), fleet.ShortRendered(e.Rendered)),
+			Subject: cmp.Or(line.Subject, fleet.CommitLabel(e.API, e.Revision), fleet.ShortRendered(e.Rendered)),
 		}
-		if x.Pool, x.Detail = history.OutcomeOf(alike); e.Author != "" {
-			x.Author = fleet.Person(e.Author)
+		if x.Pool, x.Detail = history.OutcomeOf(alike); line.Author != "-" && e.Cause != v1alpha1.RolloutCauseHold {
+			x.Author = line.Author // Who wrote the commit is not who holds the pool at it.
 		}
-		x.Detail = withoutWord(x.Detail, resultOf(e.Result).word)
+		x.Detail = withoutWord(x.Detail, resultOf(e.RowOutcome).word)
 		if e.Node != "" {
 			x.Subject, x.Href = e.Node, nodePath(e.Node)
 			x.Detail = fleet.Shorten(e.Why)
@@ -387,7 +389,7 @@ func withoutWord(outcome, word string) string {
 	if !found {
 		return outcome
 	}
-	for _, before := range []string{", ", " to ", " at "} {
+	for _, before := range []string{": ", ", ", " to ", " at "} {
 		rest = strings.TrimPrefix(rest, before)
 	}
 	return strings.TrimSpace(rest)

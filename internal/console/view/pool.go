@@ -275,7 +275,7 @@ func (p PoolPage) history() Region {
 }
 
 func historyRowOf(pool string, r *history.Row, outcome inspect.Outcome) historyRow {
-	look := lookOf(r.Result, outcome)
+	look := lookOf(r.RowOutcome, outcome)
 	return historyRow{
 		Result: string(r.Result), Outcome: r.Line().Outcome, Word: look.word, Tone: look.tone, Sign: look.sign,
 		Commit: rowCommit(pool, r),
@@ -283,9 +283,16 @@ func historyRowOf(pool string, r *history.Row, outcome inspect.Outcome) historyR
 }
 
 func rowCommit(pool string, r *history.Row) commit {
-	line, out := r.Line(), commitBy(r.Author)
+	var out commit
+	line := r.Line()
+	if r.IsOfCommit() && r.Cause != v1alpha1.RolloutCauseHold { // Who wrote the commit is not who holds the pool at it.
+		out = commitBy(r.Author)
+	}
 	out.Subject = cmp.Or(line.Subject, line.Commit, fleet.ShortRendered(r.Rendered))
-	out.Hash, out.Href, out.At = shortHash(r.Revision), rowPath(pool, r), line.When
+	out.Href, out.At = rowPath(pool, r), line.When
+	if r.IsOfCommit() {
+		out.Hash = shortHash(r.Revision)
+	}
 	return out
 }
 
@@ -319,15 +326,18 @@ var resultViews = map[history.Result]resultView{
 }
 
 // lookOf is resultOf for a rollout of a pool that may need a person now.
-func lookOf(r history.Result, pool inspect.Outcome) resultView {
-	if r == history.ResultWaiting && pool.NeedsUser() {
+func lookOf(r history.RowOutcome, pool inspect.Outcome) resultView {
+	if r.Result == history.ResultWaiting && pool.NeedsUser() {
 		return resultView{strings.ToLower(string(pool)), toneOf(pool), "alert"}
 	}
 	return resultOf(r)
 }
 
-func resultOf(r history.Result) resultView {
-	if v, known := resultViews[r]; known {
+func resultOf(r history.RowOutcome) resultView {
+	if r.RanBefore && r.Result == history.Result(v1alpha1.RolloutCompleted) {
+		return resultView{"no rollout", "", "dot"}
+	}
+	if v, known := resultViews[r.Result]; known {
 		return v
 	}
 	return resultView{"unknown", "", "dot"}

@@ -326,13 +326,22 @@ func (c *Controllers) LastCheck(src *v1alpha1.GitSource) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	check, ok := leader.Report.Sources[src.Name]
-	// The report is some seconds old. If the applied commit is newer, the controller must have read the repository
-	// after its time, unless the clock of its author was wrong.
-	if made := src.Status.AppliedCommit; ok && made != nil && made.Time.After(check.At.Time) &&
-		made.Time.Time.Before(c.at) {
-		return made.Time.Time, true
+	last := check.At.Time
+	// The report is some seconds old. If a commit was applied or refused since, the controller must have read the
+	// repository after that time. The same holds for the time of the commit, unless the clock of its author was wrong.
+	var later []time.Time
+	if made := src.Status.AppliedCommit; made != nil {
+		later = append(later, made.Time.Time)
 	}
-	return check.At.Time, ok
+	if len(src.Status.History) > 0 {
+		later = append(later, src.Status.History[0].At.Time)
+	}
+	for _, at := range later {
+		if ok && at.After(last) && at.Before(c.at) {
+			last = at
+		}
+	}
+	return last, ok
 }
 
 // IsOverdue reports whether the leader has not read a repository for longer than two intervals and the timeout of a

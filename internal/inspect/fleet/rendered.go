@@ -21,13 +21,15 @@ const KindMachineConfig = "MachineConfig"
 // RenderedRow is one rendered config.
 type RenderedRow struct {
 	// Name is the text of a v1alpha1.ConfigVersion.
-	Name     string    `json:"name"`
-	Pool     string    `json:"pool"`
-	Source   string    `json:"source,omitempty"`
-	Revision string    `json:"revision"`
-	Subject  string    `json:"subject"`
-	Author   string    `json:"author"`
-	Created  time.Time `json:"created"`
+	Name   string `json:"name"`
+	Pool   string `json:"pool"`
+	Source string `json:"source,omitempty"`
+	// Repository is the address of the source's repository; empty if unknown.
+	Repository string    `json:"-"`
+	Revision   string    `json:"revision"`
+	Subject    string    `json:"subject"`
+	Author     string    `json:"author"`
+	Created    time.Time `json:"created"`
 	// Nodes are configs of single nodes, for the config of a pool.
 	Nodes v1alpha1.NodeConfigs `json:"-"`
 	// VariantOf is the config of the pool's other nodes, for a config of single nodes; empty for that of a pool.
@@ -119,10 +121,11 @@ func RenderedRows(all []metav1.PartialObjectMetadata) []RenderedRow {
 		}
 		row := RenderedRow{
 			Name: mc.Name, Pool: pool, Source: mc.Annotations[v1alpha1.SourceAnnotation],
-			Revision: mc.Annotations[v1alpha1.RevisionAnnotation],
-			Subject:  mc.Annotations[v1alpha1.CommitSubjectAnnotation],
-			Author:   mc.Annotations[v1alpha1.CommitAuthorAnnotation],
-			Created:  mc.CreationTimestamp.Time, VariantOf: mc.Annotations[v1alpha1.VariantOfAnnotation],
+			Revision:   mc.Annotations[v1alpha1.RevisionAnnotation],
+			Subject:    mc.Annotations[v1alpha1.CommitSubjectAnnotation],
+			Author:     mc.Annotations[v1alpha1.CommitAuthorAnnotation],
+			Repository: mc.Annotations[v1alpha1.RepositoryAnnotation],
+			Created:    mc.CreationTimestamp.Time, VariantOf: mc.Annotations[v1alpha1.VariantOfAnnotation],
 		}
 		// an invalid one counts as absent
 		row.Nodes, _ = v1alpha1.ParseNodeConfigs(mc.Annotations[v1alpha1.NodeConfigsAnnotation])

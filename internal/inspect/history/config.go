@@ -67,7 +67,7 @@ func TraceConfig(mc *mcfgv1.MachineConfig, all map[string]*mcfgv1.MachineConfig,
 	pools []mcfgv1.MachineConfigPool,
 ) (ConfigTrace, error) {
 	t := ConfigTrace{
-		Name: mc.Name, Role: mc.Labels[v1alpha1.RoleLabel], Source: mc.Labels[v1alpha1.SourceLabel], Files: filesOf(mc),
+		Name: mc.Name, Role: mc.Labels[v1alpha1.RoleLabel], Source: mc.Labels[v1alpha1.SourceLabel], Files: FilesOf(mc),
 		Pools: []string{}, Rendered: []HolderTrace{},
 	}
 	t.Managers = specManagers(mc.ManagedFields)

@@ -76,17 +76,22 @@ func drifts(f *fleet.Fleet, since time.Time) []Event {
 // ShortOutcome is the outcome without its reason.
 func (r Row) ShortOutcome() string {
 	outcome, _, _ := strings.Cut(r.Outcome, ": ")
+	if r.RanBefore {
+		outcome = r.Outcome
+	}
 	return fleet.Brief(outcome)
 }
 
-// Alike puts events together that people read as one: what came of a commit in several pools within an hour. Rollouts
-// that ended well are alike whatever their size; others only if they say the same.
+// Alike puts events together that people read as one: what came of a commit, of a change through the API, or of a hold
+// in several pools within an hour. Rollouts that ended well are alike whatever their size; others only if they say the
+// same. What happened twice to one pool is told twice.
 func Alike(events []Event) [][]Event {
 	var out [][]Event
 	for _, e := range events {
 		at := slices.IndexFunc(out, func(of []Event) bool {
 			first := of[0]
-			return e.Node == "" && first.Node == "" && first.Revision == e.Revision && first.Subject == e.Subject &&
+			return e.Node == "" && first.Node == "" && first.SameChange(e.Row) &&
+				!slices.ContainsFunc(of, func(other Event) bool { return other.Pool == e.Pool }) &&
 				first.When.Sub(e.When) < time.Hour && (first.ShortOutcome() == e.ShortOutcome() ||
 				first.rolledOut() && e.rolledOut())
 		})
@@ -153,7 +158,7 @@ func EventsText(events []Event, since, now time.Time) string {
 		}
 		t.Rows = append(t.Rows, []string{
 			e.When.UTC().Format(layout), terminal.Age(e.When, now), pools,
-			terminal.Dash(cmp.Or(fleet.HashOf(e.Revision), l.Commit)), l.Author,
+			terminal.Dash(e.ShortCommit()), l.Author,
 			terminal.Dash(cmp.Or(e.Node, fleet.FirstLine(l.Subject))), outcome,
 		})
 	}

@@ -104,6 +104,39 @@ func TestEventsOfAllPools(t *testing.T) {
 				"11:00:00     60m   pool9, pool10   two      Ada Lovelace   two       " +
 				"waiting at 1 of 3 nodes, each\n",
 		},
+		"a hold, a release and a change through the API are no rollouts of their commit": {
+			func() []history.History {
+				held, released, deleted := rolledOut("two", 50*time.Minute, 49*time.Minute),
+					rolledOut("two", 40*time.Minute, 39*time.Minute), rolledOut("two", 30*time.Minute, 29*time.Minute)
+				held.Cause, held.By = v1alpha1.RolloutCauseHold, "eve: bad"
+				released.Cause, released.By = v1alpha1.RolloutCauseRelease, "eve"
+				deleted.Cause = v1alpha1.RolloutCauseAPI
+				deleted.After = []v1alpha1.APIChange{{Kind: "MachineConfig", Name: "99-hand", Action: "Deleted"}}
+				pushed := rolledOut("two", time.Hour, 59*time.Minute)
+				return []history.History{of("edge", deleted, released, held, pushed)}
+			}(),
+			0,
+			"WHEN (UTC)   AGE   POOLS   COMMIT   AUTHOR         SUBJECT                         OUTCOME\n" +
+				"11:31:00     29m   edge    API      -              Deleted MachineConfig 99-hand   " +
+				"rolled out to 3 nodes in 5m\n" +
+				"11:21:00     39m   edge    two      Ada Lovelace   released by eve: two            " +
+				"rolled out to 3 nodes in 5m\n" +
+				"11:11:00     49m   edge    two      Ada Lovelace   held by eve: bad                " +
+				"rolled out to 3 nodes in 5m\n" +
+				"11:01:00     59m   edge    two      Ada Lovelace   two                             " +
+				"rolled out to 3 nodes in 5m\n",
+		},
+		"what happened twice to a pool is two lines": {
+			[]history.History{
+				of("edge", rolledOut("two", 20*time.Minute, 10*time.Minute),
+					rolledOut("two", 50*time.Minute, 40*time.Minute)),
+				of("infra", rolledOut("two", 20*time.Minute, 15*time.Minute)),
+			},
+			0,
+			"WHEN (UTC)   AGE   POOLS         COMMIT   AUTHOR         SUBJECT   OUTCOME\n" +
+				"11:50:00     10m   edge, infra   two      Ada Lovelace   two       rolled out to 6 nodes in 10m\n" +
+				"11:20:00     40m   edge          two      Ada Lovelace   two       rolled out to 3 nodes in 5m\n",
+		},
 		"another outcome is another line": {
 			[]history.History{
 				of("edge", rolledOut("two", 2*time.Hour, time.Hour)),

@@ -249,6 +249,9 @@ func progressOf(f *fleet.Fleet, v *fleet.Pool) RowOutcome {
 	out.Began, out.UpdatedBefore, out.RanBefore = began, r.UpdatedBefore, out.Nodes > 0 && r.UpdatedBefore >= out.Nodes
 	if out.Result == ResultRollingOut && began != nil {
 		out.Outcome = "rolling out" + fleet.Since(*began, f.Now) + ": " + out.at() + out.failures()
+		if out.Updated == out.Nodes {
+			out.Outcome += ", until all are healthy"
+		}
 	}
 	return out
 }
@@ -381,6 +384,9 @@ type commit struct {
 // outcome is zero if a rollout has the commit, or if the pool did not exist.
 func (c commit) outcome() RowOutcome {
 	name, e := c.pool.Object.Name, c.entry
+	if c.pool.Object.CreationTimestamp.After(c.at) {
+		return RowOutcome{}
+	}
 	if e.Refused != nil {
 		return RowOutcome{
 			Result: ResultRefused, Why: e.Refused.Message,
@@ -397,9 +403,9 @@ func (c commit) outcome() RowOutcome {
 	switch {
 	case why != "":
 		return RowOutcome{Result: ResultNotRendered, Why: why, Outcome: "not rendered: " + fleet.Shorten(why)}
-	case c.pool.Object.CreationTimestamp.After(c.at), slices.ContainsFunc(c.rollouts, isCause):
+	case slices.ContainsFunc(c.rollouts, isCause):
 		return RowOutcome{}
-	case slices.Contains(e.Held, name):
+	case slices.Contains(e.Held, name) && (config == "" || config != inForce.before):
 		return RowOutcome{Result: ResultHeld, Outcome: "not rolled out: the pool was held at another commit"}
 	case config != "" && (config == inForce.before || config == inForce.next):
 		return RowOutcome{Result: ResultNoEffect, Outcome: "no effect: the pool kept its config"}

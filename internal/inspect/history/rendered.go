@@ -1,7 +1,6 @@
 package history
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -122,7 +121,7 @@ func TraceRendered(mc *mcfgv1.MachineConfig, live map[string]*mcfgv1.MachineConf
 	for name, digest := range inputs {
 		in := TraceInput{Name: name}
 		if m, ok := live[name]; ok {
-			in.Files = filesOf(m)
+			in.Files = FilesOf(m)
 			in.Changed = m.Annotations[v1alpha1.DigestAnnotation] != "" &&
 				m.Annotations[v1alpha1.DigestAnnotation] != digest
 		} else {
@@ -212,7 +211,10 @@ func (it TraceItem) changedBy() string {
 		return "-"
 	}
 	l := it.Changed.Line()
-	text := cmp.Or(fleet.HashOf(it.Changed.Revision), l.Commit) + " " + source.Quote(l.Subject) + " " + l.Author
+	if it.Changed.IsOfCommit() { // Who held, released or retried it did not write it.
+		l.Subject = it.Changed.Subject
+	}
+	text := it.Changed.ShortCommit() + " " + source.Quote(l.Subject) + " " + l.Author
 	if it.NotSince {
 		return "before " + text
 	}
@@ -234,7 +236,8 @@ func (t *Trace) OfNode(n *corev1.Node) {
 	}
 }
 
-func filesOf(mc *mcfgv1.MachineConfig) []string {
+// FilesOf returns the files of a repository in which a MachineConfig is; nil if a user created or edited it.
+func FilesOf(mc *mcfgv1.MachineConfig) []string {
 	var files []struct {
 		File string `json:"file"`
 	}

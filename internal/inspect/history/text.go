@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -52,6 +53,24 @@ func (r Row) Line() Line {
 		}
 	}
 	return l
+}
+
+// IsOfCommit reports whether the row is about the commit of its revision, and not about a change of secrets or through
+// the API.
+func (r Row) IsOfCommit() bool { return r.Line().Commit == fleet.ShortRevision(r.Revision) }
+
+// ShortCommit is the short hash of the row's commit, or what stands in its place; it may be empty.
+func (r Row) ShortCommit() string {
+	if r.IsOfCommit() {
+		return cmp.Or(fleet.HashOf(r.Revision), r.Revision)
+	}
+	return r.Line().Commit
+}
+
+// SameChange reports whether rows of two pools tell of the same commit, change or hold.
+func (r Row) SameChange(other Row) bool {
+	a, b := r.Line(), other.Line()
+	return r.Revision == other.Revision && a.Commit == b.Commit && a.Subject == b.Subject && a.Author == b.Author
 }
 
 func (o RowOutcome) text() string {

@@ -50,7 +50,8 @@ func (e *UnknownError) Error() string {
 	case len(e.Meant) > 0:
 		text += " If a node has it nevertheless, it comes from " + image + ", or a user set it on the node"
 	default:
-		text += ": no MachineConfig of the pool sets it, so a node that has it has it from " + image +
+		text += ": no document of this repository sets it, so a node that has it has it from another GitSource or a " +
+			"MachineConfig made through the API (bunsen trace names it), from " + image +
 			", or a user set it on the node"
 	}
 	return text

@@ -296,8 +296,8 @@ func TestAnItemThatNobodySets(t *testing.T) {
 	for question, want := range map[string]string{
 		"/etc/chrony.cnf":       "no file /etc/chrony.cnf in pool worker; did you mean /etc/chrony.conf? If a node has it nevertheless, it comes from the OS image, or a user set it on the node",
 		"chrony.conf":           "no item chrony.conf in pool worker; did you mean /etc/chrony.conf?",
-		"/usr/bin/bash":         "no file /usr/bin/bash in pool worker: no MachineConfig of the pool sets it, so a node that has it has it from the OS image, or a user set it on the node",
-		"user nobody":           "no user nobody in pool worker: no MachineConfig of the pool sets it, so a node that has it has it from the OS image, or a user set it on the node",
+		"/usr/bin/bash":         "no file /usr/bin/bash in pool worker: no document of this repository sets it, so a node that has it has it from another GitSource or a MachineConfig made through the API (bunsen trace names it), from the OS image, or a user set it on the node",
+		"user nobody":           "no user nobody in pool worker: no document of this repository sets it, so a node that has it has it from another GitSource or a MachineConfig made through the API (bunsen trace names it), from the OS image, or a user set it on the node",
 		"fips":                  "no FIPS mode in pool worker",
 		"karg nosmt":            "no kernel argument nosmt in pool worker",
 		"/etc/\u202echrony.cnf": `no file "/etc/\u202echrony.cnf" in pool worker; did you mean /etc/chrony.conf? If a node has it nevertheless, it comes from the OS image, or a user set it on the node`,
