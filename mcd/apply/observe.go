@@ -65,15 +65,17 @@ func (o *observation) observePaths(context.Context) (err error) {
 	return nil
 }
 
-// observeHardLinks finds the paths that are hard links to one of their targets.
+// observeHardLinks finds the paths that are hard links to one of their targets. All names of a file are alike, so what
+// the config in force says decides which of them is the file: the next config may say the opposite.
 func (o *observation) observeHardLinks(context.Context) error {
-	for p, targets := range o.scope.HardLinks {
-		for _, target := range targets {
-			if same, err := o.sameFile(p, target); err != nil && !o.recordUnsafe(p, err) {
-				return fmt.Errorf("reading %s: %w", p, err)
-			} else if same {
-				o.Paths[p] = host.Entry{Kind: host.Hard, Target: target}
-			}
+	for _, l := range o.scope.HardLinks {
+		if o.Paths[l.Target].Kind == host.Hard {
+			continue
+		}
+		if same, err := o.sameFile(l.Path, l.Target); err != nil && !o.recordUnsafe(l.Path, err) {
+			return fmt.Errorf("reading %s: %w", l.Path, err)
+		} else if same {
+			o.Paths[l.Path] = host.Entry{Kind: host.Hard, Target: l.Target}
 		}
 	}
 	return nil
