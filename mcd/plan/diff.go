@@ -44,6 +44,8 @@ type DiffOptions struct {
 	Problems []disruption.Refusal
 	// MergeKeys are the users whose files with SSH keys change, and must be merged by a program.
 	MergeKeys []string
+	// Linked are units that stay enabled, and of which a link goes that enables them.
+	Linked map[string]bool
 	// Last are paths that are written or removed after all others.
 	Last map[string]bool
 }
@@ -57,7 +59,7 @@ func Diff(from, to host.State, ask DiffOptions) Plan {
 	}
 	stages, refusals := systemSteps(from, to)
 	p.Refusals = append(p.Refusals, refusals...)
-	disables, enables := unitSteps(from, to)
+	disables, enables := unitSteps(from, to, ask.Linked)
 	for _, s := range enables {
 		if p.Install == nil {
 			p.Install = map[string]string{}
@@ -119,9 +121,9 @@ func systemSteps(from, to host.State) (steps []Step, refusals []disruption.Refus
 	return steps, refusals
 }
 
-// unitSteps disables units that are not enabled any more or whose [Install] section changes, and enables units. A unit
-// with an obstacle gets no step that enables it, because the step would fail.
-func unitSteps(from, to host.State) (disables, enables []Step) {
+// unitSteps disables units that are not enabled any more, whose [Install] section changes or whose links go, and
+// enables units. A unit with an obstacle gets no step that enables it, because the step would fail.
+func unitSteps(from, to host.State, linked map[string]bool) (disables, enables []Step) {
 	names := map[string]bool{}
 	for _, s := range []host.State{from, to} {
 		for name := range s.Units {
@@ -131,7 +133,8 @@ func unitSteps(from, to host.State) (disables, enables []Step) {
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		was, is := from.Units[name], to.Units[name]
 		can := is.Obstacle.Why == ""
-		again := can && was.Enabled && is.Enabled && is.Install != "" && was.Install != is.Install
+		changes := was.Install != is.Install || linked[name]
+		again := can && was.Enabled && is.Enabled && is.Install != "" && changes
 		if was.Enabled && !is.Enabled || again {
 			disables = append(disables, Step{Verb: host.Disable, Target: name, Before: enabled, After: disabled})
 		}

@@ -62,16 +62,51 @@ func (w Transition) Scope() Scope { return ScopeOf(w.Old, w.New) }
 // Plan returns the steps on an observed machine. The parameter record is the content of the record of the new config.
 // The result contents has the contents that the steps write, by digest.
 func (w Transition) Plan(observed host.State, record []byte) (p Plan, contents map[host.Digest][]byte) {
+	observed = withoutAliases(observed, w.New)
 	target := Target(observed, w.Old, w.New)
 	addRecord(target, record)
 	refusals := w.refusals(observed, target)
 	maps.Copy(target.Contents, w.New.Contents)
 	p = Diff(observed, target, DiffOptions{
 		From: w.From, To: w.To, Decision: w.Decision, Problems: refusals, Last: otherKeys(w.New),
-		MergeKeys: ChangedKeys(observed, target, w.Old, w.New),
+		Linked: linkedUnits(observed, target, w.New), MergeKeys: ChangedKeys(observed, target, w.Old, w.New),
 	})
 	p.Notes, p.Masks = obstructedUnits(observed, target, w), masks(w.New)
 	return p, target.Contents
+}
+
+// withoutAliases returns a state in which the units are disabled that are only other names of units, if a config has a
+// file of its own at such a name. The links that enable the other unit are not the new one's, so no step touches them.
+func withoutAliases(observed host.State, w Desired) host.State {
+	var own []string
+	for name, u := range observed.Units {
+		_, ours := w.Paths[UnitPath(name)]
+		if ours && u.Enabled && aliasAt(UnitPath(name), observed.Paths[UnitPath(name)]) != "" {
+			own = append(own, name)
+		}
+	}
+	if len(own) > 0 {
+		observed.Units = maps.Clone(observed.Units)
+	}
+	for _, name := range own {
+		u := observed.Units[name]
+		u.Enabled, u.Install = false, ""
+		observed.Units[name] = u
+	}
+	return observed
+}
+
+// linkedUnits returns the units that a config enables, and of which the update removes a link that enables them too, or
+// leads it elsewhere. The link is that of an earlier config, beside its units. The daemon then makes all links anew.
+func linkedUnits(observed, target host.State, w Desired) map[string]bool {
+	all := map[string]bool{}
+	for p, is := range observed.Paths {
+		name := path.Base(p)
+		if is.Kind == host.Link && is != target.Paths[p] && disruption.IsWant(p) && enables(w, name) {
+			all[name] = true
+		}
+	}
+	return all
 }
 
 // masks returns the files of units that a config masks, by path.

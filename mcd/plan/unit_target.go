@@ -2,7 +2,10 @@ package plan
 
 import (
 	"encoding/json"
+	"path"
 	"slices"
+
+	"github.com/bunsen-os/bunsen/internal/disruption"
 
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
@@ -85,8 +88,19 @@ func (t *target) recordUnit(name string) {
 	was := t.seen.Units[name]
 	_, known := t.earlier[name]
 	if !known && !decides(t.from.Units[name]) && (was.Enabled || was.Install != "") {
-		t.earlier[name] = was.Enabled
+		t.earlier[name] = was.Enabled && !t.isLinkedByConfig(name)
 	}
+}
+
+// isLinkedByConfig reports whether a link of the current config enables a unit, and not the machine.
+func (t *target) isLinkedByConfig(name string) bool {
+	for p, e := range t.from.Paths {
+		if path.Base(p) == name && e.Kind == host.Link && disruption.IsWant(p) &&
+			t.original(p, recordOfOriginal(t.seen, p)).Kind == host.Absent {
+			return true
+		}
+	}
+	return false
 }
 
 // wasEnabled reports whether a unit was enabled before any config. If the daemon has no record, the unit's preset
