@@ -152,7 +152,7 @@ func nodeNeeds(c ign.Config) (out []Refusal) {
 		case isHard(l):
 			if target := path.Clean(path.Join("/", *l.Target)); !own[target] {
 				need(CheckPaths, "link "+l.Path, "is checked on each node: a node without the file "+target+
-					" refuses the config")
+					", or with it on another file system, refuses the config")
 			}
 		case !isTrue(l.Overwrite):
 			need(CheckPaths, "link "+l.Path, "is checked on each node: a node that has anything else there refuses "+
