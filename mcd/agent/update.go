@@ -116,6 +116,7 @@ func (u *updater) planSteps(ctx context.Context, way plan.Transition,
 	if len(p.Refusals) > 0 {
 		return p, nil, refusedFor(t.ConfigText(), p.Refusals)
 	}
+	p.Unread = apply.UnreadKeys(ctx, u.host, p, way.New)
 	if p, err = u.restrictKubeconfig(p, way); err != nil {
 		return p, nil, outcomeOf(err)
 	}
@@ -360,6 +361,9 @@ func (u *updater) ended(ctx context.Context, up update, end apply.Applied) Outco
 func (u *updater) announce(p plan.Plan, about string) {
 	for _, note := range p.Notes {
 		u.report.event(report.EventUnitNotEnabled, "%s", note)
+	}
+	for _, note := range p.Unread {
+		u.report.event(report.EventKeysNotRead, "%s", note)
 	}
 	if p.Stages() {
 		u.report.event(report.EventOSUpdateStarted, "staging the OS for %s", about)

@@ -41,8 +41,19 @@ type Host struct {
 	// config and of other programs. If the user has no such file, MergeKeys removes what the program wrote before. A
 	// repeated call succeeds. MergeKeys is nil on a host that does not run.
 	MergeKeys func(ctx context.Context, user string) error
+	// SSHSettings asks the machine's sshd where it looks for the SSH keys of a user. SSHSettings is nil on a host that
+	// does not run.
+	SSHSettings func(ctx context.Context, user string) (SSHSettings, error)
 	// Unprivileged is true on a simulated host of a user who cannot set owners. All files then count as files of root.
 	Unprivileged bool
+}
+
+// SSHSettings are settings of sshd for a user, as sshd_config(5) writes them.
+type SSHSettings struct {
+	// KeysFile is AuthorizedKeysFile: paths with a blank between them.
+	KeysFile string
+	// KeysCommand is AuthorizedKeysCommand; "none" without one.
+	KeysCommand string
 }
 
 // Files is the machine's file system.

@@ -32,6 +32,8 @@ type Plan struct {
 	Refusals []disruption.Refusal
 	// Notes are settings of the config that have no effect on this machine, and why, as text for people.
 	Notes []string
+	// Unread are SSH keys of the config that sshd does not read on this machine, and why, as text for people.
+	Unread []string
 }
 
 // DiffOptions are the options of Diff.
@@ -390,7 +392,7 @@ func (p Plan) String() string {
 	for _, s := range p.Steps {
 		b.WriteString(s.String() + "\n")
 	}
-	for _, n := range p.Notes {
+	for _, n := range slices.Concat(p.Notes, p.Unread) {
 		b.WriteString("note: " + n + "\n")
 	}
 	b.WriteString("disruption: " + p.Disruption.String() + "\n")
