@@ -44,6 +44,10 @@ type Host struct {
 	// SSHSettings asks the machine's sshd where it looks for the SSH keys of a user. SSHSettings is nil on a host that
 	// does not run.
 	SSHSettings func(ctx context.Context, user string) (SSHSettings, error)
+	// Relabel gives the files, directories and links that were made since the last call the labels that the security
+	// policy of the machine has for their paths. The kernel gave them those of their directories. Files that have
+	// replaced others keep the labels of these. Relabel is nil on a host without a policy.
+	Relabel func(ctx context.Context) error
 	// Unprivileged is true on a simulated host of a user who cannot set owners. All files then count as files of root.
 	Unprivileged bool
 }

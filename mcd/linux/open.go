@@ -54,6 +54,7 @@ func open(dir string, lock func(*files.Root) error) (host.Host, func(), error) {
 		OS: operatingSystem(root, dir), Trust: trustStore{root, dir}, Power: systemd.NewPower(dir, units),
 		Journal: root.Journal(), Store: root.Store(), Contents: files.NewContentStore(root), Same: root.Same,
 		MergeKeys: keyMerger{root, dir}.merge, SSHSettings: sshServer{root, dir}.settings,
+		Relabel: labeller{root, dir}.relabel,
 	}, closeAll, nil
 }
 
