@@ -30,6 +30,8 @@ type updater struct {
 	runner  apply.Runner
 	report  *nodeReport
 	log     *slog.Logger
+	// notedBoot is the boot after which noteUnits has emitted its events; "" for none.
+	notedBoot string
 	// alive is called while a download takes long; nil if nobody asks.
 	alive func()
 }
