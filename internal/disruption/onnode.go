@@ -24,8 +24,8 @@ const (
 	// CheckOwners: the owners of a path's parent directories and links, and of home directories. Otherwise a user of
 	// the node could make the daemon write to files of another owner.
 	CheckOwners NodeCheck = "owners"
-	// CheckUnits: which units the node has, and which a user masked. A node does not refuse a config because of a unit
-	// that it lacks.
+	// CheckUnits: which units the node has, which a user masked, and which are two names of one. A node does not refuse
+	// a config because of a unit that it lacks.
 	CheckUnits NodeCheck = "units"
 	// CheckSystem: which parts of the OS the node can change, and its installed OS.
 	CheckSystem NodeCheck = "system"

@@ -161,7 +161,8 @@ func (o *observation) observeAccounts(ctx context.Context) error {
 	return nil
 }
 
-// observeUnits reads units, and the units that they name with Also=, which systemd enables and disables with them.
+// observeUnits reads units, the units that they name with Also=, which systemd enables and disables with them, and
+// those of which they are other names.
 func (o *observation) observeUnits(ctx context.Context) error {
 	for names := slices.Clone(o.scope.Units); len(names) > 0; {
 		name := names[0]
@@ -174,7 +175,18 @@ func (o *observation) observeUnits(ctx context.Context) error {
 			return fmt.Errorf("reading unit %s: %w", name, err)
 		}
 		o.Units[name] = u
+		for _, file := range host.FileNames(name) {
+			at := plan.UnitPath(file)
+			if _, known := o.Paths[at]; !known {
+				if o.Paths[at], err = o.host.Files.Stat(at); err != nil && !o.recordUnsafe(at, err) {
+					return fmt.Errorf("reading %s: %w", at, err)
+				}
+			}
+		}
 		names = slices.Concat(names, host.AlsoOf(u.Install), host.AlsoOf(u.Vendor))
+		if u.AliasOf != "" {
+			names = append(names, u.AliasOf)
+		}
 	}
 	return nil
 }

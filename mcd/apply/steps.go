@@ -60,8 +60,9 @@ func (t stepper) do(ctx context.Context, s host.Step, is host.Entry) error {
 // removes the old entry. A rollback works after the removal, and also after both changes.
 func (t stepper) place(s host.Step, is host.Entry) error {
 	files, want := t.host.Files, s.After.Entry
-	// A hard link is created even if the entry is equal, because the target of the link may be another file by now.
-	if is == want && want.Kind != host.Hard {
+	// A hard link is created even if the entry is equal, because the target of the link may be another file by now; a
+	// link that stays, because an earlier step removes it.
+	if is == want && want.Kind != host.Hard && s.Before != s.After {
 		return nil
 	}
 	if is.Kind == host.Other {

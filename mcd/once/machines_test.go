@@ -317,6 +317,74 @@ var machines = map[string]struct {
 		then:    [][]string{{`{"name":"u@x.service","enabled":true}`}},
 		refuses: "systemctl unmask t@.service",
 	},
+	"a unit by one name, and then by the image's other name": {
+		has: []string{
+			"/usr/lib/systemd/system/ssh.service = " + install, "/usr/lib/systemd/system/sshd.service -> ssh.service",
+		},
+		then: [][]string{
+			{`{"name":"ssh.service","enabled":true}`},
+			{`{"name":"sshd.service","enabled":true}`},
+			{`{"name":"ssh.service","enabled":true}`},
+			{`{"name":"ssh.service"}`, `{"name":"sshd.service","enabled":true}`},
+			{`{"name":"sshd.service","enabled":false}`},
+		},
+	},
+	"two names of one unit with different settings": {
+		has: []string{
+			"/usr/lib/systemd/system/ssh.service = " + install, "/usr/lib/systemd/system/sshd.service -> ssh.service",
+		},
+		then:    [][]string{{`{"name":"ssh.service","enabled":false}`, `{"name":"sshd.service","enabled":true}`}},
+		refuses: "systemd.units sshd.service: on this node it is another name of ssh.service",
+	},
+	"one name of a unit is masked, and the other enabled": {
+		has: []string{
+			"/usr/lib/systemd/system/ssh.service = " + install, "/usr/lib/systemd/system/sshd.service -> ssh.service",
+		},
+		then:    [][]string{{`{"name":"ssh.service","mask":true}`, `{"name":"sshd.service","enabled":true}`}},
+		refuses: "another name of ssh.service",
+	},
+	"the image's other name of an enabled unit becomes a unit of its own": {
+		has: []string{
+			"/usr/lib/systemd/system/ssh.service = " + install, "/usr/lib/systemd/system/sshd.service -> ssh.service",
+			"/usr/lib/systemd/system/ssh.service.d/x.conf = [Install]\nWantedBy=b.target\n",
+			"/etc/systemd/system/a.target.wants/ssh.service -> /usr/lib/systemd/system/ssh.service",
+		},
+		then: [][]string{
+			{`{"name":"sshd.service","enabled":true,` + wanted + `}`},
+			{`{"name":"sshd.service","enabled":true,"contents":"[Service]\nExecStart=/bin/a\n"}`},
+		},
+	},
+	"a link of storage enables a unit without a section": {
+		then: [][]string{
+			{
+				`{"name":"a.service","contents":"[Service]\nExecStart=/bin/a\n"}`,
+				"/etc/systemd/system/a.target.wants/a.service -> ../a.service",
+			},
+			{
+				`{"name":"a.service","contents":"[Service]\nExecStart=/bin/b\n"}`,
+				"/etc/systemd/system/a.target.wants/a.service -> ../a.service", "/etc/x = 1",
+			},
+		},
+	},
+	"a link of storage stays while the section of its unit changes": {
+		then: [][]string{
+			{
+				`{"name":"a.service","enabled":true,"contents":"[Install]\nWantedBy=b.target\n"}`,
+				"/etc/systemd/system/a.target.wants/a.service -> ../a.service",
+			},
+			{
+				`{"name":"a.service","enabled":true,"contents":"[Install]\nWantedBy=c.target\n"}`,
+				"/etc/systemd/system/a.target.wants/a.service -> ../a.service",
+			},
+		},
+	},
+	"the last unit of a target is disabled, and a link of storage comes there": {
+		has: []string{"/usr/lib/systemd/system/a.service = " + install},
+		then: [][]string{
+			{`{"name":"a.service","enabled":true}`},
+			{`{"name":"a.service","enabled":false}`, "/etc/systemd/system/a.target.wants/b.service -> /opt/b.service"},
+		},
+	},
 	"two aliases that lead to each other": {
 		has: []string{
 			"/usr/lib/systemd/system/a.service -> b.service", "/usr/lib/systemd/system/b.service -> a.service",
@@ -444,6 +512,15 @@ var machines = map[string]struct {
 	"kernel arguments in one line": {
 		then: [][]string{{"karg a=1 b=2"}, {"karg a=1", "karg b=2"}, {"karg  b=2"}},
 	},
+	"a drop-in of a user clears the section of a unit that is enabled, and the config gives its contents": {
+		has: []string{
+			"/usr/lib/systemd/system/c.service = [Install]\nAlias=d.service\n",
+			"/etc/systemd/system/c.service.d/h.conf = [Install]\nWantedBy=\n",
+			"/etc/systemd/system/c.target.wants/c.service -> /usr/lib/systemd/system/c.service",
+		},
+		then:    [][]string{{`{"name":"c.service","enabled":true,` + wanted + `}`}},
+		refuses: "clears it",
+	},
 	"a user who does not exist": {
 		then: [][]string{{`user nosuch`, "/etc/a = 1"}}, refuses: `user "nosuch" does not exist`,
 	},
@@ -455,7 +532,7 @@ var machines = map[string]struct {
 func TestAMachineEndsWhereTheConfigSaysOrRefuses(t *testing.T) {
 	for sentence, c := range machines {
 		t.Run(sentence, func(t *testing.T) {
-			dir := t.TempDir()
+			dir := inMemory(t)
 			h, root, err := linux.OpenSimulated(dir, func(string) {})
 			if err != nil {
 				t.Fatal(err)

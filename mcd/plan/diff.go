@@ -2,6 +2,7 @@ package plan
 
 import (
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -69,6 +70,7 @@ func Diff(from, to host.State, ask DiffOptions) Plan {
 		p.Install[s.Target] = to.Units[s.Target].Install
 	}
 	paths := changedPaths(from.Paths, to.Paths)
+	paths.addLinksOf(disables)
 	last := paths.without(ask.Last)
 	accounts := accountSteps(from, to)
 	actions, reboot := actionSteps(ask.Decision.Actions)
@@ -181,6 +183,23 @@ func changedPaths(from, to map[string]host.Entry) pathChanges {
 	}
 	slices.Sort(c.all)
 	return c
+}
+
+// addLinksOf adds the links that enable units and stay, of units that steps disable: such a step removes all links.
+func (c *pathChanges) addLinksOf(disables []Step) {
+	if len(disables) == 0 {
+		return
+	}
+	disabled := map[string]bool{}
+	for _, s := range disables {
+		disabled[s.Target] = true
+	}
+	for p, is := range c.to {
+		if is.Kind == host.Link && is == c.from[p] && disruption.IsWant(p) && disabled[path.Base(p)] {
+			c.all = append(c.all, p)
+		}
+	}
+	slices.Sort(c.all)
 }
 
 // without removes paths from the changes, and returns the changes of these paths.

@@ -64,9 +64,9 @@ func (t *target) hasSameFile(name string) bool {
 
 // aliasOf returns where the file of a unit leads after the update, if it is a link to a unit of another name; "" for
 // another file.
-func (t *target) aliasOf(name string) string { return aliasAt(UnitPath(name), t.Paths[UnitPath(name)]) }
-
-func aliasAt(at string, is host.Entry) string {
+func (t *target) aliasOf(name string) string {
+	at := UnitPath(name)
+	is := t.Paths[at]
 	to := host.LinkTarget(at, is.Target)
 	if is.Kind != host.Link || path.Base(to) == path.Base(at) || to == "/dev/null" {
 		return ""

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/internal/disruption"
@@ -62,10 +63,17 @@ func (w Transition) Scope() Scope { return ScopeOf(w.Old, w.New) }
 // Plan returns the steps on an observed machine. The parameter record is the content of the record of the new config.
 // The result contents has the contents that the steps write, by digest.
 func (w Transition) Plan(observed host.State, record []byte) (p Plan, contents map[host.Digest][]byte) {
+	twice, names := refuseUnitTwice(observed, w.New), map[string]string{}
+	w.Old, w.New = withUnits(observed, w.Old, nil), withUnits(observed, w.New, names)
 	observed = withoutAliases(observed, w.New)
 	target := Target(observed, w.Old, w.New)
 	addRecord(target, record)
-	refusals := w.refusals(observed, target)
+	refusals := append(w.refusals(observed, target), twice...)
+	for i, r := range refusals {
+		if name := names[strings.TrimPrefix(r.Field, "systemd.units ")]; name != "" {
+			refusals[i].Field = "systemd.units " + name
+		}
+	}
 	maps.Copy(target.Contents, w.New.Contents)
 	p = Diff(observed, target, DiffOptions{
 		From: w.From, To: w.To, Decision: w.Decision, Problems: refusals, Last: otherKeys(w.New),
@@ -75,13 +83,13 @@ func (w Transition) Plan(observed host.State, record []byte) (p Plan, contents m
 	return p, target.Contents
 }
 
-// withoutAliases returns a state in which the units are disabled that are only other names of units, if a config has a
-// file of its own at such a name. The links that enable the other unit are not the new one's, so no step touches them.
+// withoutAliases returns a state without the units that are only other names of units, if a config has a file of its
+// own at such a name. The links and the drop-ins of the other unit are not the new one's.
 func withoutAliases(observed host.State, w Desired) host.State {
 	var own []string
 	for name, u := range observed.Units {
 		_, ours := w.Paths[UnitPath(name)]
-		if ours && u.Enabled && aliasAt(UnitPath(name), observed.Paths[UnitPath(name)]) != "" {
+		if ours && u.AliasOf != "" {
 			own = append(own, name)
 		}
 	}
@@ -89,11 +97,36 @@ func withoutAliases(observed host.State, w Desired) host.State {
 		observed.Units = maps.Clone(observed.Units)
 	}
 	for _, name := range own {
-		u := observed.Units[name]
-		u.Enabled, u.Install = false, ""
-		observed.Units[name] = u
+		observed.Units[name] = host.Unit{Preset: observed.Units[name].Preset}
 	}
 	return observed
+}
+
+// withUnits returns a config with the settings of units under the units' own names, because a unit has one state under
+// all its names. A link of a user stays another unit, which nobody can enable. The map names gets the names that the
+// config has instead.
+func withUnits(observed host.State, w Desired, names map[string]string) Desired {
+	units := maps.Clone(w.Units)
+	for _, name := range slices.Sorted(maps.Keys(w.Units)) {
+		u := observed.Units[name]
+		if _, ours := w.Paths[UnitPath(name)]; ours || u.AliasOf == "" || u.Obstacle.Why == host.UnitAlias {
+			continue
+		}
+		delete(units, name)
+		is, twice := units[u.AliasOf]
+		if !twice {
+			is = w.Units[name]
+			if names != nil {
+				names[u.AliasOf] = name
+			}
+		}
+		if is.Enabled == nil {
+			is.Enabled = w.Units[name].Enabled
+		}
+		units[u.AliasOf] = is
+	}
+	w.Units = units
+	return w
 }
 
 // linkedUnits returns the units that a config enables, and of which the update removes a link that enables them too, or

@@ -45,6 +45,8 @@ func (t *target) isEnabledBy(name string, w Unit) bool {
 	was, u := t.seen.Units[name], t.unitAfter(name)
 	before := t.from.Units[name]
 	switch {
+	case hasLinkOf(t.to, name) && (w.Enabled == nil || w.Masked || t.isObstructedByConfig(name, w)):
+		return was.Enabled // A link of the config enables the unit, whatever its file says.
 	// The links stay: the image's own links have no effect while the unit is masked, and the daemon could not create
 	// other links again.
 	case w.Masked:
@@ -90,6 +92,16 @@ func (t *target) recordUnit(name string) {
 	if !known && !decides(t.from.Units[name]) && (was.Enabled || was.Install != "") {
 		t.earlier[name] = was.Enabled && !t.isLinkedByConfig(name)
 	}
+}
+
+// hasLinkOf reports whether a config has a link among its paths that enables a unit.
+func hasLinkOf(w Desired, name string) bool {
+	for p, e := range w.Paths {
+		if e.Kind == host.Link && path.Base(p) == name && disruption.IsWant(p) {
+			return true
+		}
+	}
+	return false
 }
 
 // isLinkedByConfig reports whether a link of the current config enables a unit, and not the machine.

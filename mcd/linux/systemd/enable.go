@@ -22,7 +22,7 @@ import (
 //   - units that Also names have their own steps;
 //   - for a section with an error, it creates no links; systemctl creates those of the other lines and then fails;
 //   - disabling a template disables only its default instance, because other instances have their own entries;
-//   - disabling does not remove the unit file, even if the file is a link to another directory;
+//   - disabling removes neither the unit file, even if the file is a link to another directory, nor directories;
 //   - a specifier that depends on the machine is an error;
 //   - UpheldBy creates its link even if this version of systemd does not support it.
 type Enablement struct{ root *files.Root }
@@ -137,6 +137,9 @@ func (e Enablement) Status(_ context.Context, name string) (host.Unit, error) {
 	}
 	file, err := e.find(name)
 	u := host.Unit{Enabled: on, Preset: preset}.WithSections(name, parts)
+	if file.name != name {
+		u.AliasOf = file.name
+	}
 	switch {
 	case file.masked: // also the mask of the unit to which an alias leads
 		u.Obstacle = host.Obstacle{Why: host.UnitMasked, At: file.path, Shipped: e.isShipped(file.path)}
@@ -406,7 +409,7 @@ func (e Enablement) link(at, file string) error {
 	return e.root.Link(at, host.Entry{Target: file})
 }
 
-// Disable implements host.Units. Disable also removes directories that become empty.
+// Disable implements host.Units. Directories that become empty stay: other steps of the update may need them.
 func (e Enablement) Disable(_ context.Context, name string) error {
 	links, err := e.pulledIn(name)
 	if err != nil {
@@ -415,14 +418,6 @@ func (e Enablement) Disable(_ context.Context, name string) error {
 	for _, at := range links {
 		if err := e.root.Remove(at); err != nil {
 			return err
-		}
-		if dir := path.Dir(at); dir != host.UnitDir {
-			is, err := e.root.Stat(dir)
-			if left, bad := e.root.List(dir); err == nil && bad == nil && len(left) == 0 && is.Kind == host.Dir {
-				if err := e.root.Remove(dir); err != nil {
-					return err
-				}
-			}
 		}
 	}
 	return nil
