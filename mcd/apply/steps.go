@@ -213,8 +213,11 @@ func FailedStepText(s *host.Step) string {
 // Blockers returns what would stop the plan on the machine as it is now. The parameter contents has what its steps
 // write and the machine does not have.
 func Blockers(h host.Host, p plan.Plan, contents map[host.Digest][]byte) []host.Blocker {
-	found, links := h.Units.Blockers(p.Steps, p.Install)
-	found = append(found, h.Disk.Blockers(slices.Concat(p.Steps, links), func(d host.Digest) int64 {
+	found, also := h.Units.Blockers(p.Steps, p.Install)
+	if os, ok := h.OS.(host.BootWriter); ok {
+		also = append(also, os.BootFiles(p.Steps)...)
+	}
+	found = append(found, h.Disk.Blockers(slices.Concat(p.Steps, also), func(d host.Digest) int64 {
 		return sizeOf(h, contents, d)
 	})...)
 	if s := bootSpace(h, p.Steps); s.Free < s.Least {

@@ -159,6 +159,12 @@ type ImageDownloader interface {
 	Download(ctx context.Context, image string) error
 }
 
+// BootWriter is an OperatingSystem that writes files of the boot loader itself, or lets a program write them.
+type BootWriter interface {
+	// BootFiles returns the files that the steps would write when they are staged, as steps.
+	BootFiles(steps []Step) []Step
+}
+
 // BootChecker is an OperatingSystem that can run out of space for what the boot loader reads.
 type BootChecker interface {
 	// BootSpace returns the space for the boot loader's files; the zero BootSpace if the steps need none, or if nothing
