@@ -118,7 +118,7 @@ func (u *updater) planSteps(ctx context.Context, way plan.Transition,
 	if len(p.Refusals) > 0 {
 		return p, nil, refusedFor(t.ConfigText(), p.Refusals)
 	}
-	p.Unread = apply.UnreadKeys(ctx, u.host, p, way.New)
+	p.Unread = apply.UnreadKeys(ctx, u.host, p, way)
 	if p, err = u.restrictKubeconfig(p, way); err != nil {
 		return p, nil, outcomeOf(err)
 	}

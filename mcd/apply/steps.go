@@ -227,19 +227,23 @@ func Blockers(h host.Host, p plan.Plan, contents map[host.Digest][]byte) []host.
 }
 
 // UnreadKeys returns which SSH keys that a plan writes would log nobody in, because sshd has other settings on this
-// machine. A new machine with the config would not accept them either, so this is no reason to refuse it. The result is
-// empty if sshd does not say its settings.
-func UnreadKeys(ctx context.Context, h host.Host, p plan.Plan, w plan.Desired) (notes []string) {
-	for _, user := range p.WrittenKeys(w) {
+// machine, or gets them from the config. A new machine with the config would not accept them either, so this is no
+// reason to refuse it. The result is empty if sshd does not say its settings.
+func UnreadKeys(ctx context.Context, h host.Host, p plan.Plan, w plan.Transition) (notes []string) {
+	users, changes := p.WrittenKeys(w.New)
+	for _, user := range users {
 		if h.SSHSettings == nil {
 			return nil
 		}
 		is, err := h.SSHSettings(ctx, user)
-		if err != nil {
+		if err != nil || changes && w.KeysFile == "" {
 			continue // sshd has no host keys, for example, or refuses its settings.
 		}
+		if changes {
+			is.KeysFile = w.KeysFile
+		}
 		account, _, _ := h.Passwd.User(ctx, user) // The number is that of a user who exists.
-		if note := w.UnreadKeys(user, account.UID, is); note != "" {
+		if note := w.New.UnreadKeys(user, account.UID, is); note != "" {
 			notes = append(notes, note)
 		}
 	}

@@ -86,6 +86,16 @@ func TestSSHKeysThatNobodyReadsAreNoted(t *testing.T) {
 		if _, again, _ := do(t, m, Request{To: config(t, keys)}, true); strings.Contains(again, "note:") {
 			t.Errorf("without new keys it notes them again:\n%s", again)
 		}
+		for text, noted := range map[string]bool{
+			"AuthorizedKeysFile%20/k/%25u": true, "authorizedkeysfile=/k/%25u%20.ssh/authorized_keys": false,
+			"Match%20User%20x%0AAuthorizedKeysFile%20/k": false, "%23AuthorizedKeysFile%20/k": false,
+		} {
+			settings := keys + file("/etc/ssh/sshd_config.d/50-keys.conf", text)
+			_, shown, err := do(t, m, Request{To: config(t, settings)}, true)
+			if strings.Contains(shown, "note: the sshd") != (noted && setting != "") || err != nil {
+				t.Errorf("with %q and then %q: %v\n%s", setting, text, err, shown)
+			}
+		}
 	}
 }
 

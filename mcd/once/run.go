@@ -103,7 +103,7 @@ func NewPlan(ctx context.Context, h host.Host, ask Request) (Plan, error) {
 	}
 	d := stepsOf(h, way, observed, text, ask)
 	if len(d.Plan.Refusals) == 0 {
-		d.Plan.Unread = apply.UnreadKeys(ctx, h, d.Plan, way.New)
+		d.Plan.Unread = apply.UnreadKeys(ctx, h, d.Plan, way)
 	}
 	return d, nil
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/internal/distribution"
 
 	"github.com/bunsen-os/bunsen/mcd/host"
@@ -100,22 +101,20 @@ func ChangedKeys(is, shall host.State, configs ...Desired) (users []string) {
 	return users
 }
 
-// WrittenKeys returns the users whose SSH keys a plan writes. It is empty if the plan also changes the settings of
-// sshd, because the machine cannot say yet what sshd will read.
-func (p Plan) WrittenKeys(w Desired) (users []string) {
+// WrittenKeys returns the users whose SSH keys a plan writes. If the plan also changes the settings of sshd, the result
+// is all users with keys, and changes is true: the machine cannot say yet what sshd will read.
+func (p Plan) WrittenKeys(w Desired) (users []string, changes bool) {
 	written := map[string]bool{}
 	for _, s := range p.Steps {
-		if s.IsPath() && strings.HasPrefix(s.Target, "/etc/ssh/sshd_config") {
-			return nil
-		}
+		changes = changes || s.IsPath() && disruption.IsSSHDConfig(s.Target)
 		written[s.Target] = s.IsPath() && s.After.Entry.Kind == host.File
 	}
 	for _, user := range slices.Sorted(maps.Keys(w.Keys)) {
-		if written[w.At(w.Keys[user].Path)] {
+		if changes || written[w.At(w.Keys[user].Path)] {
 			users = append(users, user)
 		}
 	}
-	return users
+	return users, changes
 }
 
 // UnreadKeys returns why sshd does not accept the SSH keys of a user, as text for people; "" if it does.

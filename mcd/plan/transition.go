@@ -22,6 +22,8 @@ type Transition struct {
 	Decision disruption.Decision
 	// ReferencedAccounts are the accounts that the new config names and does not create.
 	ReferencedAccounts []disruption.Account
+	// KeysFile is AuthorizedKeysFile of sshd, as the files of the new config set it; "" if none does.
+	KeysFile string
 	// Refusals are the refusals that do not depend on the machine, and the problems of New.
 	Refusals []disruption.Refusal
 }
@@ -39,7 +41,7 @@ func NewTransition(from, to Config, rules Rules, accounts host.Accounts) Transit
 	a, b := disruption.Running(from.Config, to.Config)
 	w := Transition{
 		From: from.Name, To: to.Name, Old: DesiredOf(a, accounts), New: DesiredOf(b, accounts),
-		ReferencedAccounts: disruption.AccountsNamed(b),
+		ReferencedAccounts: disruption.AccountsNamed(b), KeysFile: disruption.KeysFileSetting(b.Ignition),
 	}
 	w.Decision = disruption.Decide(from.Config, to.Config, rules.Policy)
 	old := from.Config

@@ -33,7 +33,7 @@ func TestInsideSSHKeysThatNobodyReads(t *testing.T) {
 				t.Fatal(err)
 			}
 			p, _ := w.Plan(observed, []byte("{}"))
-			notes := strings.Join(apply.UnreadKeys(t.Context(), h, p, w.New), "\n")
+			notes := strings.Join(apply.UnreadKeys(t.Context(), h, p, w), "\n")
 			if (notes != "") != (says != "") || !strings.Contains(notes, says) {
 				t.Errorf("it notes %q, want %q\n%s", notes, says, p)
 			}
