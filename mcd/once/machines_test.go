@@ -248,6 +248,12 @@ var machines = map[string]struct {
 		has:  []string{"/etc/systemd/system/a.service = " + install},
 		then: [][]string{{`{"name":"a.service","mask":true}`}, {`{"name":"a.service","mask":false}`}},
 	},
+	"a mask of a config goes, and the unit that it hid is enabled": {
+		has: []string{"/etc/systemd/system/a.service = " + install},
+		then: [][]string{
+			{`{"name":"a.service","mask":true}`}, {`{"name":"a.service","enabled":true}`}, {`{"name":"a.service","mask":true}`},
+		},
+	},
 	"a relative mask": {
 		has: []string{
 			"/etc/systemd/system/a.service -> ../../../dev/null",

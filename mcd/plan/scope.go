@@ -108,9 +108,11 @@ func (s *scopeBuilder) addAccounts(c Desired) {
 
 // addPath adds the paths that must be observed for one path of a config.
 func (s *scopeBuilder) addPath(c Desired, p string, e host.Entry) {
-	if e.Kind == host.File && ownerOf(p) != "" {
+	if ownerOf(p) != "" {
 		// The original is read too, because its [Install] section counts as soon as the file is restored.
 		s.read = append(s.read, origPath(p))
+	}
+	if e.Kind == host.File && ownerOf(p) != "" {
 		for _, also := range host.AlsoOf(host.InstallOf(c.Contents[e.Digest])) {
 			s.units = append(s.units, also)
 			s.addPaths(UnitPath(also))

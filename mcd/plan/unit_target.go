@@ -27,7 +27,9 @@ func decides(w Unit) bool { return w.Enabled != nil || w.Masked || w.HasContents
 // setUnit sets whether a unit of the new config is enabled, and records or forgets its earlier state.
 func (t *target) setUnit(name string, w Unit) {
 	u := t.unitAfter(name)
-	u.Enabled = t.isEnabledBy(name, w)
+	if u.Enabled = t.isEnabledBy(name, w); !decides(w) && t.isLinkedByConfig(name) {
+		u.Install = t.seen.Units[name].Install // It may be enabled by that link alone, so no other links are made.
+	}
 	t.Units[name] = u
 	if decides(w) || u.Enabled != t.seen.Units[name].Enabled {
 		t.recordUnit(name)
@@ -138,6 +140,8 @@ func (t *target) restoreUnit(name string) {
 	case w.HasContents && own: // The update restores the original file, but it is unknown whether the unit was enabled.
 	case decides(w):
 		u.Enabled = t.wasEnabled(name, u)
+	case t.isLinkedByConfig(name):
+		u.Install = t.seen.Units[name].Install // as in setUnit
 	}
 	delete(t.earlier, name)
 	t.Units[name] = u
