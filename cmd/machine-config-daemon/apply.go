@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -186,7 +187,7 @@ func tell(out io.Writer, o onceOptions, r once.Result, err error) error {
 	p := r.Plan.Plan
 	said := outcome{
 		From: p.From, To: p.To, Disruption: p.Disruption.String(), Steps: []stepText{},
-		RebootDue: r.Plan.RebootDue, End: string(r.End), Notes: p.Notes,
+		RebootDue: r.Plan.RebootDue, End: string(r.End), Notes: slices.Concat(p.Notes, p.Unread),
 	}
 	for _, s := range r.Plan.Steps() {
 		said.Steps = append(said.Steps, stepText{string(s.Verb), s.Target, s.String()})

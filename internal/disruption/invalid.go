@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -27,9 +28,35 @@ func Invalid(c machineconfig.Config) []Refusal {
 	all := invalidAccounts(flat.Ignition.Passwd)
 	paths := managedPaths(flat.Ignition)
 	all = append(all, invalidPaths(paths)...)
+	all = append(all, linkedUnits(flat.Ignition)...)
 	all = append(all, removedOwners(flat.Ignition)...)
 	all = append(all, invalidOwners(flat.Ignition)...)
 	return append(all, nestedOwners(flat.Ignition)...)
+}
+
+// linkedUnits refuses links that enable a unit which the config disables.
+func linkedUnits(c ign.Config) (all []Refusal) {
+	disabled := map[string]bool{}
+	for _, u := range c.Systemd.Units {
+		disabled[u.Name] = u.Enabled != nil && !*u.Enabled && !isTrue(u.Mask)
+	}
+	for _, l := range c.Storage.Links {
+		if at := path.Clean(l.Path); IsWant(at) && disabled[path.Base(at)] && !isHard(l) {
+			all = append(all, Refusal{
+				Field: "storage.links " + l.Path, Why: fmt.Sprintf("this link enables %s, and the config disables "+
+					"it with enabled: false: remove one of them", path.Base(at)),
+				Kind: KindLink, Name: l.Path,
+			})
+		}
+	}
+	return all
+}
+
+// IsWant reports whether a link at a path enables the unit with the name of the link: another unit starts it.
+func IsWant(p string) bool {
+	dir := path.Dir(p)
+	kinds := []string{".wants", ".requires", ".upholds"}
+	return path.Dir(dir) == nodepath.UnitDir && slices.Contains(kinds, path.Ext(dir))
 }
 
 // removedOwners refuses paths whose owner the config removes.

@@ -24,8 +24,8 @@ const (
 	// CheckOwners: the owners of a path's parent directories and links, and of home directories. Otherwise a user of
 	// the node could make the daemon write to files of another owner.
 	CheckOwners NodeCheck = "owners"
-	// CheckUnits: which units the node has, and which a user masked. A node does not refuse a config because of a unit
-	// that it lacks.
+	// CheckUnits: which units the node has, which a user masked, and which are two names of one. A node does not refuse
+	// a config because of a unit that it lacks.
 	CheckUnits NodeCheck = "units"
 	// CheckSystem: which parts of the OS the node can change, and its installed OS.
 	CheckSystem NodeCheck = "system"
@@ -47,9 +47,9 @@ func Unreadable(err error) []Refusal { return []Refusal{{Why: err.Error()}} }
 // which a node refuses the config, or leaves a unit disabled.
 func CheckedOnNode(from, to machineconfig.Config) (out []Refusal) {
 	from, to = machineconfig.Flattened(from), machineconfig.Flattened(to)
-	before := nodeNeeds(from.Ignition)
+	before := append(nodeNeeds(from.Ignition), unreadKeys(from.Ignition)...)
 	out = append(systemOnNode(from, to), numbersOnNode(from.Ignition.Passwd, to.Ignition.Passwd)...)
-	for _, need := range nodeNeeds(to.Ignition) {
+	for _, need := range append(nodeNeeds(to.Ignition), unreadKeys(to.Ignition)...) {
 		if !slices.Contains(before, need) {
 			out = append(out, need)
 		}
@@ -152,7 +152,7 @@ func nodeNeeds(c ign.Config) (out []Refusal) {
 		case isHard(l):
 			if target := path.Clean(path.Join("/", *l.Target)); !own[target] {
 				need(CheckPaths, "link "+l.Path, "is checked on each node: a node without the file "+target+
-					" refuses the config")
+					", or with it on another file system, refuses the config")
 			}
 		case !isTrue(l.Overwrite):
 			need(CheckPaths, "link "+l.Path, "is checked on each node: a node that has anything else there refuses "+

@@ -107,7 +107,12 @@ func TestWhatARunningNodeTakes(t *testing.T) {
 			"", "storage.filesystems /dev/sdb, storage.raid r, storage.luks l",
 		},
 		"Ignition's kernel arguments": {"", `"kernelArguments":{"shouldExist":["a"]}`, "", "kernelArguments (of Ignition)"},
-		"the force file":              {"", files(disruption.ForceFile), "storage.files " + disruption.ForceFile, ""},
+		"a link that enables a unit which the config disables": {
+			"", `"storage":{"links":[{"path":"/etc/systemd/system/x.target.wants/a.service","target":"../a.service"}]},` +
+				`"systemd":{"units":[{"name":"a.service","enabled":false}]}`,
+			"storage.links /etc/systemd/system/x.target.wants/a.service", "",
+		},
+		"the force file": {"", files(disruption.ForceFile), "storage.files " + disruption.ForceFile, ""},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			from, to := config(t, c.from), config(t, c.to)

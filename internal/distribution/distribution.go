@@ -260,6 +260,16 @@ func (s OS) KeysFileOf(has func(program string) bool) string {
 	return KeysFile
 }
 
+// KeysCommands returns the programs that sshd runs to read KeysFragment, once each.
+func KeysCommands() (out []string) {
+	for _, s := range systems {
+		if s.KeysReader != "" && !s.MergesKeys && !slices.Contains(out, s.KeysReader) {
+			out = append(out, s.KeysReader)
+		}
+	}
+	return out
+}
+
 // ArgumentTools returns the tools with which the daemon sets kernel arguments, once each.
 func ArgumentTools() (out []string) {
 	for _, s := range systems {

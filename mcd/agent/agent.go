@@ -81,6 +81,7 @@ func New(c Config) *Agent {
 		host: c.Host, configs: configs, trust: c.Trust, log: c.Log,
 		repairs: apply.Runner{
 			Host: c.Host, OnStep: runner.OnStep, OnBegin: runner.OnBegin, OnEnd: runner.OnEnd,
+			OnWarning: runner.OnWarning,
 		},
 		scan: drift.Scanner{
 			Host: c.Host, Cluster: c.Cluster, Watcher: c.Drift, Log: c.Log, OnStep: runner.OnStep, Event: report.event,

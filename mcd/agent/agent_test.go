@@ -59,6 +59,114 @@ func withNewDefault(r *rig) {
 	r.m.Put("/etc/motd", "default of the new image")
 }
 
+// TestWhatAnotherImageLeavesOfAConfig: the next image no longer has what a config pins, or has something else there.
+// The node ends with what the config says, after one more reboot, or says why it cannot.
+func TestWhatAnotherImageLeavesOfAConfig(t *testing.T) {
+	const body = `"storage":{"files":[` +
+		`{"path":"/etc/a/motd","overwrite":true,"mode":416,"contents":{"source":"data:,default"}}],` +
+		`"directories":[{"path":"/etc/d","mode":448}],` +
+		`"links":[{"path":"/etc/l","overwrite":true,"target":"a/motd"},` +
+		`{"path":"/etc/second","overwrite":true,"hard":true,"target":"/etc/a/motd"}]},` +
+		`"systemd":{"units":[{"name":"vendor.service","enabled":true}]}`
+	const unit = "/usr/lib/systemd/system/vendor.service"
+	file, dir := host.Entry{Kind: host.File, Mode: 0o640}, host.Entry{Kind: host.Dir, Mode: 0o700}
+	for sentence, c := range map[string]struct {
+		boots func(f host.Files, u host.Units) error
+		// says is a part of the reason of a node that is Degraded in the end; "" if it is Done.
+		says string
+		// notes is a part of the event about the unit; "" for none.
+		notes string
+	}{
+		"a file of the image is gone": {boots: func(f host.Files, _ host.Units) error { return f.Remove("/etc/a/motd") }},
+		"a file and its directory are gone": {boots: func(f host.Files, _ host.Units) error {
+			return errors.Join(f.Remove("/etc/second"), f.Remove("/etc/a/motd"), f.Remove("/etc/a"))
+		}},
+		"a file has another mode": {boots: func(f host.Files, _ host.Units) error {
+			return f.Write("/etc/a/motd", host.Entry{Kind: host.File, Mode: 0o644}, []byte("default"))
+		}},
+		"a file has another owner": {boots: func(f host.Files, _ host.Units) error {
+			return f.Write("/etc/a/motd", host.Entry{Kind: host.File, Mode: 0o640, Owner: host.Owner{UID: 7}}, []byte("default"))
+		}},
+		"a second name is a copy": {boots: func(f host.Files, _ host.Units) error {
+			return f.Write("/etc/second", file, []byte("default"))
+		}},
+		"a link leads elsewhere": {boots: func(f host.Files, _ host.Units) error {
+			return f.Link("/etc/l", host.Entry{Kind: host.Link, Target: "../usr/etc/motd"})
+		}},
+		"a link is a file": {boots: func(f host.Files, _ host.Units) error { return f.Write("/etc/l", file, nil) }},
+		"a link is an empty directory": {boots: func(f host.Files, _ host.Units) error {
+			return errors.Join(f.Remove("/etc/l"), f.Mkdir("/etc/l", dir))
+		}},
+		"a link is a directory with a file": {boots: func(f host.Files, _ host.Units) error {
+			return errors.Join(f.Remove("/etc/l"), f.Mkdir("/etc/l", dir), f.Write("/etc/l/x", file, nil))
+		}, says: "/etc/l"},
+		"a directory is a file": {boots: func(f host.Files, _ host.Units) error {
+			return errors.Join(f.Remove("/etc/d"), f.Write("/etc/d", file, nil))
+		}},
+		"a directory has another mode": {boots: func(f host.Files, _ host.Units) error {
+			return f.Mkdir("/etc/d", host.Entry{Kind: host.Dir, Mode: 0o755})
+		}},
+		"a unit is not enabled": {boots: func(_ host.Files, u host.Units) error {
+			return u.Disable(context.Background(), "vendor.service")
+		}},
+		"the image masks the unit": {boots: func(f host.Files, _ host.Units) error {
+			return f.Link(unit, host.Entry{Kind: host.Link, Target: "/dev/null"})
+		}, notes: "is masked by the image"},
+		"the image has no unit of the name": {boots: func(f host.Files, u host.Units) error {
+			return errors.Join(u.Disable(context.Background(), "vendor.service"), f.Remove(unit))
+		}, notes: "does not exist on this machine"},
+		"the image clears [Install]": {boots: func(f host.Files, u host.Units) error {
+			return errors.Join(u.Disable(context.Background(), "vendor.service"), f.Write(unit, file, []byte("[Service]\n")))
+		}, notes: "has no [Install] section"},
+		"nothing": {boots: func(host.Files, host.Units) error { return nil }},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			r := newRig(t)
+			r.c.add(t, "rendered-i", body, func(spec *mcfgv1.MachineConfigSpec) {
+				spec.OSImageURL = "registry.example/os@sha256:2"
+			})
+			r.c.desire("rendered-a")
+			r.must(r.settle())
+			r.c.desire("rendered-i")
+			_, err := syncOnce(t.Context(), r.a)
+			for !errors.Is(err, agent.ErrRebooting) {
+				r.must(err)
+				_, err = syncOnce(t.Context(), r.a)
+			}
+			h := r.m.Host()
+			r.must(c.boots(h.Files, h.Units))
+			r.start(r.m.Host())
+			err = r.settle()
+			if c.says != "" {
+				r.c.says(t, "Degraded", "rendered-a", c.says)
+			} else {
+				r.must(err)
+				r.c.says(t, "Done", "rendered-i")
+			}
+			reboots := 0
+			for _, line := range r.m.Log {
+				if strings.HasPrefix(line, "reboot:") {
+					reboots++
+				}
+			}
+			motd, _ := h.Files.Stat("/etc/a/motd")
+			d, _ := h.Files.Stat("/etc/d")
+			l, _ := h.Files.Stat("/etc/l")
+			same, _ := h.Same("/etc/second", "/etc/a/motd")
+			if c.says == "" && (r.disk("/etc/a/motd") != "default" || motd.Mode != 0o640 || motd.Owner.UID != 0 ||
+				d.Kind != host.Dir || d.Mode != 0o700 || l.Target != "a/motd" || !same) {
+				t.Errorf("it is done, and the machine has %s, %s, %s, same %t", motd, d, l, same)
+			}
+			if got := r.events.has(report.EventUnitNotEnabled, c.notes); got != (c.notes != "") {
+				t.Errorf("an event about the unit: %t, want %q", got, c.notes)
+			}
+			if reboots > 2 {
+				t.Errorf("it rebooted %d times", reboots)
+			}
+		})
+	}
+}
+
 // TestAProcessThatDiesAfterTheBootOfANewImageStillWritesTheConfigOnceMore kills the daemon after each of its changes.
 func TestAProcessThatDiesAfterTheBootOfANewImageStillWritesTheConfigOnceMore(t *testing.T) {
 	for n := 0; ; n++ {

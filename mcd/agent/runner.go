@@ -26,7 +26,8 @@ func newRunner(h host.Host, check *healthChecker, drains *drains, r *nodeReport)
 			return check.check(ctx, rec)
 		},
 		OnRejected: check.rolledBack, MayReboot: drains.mayReboot,
-		OnBegin: steps.begin, OnEnd: steps.end,
+		OnWarning: func(err error) { r.log.Warn(err.Error()) },
+		OnBegin:   steps.begin, OnEnd: steps.end,
 		OnStep: func(s host.Step, undone bool) {
 			steps.step(s, undone)
 			if !undone {

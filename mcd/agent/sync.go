@@ -213,6 +213,18 @@ func (a *Agent) continueOffline(ctx context.Context, down error) Outcome {
 	return outcomeOf(down)
 }
 
+// noteUnits emits an event for each unit of the config that the image which has booted does not let anybody enable,
+// once for each boot.
+func (u *updater) noteUnits(p plan.Plan, boot string) {
+	if u.notedBoot == boot {
+		return
+	}
+	u.notedBoot = boot
+	for _, note := range p.Notes {
+		u.report.event(report.EventUnitNotEnabled, "%s", note)
+	}
+}
+
 // rewriteAfterBoot writes the config once more, with another reboot, if the machine booted a newly staged OS and then
 // differs from the config. A system with OSTree keeps a file of /etc only if it differs from the default of the image
 // before, so a file of the config that was this default has the content of the new default. It proceeds if the machine
@@ -247,6 +259,7 @@ func (u *updater) rewriteAfterBoot(ctx context.Context, node report.Node) Outcom
 		return outcomeOf(err)
 	}
 	p, contents := way.Plan(observed, text)
+	u.noteUnits(p, boot)
 	p, differ, err := u.drift.scanner().AfterBoot(ctx, at, way, p)
 	if err != nil || len(differ) == 0 || len(p.Refusals) > 0 {
 		return outcomeOf(err)

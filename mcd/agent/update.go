@@ -30,6 +30,8 @@ type updater struct {
 	runner  apply.Runner
 	report  *nodeReport
 	log     *slog.Logger
+	// notedBoot is the boot after which noteUnits has emitted its events; "" for none.
+	notedBoot string
 	// alive is called while a download takes long; nil if nobody asks.
 	alive func()
 }
@@ -116,6 +118,7 @@ func (u *updater) planSteps(ctx context.Context, way plan.Transition,
 	if len(p.Refusals) > 0 {
 		return p, nil, refusedFor(t.ConfigText(), p.Refusals)
 	}
+	p.Unread = apply.UnreadKeys(ctx, u.host, p, way)
 	if p, err = u.restrictKubeconfig(p, way); err != nil {
 		return p, nil, outcomeOf(err)
 	}
@@ -360,6 +363,9 @@ func (u *updater) ended(ctx context.Context, up update, end apply.Applied) Outco
 func (u *updater) announce(p plan.Plan, about string) {
 	for _, note := range p.Notes {
 		u.report.event(report.EventUnitNotEnabled, "%s", note)
+	}
+	for _, note := range p.Unread {
+		u.report.event(report.EventKeysNotRead, "%s", note)
 	}
 	if p.Stages() {
 		u.report.event(report.EventOSUpdateStarted, "staging the OS for %s", about)

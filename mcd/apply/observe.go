@@ -65,15 +65,17 @@ func (o *observation) observePaths(context.Context) (err error) {
 	return nil
 }
 
-// observeHardLinks finds the paths that are hard links to one of their targets.
+// observeHardLinks finds the paths that are hard links to one of their targets. All names of a file are alike, so what
+// the config in force says decides which of them is the file: the next config may say the opposite.
 func (o *observation) observeHardLinks(context.Context) error {
-	for p, targets := range o.scope.HardLinks {
-		for _, target := range targets {
-			if same, err := o.sameFile(p, target); err != nil && !o.recordUnsafe(p, err) {
-				return fmt.Errorf("reading %s: %w", p, err)
-			} else if same {
-				o.Paths[p] = host.Entry{Kind: host.Hard, Target: target}
-			}
+	for _, l := range o.scope.HardLinks {
+		if o.Paths[l.Target].Kind == host.Hard {
+			continue
+		}
+		if same, err := o.sameFile(l.Path, l.Target); err != nil && !o.recordUnsafe(l.Path, err) {
+			return fmt.Errorf("reading %s: %w", l.Path, err)
+		} else if same {
+			o.Paths[l.Path] = host.Entry{Kind: host.Hard, Target: l.Target}
 		}
 	}
 	return nil
@@ -159,7 +161,8 @@ func (o *observation) observeAccounts(ctx context.Context) error {
 	return nil
 }
 
-// observeUnits reads units, and the units that they name with Also=, which systemd enables and disables with them.
+// observeUnits reads units, the units that they name with Also=, which systemd enables and disables with them, and
+// those of which they are other names.
 func (o *observation) observeUnits(ctx context.Context) error {
 	for names := slices.Clone(o.scope.Units); len(names) > 0; {
 		name := names[0]
@@ -172,7 +175,18 @@ func (o *observation) observeUnits(ctx context.Context) error {
 			return fmt.Errorf("reading unit %s: %w", name, err)
 		}
 		o.Units[name] = u
+		for _, file := range host.FileNames(name) {
+			at := plan.UnitPath(file)
+			if _, known := o.Paths[at]; !known {
+				if o.Paths[at], err = o.host.Files.Stat(at); err != nil && !o.recordUnsafe(at, err) {
+					return fmt.Errorf("reading %s: %w", at, err)
+				}
+			}
+		}
 		names = slices.Concat(names, host.AlsoOf(u.Install), host.AlsoOf(u.Vendor))
+		if u.AliasOf != "" {
+			names = append(names, u.AliasOf)
+		}
 	}
 	return nil
 }

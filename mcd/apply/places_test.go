@@ -12,6 +12,7 @@ import (
 	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/mcd/apply"
+	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
 )
@@ -102,11 +103,29 @@ func linked(r *rand.Rand) machineconfig.Config {
 		}
 	}
 	if len(s.Files) > 0 && r.IntN(3) == 0 {
-		s.Links = append(s.Links, ign.Link{Node: ign.Node{Path: "/srv/a/second"}, LinkEmbedded1: ign.LinkEmbedded1{
-			Target: ptr(s.Files[r.IntN(len(s.Files))].Path), Hard: ptr(true),
-		}})
+		f := &s.Files[r.IntN(len(s.Files))]
+		at, target := "/srv/a/second", f.Path
+		if r.IntN(2) == 0 { // The next config may say which of the names is the file the other way round.
+			f.Path, at, target = at, target, at
+		}
+		s.Links = append(s.Links, ign.Link{
+			Node:          ign.Node{Path: at, Overwrite: ptr(true)},
+			LinkEmbedded1: ign.LinkEmbedded1{Target: ptr(spelledOtherwise(r, target)), Hard: ptr(true)},
+		})
 	}
 	return c
+}
+
+// spelledOtherwise returns another path of the same place, or the same path.
+func spelledOtherwise(r *rand.Rand, p string) string {
+	for _, pair := range [][2]string{{"/opt/", "/var/opt/"}, {"/srv/", "/var/srv/"}, {"/lib/", "/usr/lib/"}} {
+		for i := range pair {
+			if rest, is := strings.CutPrefix(p, pair[i]); is && r.IntN(2) == 0 {
+				return pair[1-i] + rest
+			}
+		}
+	}
+	return p
 }
 
 // isIn compares the machine with a config, path by path as the config spells them, as a user of the machine would.
@@ -164,6 +183,12 @@ func TestAPlaceHasOneName(t *testing.T) {
 				change.To = "rendered-0"
 			}
 			p, contents := planOn(t, h, change)
+			if observed, err := apply.Observe(t.Context(), h, change.Scope()); err != nil {
+				t.Fatal(err)
+			} else if items := drift.Items(observed, change.Old, change.New); step > 0 && len(items) > 0 {
+				t.Fatalf("seed %d, step %d: nobody changed anything, and %v\nfrom %s\nto %s", seed, step, items,
+					describe(from), describe(to))
+			}
 			if len(p.Refusals) > 0 {
 				refused++
 				if step == 4 {

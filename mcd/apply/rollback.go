@@ -30,6 +30,7 @@ func (u *update) rollBack(ctx context.Context, why error) Applied {
 	if untidy != nil {
 		bad = append(bad, fmt.Errorf("rolling back: tidying up: %w", untidy))
 	}
+	u.relabel(ctx)
 	if err := u.flush(ctx); err != nil {
 		bad = append(bad, fmt.Errorf("rolling back: %w", err))
 	}

@@ -66,6 +66,8 @@ type Runner struct {
 	// OnRejected is called after a rollback because of ErrNotBooted, ErrUnhealthy or ErrInterrupted, before the
 	// journal is removed. A crash can cause a second call. If OnRejected returns an error, the journal stays.
 	OnRejected func(rec host.Record, why error) error
+	// OnWarning is called with an error that stops no update.
+	OnWarning func(err error)
 	// MayReboot is asked directly before each reboot of an update for which the node was drained, into the new config
 	// or back. An error says why the machine must not reboot now.
 	MayReboot func(ctx context.Context) error
@@ -109,6 +111,7 @@ func (u *update) apply(ctx context.Context, steps stepper) Applied {
 	u.Host.Disk.Batch()
 	for _, s := range u.rec.Steps {
 		if s.IsAction() && !u.rec.Acted {
+			u.relabel(ctx) // before programs read what is new
 			u.rec.Acted = true
 			if err := u.save(); err != nil {
 				return u.fail(ctx, s, err)
@@ -124,6 +127,7 @@ func (u *update) apply(ctx context.Context, steps stepper) Applied {
 		u.tell(s, false)
 	}
 	u.end()
+	u.relabel(ctx)
 	if err := u.flush(ctx); err != nil {
 		return u.fail(ctx, host.Step{}, err)
 	}
@@ -254,6 +258,17 @@ func (u *update) flush(ctx context.Context) error {
 		return fmt.Errorf("making the changes durable: %w", err)
 	}
 	return nil
+}
+
+// relabel gives new paths the labels of the machine's policy. It does not stop an update: a program that cannot read a
+// file for its label fails the health check.
+func (u *update) relabel(ctx context.Context) {
+	if u.Host.Relabel == nil {
+		return
+	}
+	if err := u.Host.Relabel(ctx); err != nil && u.OnWarning != nil {
+		u.OnWarning(fmt.Errorf("restoring the labels of new files: %w", err))
+	}
 }
 
 // sweep empties the store. It runs after the journal is removed, because a rollback needs the journal and the stored

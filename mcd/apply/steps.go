@@ -60,8 +60,9 @@ func (t stepper) do(ctx context.Context, s host.Step, is host.Entry) error {
 // removes the old entry. A rollback works after the removal, and also after both changes.
 func (t stepper) place(s host.Step, is host.Entry) error {
 	files, want := t.host.Files, s.After.Entry
-	// A hard link is created even if the entry is equal, because the target of the link may be another file by now.
-	if is == want && want.Kind != host.Hard {
+	// A hard link is created even if the entry is equal, because the target of the link may be another file by now; a
+	// link that stays, because an earlier step removes it.
+	if is == want && want.Kind != host.Hard && s.Before != s.After {
 		return nil
 	}
 	if is.Kind == host.Other {
@@ -212,14 +213,41 @@ func FailedStepText(s *host.Step) string {
 // Blockers returns what would stop the plan on the machine as it is now. The parameter contents has what its steps
 // write and the machine does not have.
 func Blockers(h host.Host, p plan.Plan, contents map[host.Digest][]byte) []host.Blocker {
-	found, links := h.Units.Blockers(p.Steps, p.Install)
-	found = append(found, h.Disk.Blockers(slices.Concat(p.Steps, links), func(d host.Digest) int64 {
+	found, also := h.Units.Blockers(p.Steps, p.Install)
+	if os, ok := h.OS.(host.BootWriter); ok {
+		also = append(also, os.BootFiles(p.Steps)...)
+	}
+	found = append(found, h.Disk.Blockers(slices.Concat(p.Steps, also), func(d host.Digest) int64 {
 		return sizeOf(h, contents, d)
 	})...)
 	if s := bootSpace(h, p.Steps); s.Free < s.Least {
 		found = append(found, host.Blocker{Kind: host.Full, Path: s.At, At: s.At, Need: s.Least, Free: s.Free})
 	}
 	return found
+}
+
+// UnreadKeys returns which SSH keys that a plan writes would log nobody in, because sshd has other settings on this
+// machine, or gets them from the config. A new machine with the config would not accept them either, so this is no
+// reason to refuse it. The result is empty if sshd does not say its settings.
+func UnreadKeys(ctx context.Context, h host.Host, p plan.Plan, w plan.Transition) (notes []string) {
+	users, changes := p.WrittenKeys(w.New)
+	for _, user := range users {
+		if h.SSHSettings == nil {
+			return nil
+		}
+		is, err := h.SSHSettings(ctx, user)
+		if err != nil || changes && w.KeysFile == "" {
+			continue // sshd has no host keys, for example, or refuses its settings.
+		}
+		if changes {
+			is.KeysFile = w.KeysFile
+		}
+		account, _, _ := h.Passwd.User(ctx, user) // The number is that of a user who exists.
+		if note := w.New.UnreadKeys(user, account.UID, is); note != "" {
+			notes = append(notes, note)
+		}
+	}
+	return notes
 }
 
 // bootSpace returns the space for what the steps stage.

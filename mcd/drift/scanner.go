@@ -369,7 +369,9 @@ func (c Scanner) repair(ctx context.Context, s driftScan) error {
 	for _, step := range s.Repair.Steps {
 		c.Log.Info("repairing drift", "config", s.config, "step", step.String())
 	}
-	runner := apply.Runner{Host: c.Host, OnStep: c.OnStep}
+	runner := apply.Runner{
+		Host: c.Host, OnStep: c.OnStep, OnWarning: func(err error) { c.Log.Warn(err.Error()) },
+	}
 	done, err := runner.Run(context.WithoutCancel(ctx), s.Repair, s.Contents)
 	if err == nil && done.End != apply.New {
 		err = done.Why

@@ -20,6 +20,8 @@ const (
 	MountPoint BlockerKind = "mount point"
 	// ReadOnlyMount means that the file system is mounted read-only.
 	ReadOnlyMount BlockerKind = "read-only"
+	// OtherSystem means that a hard link would lead to another file system, or to another mount of the same one.
+	OtherSystem BlockerKind = "other file system"
 	// UsedDir is a directory with entries that stay, at the path of a file or link.
 	UsedDir BlockerKind = "used directory"
 	// Special is a device, socket or pipe, which the daemon does not replace.
@@ -74,6 +76,9 @@ func (o Blocker) String() string {
 	case ReadOnlyMount:
 		return fmt.Sprintf("this node's file system at %s is read-only: see findmnt -T %s. Choose another path, or "+
 			"mount it writable", o.At, o.At)
+	case OtherSystem:
+		return fmt.Sprintf("this is a hard link to %s, which this node has on another file system or mount: see "+
+			"findmnt -T %s. Make it a symbolic link, or a copy of the file", o.At, o.At)
 	case InMemory:
 		return fmt.Sprintf("this node's file system at %s is in memory, so the reboot of this update would remove the "+
 			"path again: let a line of /etc/tmpfiles.d make it at each boot, or choose another path", o.At)
@@ -102,7 +107,7 @@ func (o Blocker) String() string {
 
 // IsOfConfig reports whether the config itself has what stops the step, so that a change of the machine does not help.
 func (o Blocker) IsOfConfig() bool {
-	return o.Kind == WrongInstall || o.Kind == ReadOnlyMount || o.Kind == InMemory || o.Kind == MaskedUnit && o.At == ""
+	return o.Kind == WrongInstall || o.Kind == ReadOnlyMount || o.Kind == OtherSystem || o.Kind == InMemory || o.Kind == MaskedUnit && o.At == ""
 }
 
 // maskText describes a unit that is masked and would be reloaded or restarted. A unit without a mask on the node is

@@ -41,8 +41,23 @@ type Host struct {
 	// config and of other programs. If the user has no such file, MergeKeys removes what the program wrote before. A
 	// repeated call succeeds. MergeKeys is nil on a host that does not run.
 	MergeKeys func(ctx context.Context, user string) error
+	// SSHSettings asks the machine's sshd where it looks for the SSH keys of a user. SSHSettings is nil on a host that
+	// does not run.
+	SSHSettings func(ctx context.Context, user string) (SSHSettings, error)
+	// Relabel gives the files, directories and links that were made since the last call the labels that the security
+	// policy of the machine has for their paths. The kernel gave them those of their directories. Files that have
+	// replaced others keep the labels of these. Relabel is nil on a host without a policy.
+	Relabel func(ctx context.Context) error
 	// Unprivileged is true on a simulated host of a user who cannot set owners. All files then count as files of root.
 	Unprivileged bool
+}
+
+// SSHSettings are settings of sshd for a user, as sshd_config(5) writes them.
+type SSHSettings struct {
+	// KeysFile is AuthorizedKeysFile: paths with a blank between them.
+	KeysFile string
+	// KeysCommand is AuthorizedKeysCommand; "none" without one.
+	KeysCommand string
 }
 
 // Files is the machine's file system.
@@ -142,6 +157,12 @@ type ImageDownloader interface {
 	// image, Download does nothing. Download returns ErrUnsupported if the machine can only download an image when it
 	// stages it.
 	Download(ctx context.Context, image string) error
+}
+
+// BootWriter is an OperatingSystem that writes files of the boot loader itself, or lets a program write them.
+type BootWriter interface {
+	// BootFiles returns the files that the steps would write when they are staged, as steps.
+	BootFiles(steps []Step) []Step
 }
 
 // BootChecker is an OperatingSystem that can run out of space for what the boot loader reads.

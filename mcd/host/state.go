@@ -67,6 +67,8 @@ type Unit struct {
 	Install string
 	// Obstacle is what keeps systemd from enabling the unit.
 	Obstacle Obstacle
+	// AliasOf is the unit to which the name leads by a link; "" for a unit with a file of its own.
+	AliasOf string
 	// Vendor is the [Install] section without the administrator's files. Vendor becomes effective if the
 	// administrator's files are removed.
 	Vendor string

@@ -156,8 +156,8 @@ func TestEnablementIsTheSymlinksThatSystemctlMakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, at := range []string{
-		"/etc/systemd/system/multi-user.target.wants", "/etc/systemd/system/b.service",
-		"/etc/systemd/system/y.target.requires",
+		"/etc/systemd/system/multi-user.target.wants/a.service", "/etc/systemd/system/b.service",
+		"/etc/systemd/system/y.target.requires/a.service",
 	} {
 		if is, err := h.Files.Stat(at); err != nil || is.Kind != host.Absent {
 			t.Errorf("%s is still %v, %v", at, is, err)

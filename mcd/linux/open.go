@@ -53,7 +53,8 @@ func open(dir string, lock func(*files.Root) error) (host.Host, func(), error) {
 		Files: root, Disk: root, Units: units, Passwd: NewShadowUtils(root, dir),
 		OS: operatingSystem(root, dir), Trust: trustStore{root, dir}, Power: systemd.NewPower(dir, units),
 		Journal: root.Journal(), Store: root.Store(), Contents: files.NewContentStore(root), Same: root.Same,
-		MergeKeys: keyMerger{root, dir}.merge,
+		MergeKeys: keyMerger{root, dir}.merge, SSHSettings: sshServer{root, dir}.settings,
+		Relabel: labeller{root, dir}.relabel,
 	}, closeAll, nil
 }
 

@@ -73,6 +73,32 @@ func TestAMachineWithoutAClusterGoesToAConfigAndStays(t *testing.T) {
 }
 
 // refusals begin nothing.
+// TestSSHKeysThatNobodyReadsAreNoted: a machine whose sshd has another setting takes the config, and says so first.
+func TestSSHKeysThatNobodyReadsAreNoted(t *testing.T) {
+	keys := `,"passwd":{"users":[{"name":"core","sshAuthorizedKeys":["ssh-ed25519 AAAA a"]}]}`
+	for setting, noted := range map[string]bool{"": false, ".ssh/authorized_keys": false, "/etc/ssh/keys/%u": true} {
+		m := hosttest.NewMachine()
+		m.SSHD = host.SSHSettings{KeysFile: setting}
+		r, shown, err := do(t, m, Request{To: config(t, keys)}, false)
+		if err != nil || r.Why != nil || strings.Contains(shown, "note: the sshd of this node") != noted {
+			t.Errorf("with %q: %v, %v\n%s", setting, err, r.Why, shown)
+		}
+		if _, again, _ := do(t, m, Request{To: config(t, keys)}, true); strings.Contains(again, "note:") {
+			t.Errorf("without new keys it notes them again:\n%s", again)
+		}
+		for text, noted := range map[string]bool{
+			"AuthorizedKeysFile%20/k/%25u": true, "authorizedkeysfile=/k/%25u%20.ssh/authorized_keys": false,
+			"Match%20User%20x%0AAuthorizedKeysFile%20/k": false, "%23AuthorizedKeysFile%20/k": false,
+		} {
+			settings := keys + file("/etc/ssh/sshd_config.d/50-keys.conf", text)
+			_, shown, err := do(t, m, Request{To: config(t, settings)}, true)
+			if strings.Contains(shown, "note: the sshd") != (noted && setting != "") || err != nil {
+				t.Errorf("with %q and then %q: %v\n%s", setting, text, err, shown)
+			}
+		}
+	}
+}
+
 func TestWhatIsRefusedChangesNothing(t *testing.T) {
 	disks := `,"storage":{"disks":[{"device":"/dev/vdb","wipeTable":true}],"files":[{"path":"/etc/motd","contents":{"source":"data:,x"}}]}`
 	for _, c := range []struct {

@@ -101,7 +101,11 @@ func NewPlan(ctx context.Context, h host.Host, ask Request) (Plan, error) {
 	if items := drift.Items(observed, way.Old, way.New); from.Name != "" && len(items) > 0 && !ask.Force {
 		return Plan{}, drifted(from.Name, items)
 	}
-	return stepsOf(h, way, observed, text, ask), nil
+	d := stepsOf(h, way, observed, text, ask)
+	if len(d.Plan.Refusals) == 0 {
+		d.Plan.Unread = apply.UnreadKeys(ctx, h, d.Plan, way)
+	}
+	return d, nil
 }
 
 // stepsOf returns the plan of a transition. The plan has no drain, because there is no controller that could drain the

@@ -61,11 +61,24 @@ type Desired struct {
 // At returns the place of a path of the config.
 func (w Desired) At(p string) string { return cmp.Or(w.Places[p], p) }
 
-// Spelling returns the path of the config for a place.
+// Spelling returns the path of the config for a place, or for a directory above one.
 func (w Desired) Spelling(place string) string {
 	for p, at := range w.Places {
 		if at == place {
 			return p
+		}
+	}
+	if _, own := w.Paths[place]; own {
+		return place
+	}
+	for _, p := range slices.Sorted(maps.Keys(w.Places)) {
+		for dir, at := path.Dir(p), path.Dir(w.Places[p]); below(at, place); dir, at = path.Dir(dir), path.Dir(at) {
+			if at == place {
+				return dir
+			}
+			if path.Base(dir) != path.Base(at) {
+				break // Above it, the directories are others.
+			}
 		}
 	}
 	return place

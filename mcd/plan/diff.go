@@ -2,6 +2,7 @@ package plan
 
 import (
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -32,6 +33,8 @@ type Plan struct {
 	Refusals []disruption.Refusal
 	// Notes are settings of the config that have no effect on this machine, and why, as text for people.
 	Notes []string
+	// Unread are SSH keys of the config that sshd does not read on this machine, and why, as text for people.
+	Unread []string
 }
 
 // DiffOptions are the options of Diff.
@@ -44,6 +47,8 @@ type DiffOptions struct {
 	Problems []disruption.Refusal
 	// MergeKeys are the users whose files with SSH keys change, and must be merged by a program.
 	MergeKeys []string
+	// Linked are units that stay enabled, and of which a link goes that enables them.
+	Linked map[string]bool
 	// Last are paths that are written or removed after all others.
 	Last map[string]bool
 }
@@ -57,7 +62,7 @@ func Diff(from, to host.State, ask DiffOptions) Plan {
 	}
 	stages, refusals := systemSteps(from, to)
 	p.Refusals = append(p.Refusals, refusals...)
-	disables, enables := unitSteps(from, to)
+	disables, enables := unitSteps(from, to, ask.Linked)
 	for _, s := range enables {
 		if p.Install == nil {
 			p.Install = map[string]string{}
@@ -65,6 +70,7 @@ func Diff(from, to host.State, ask DiffOptions) Plan {
 		p.Install[s.Target] = to.Units[s.Target].Install
 	}
 	paths := changedPaths(from.Paths, to.Paths)
+	paths.addLinksOf(disables)
 	last := paths.without(ask.Last)
 	accounts := accountSteps(from, to)
 	actions, reboot := actionSteps(ask.Decision.Actions)
@@ -119,9 +125,9 @@ func systemSteps(from, to host.State) (steps []Step, refusals []disruption.Refus
 	return steps, refusals
 }
 
-// unitSteps disables units that are not enabled any more or whose [Install] section changes, and enables units. A unit
-// with an obstacle gets no step that enables it, because the step would fail.
-func unitSteps(from, to host.State) (disables, enables []Step) {
+// unitSteps disables units that are not enabled any more, whose [Install] section changes or whose links go, and
+// enables units. A unit with an obstacle gets no step that enables it, because the step would fail.
+func unitSteps(from, to host.State, linked map[string]bool) (disables, enables []Step) {
 	names := map[string]bool{}
 	for _, s := range []host.State{from, to} {
 		for name := range s.Units {
@@ -131,7 +137,8 @@ func unitSteps(from, to host.State) (disables, enables []Step) {
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		was, is := from.Units[name], to.Units[name]
 		can := is.Obstacle.Why == ""
-		again := can && was.Enabled && is.Enabled && is.Install != "" && was.Install != is.Install
+		changes := was.Install != is.Install || linked[name]
+		again := can && was.Enabled && is.Enabled && is.Install != "" && changes
 		if was.Enabled && !is.Enabled || again {
 			disables = append(disables, Step{Verb: host.Disable, Target: name, Before: enabled, After: disabled})
 		}
@@ -176,6 +183,23 @@ func changedPaths(from, to map[string]host.Entry) pathChanges {
 	}
 	slices.Sort(c.all)
 	return c
+}
+
+// addLinksOf adds the links that enable units and stay, of units that steps disable: such a step removes all links.
+func (c *pathChanges) addLinksOf(disables []Step) {
+	if len(disables) == 0 {
+		return
+	}
+	disabled := map[string]bool{}
+	for _, s := range disables {
+		disabled[s.Target] = true
+	}
+	for p, is := range c.to {
+		if is.Kind == host.Link && is == c.from[p] && disruption.IsWant(p) && disabled[path.Base(p)] {
+			c.all = append(c.all, p)
+		}
+	}
+	slices.Sort(c.all)
 }
 
 // without removes paths from the changes, and returns the changes of these paths.
@@ -387,7 +411,7 @@ func (p Plan) String() string {
 	for _, s := range p.Steps {
 		b.WriteString(s.String() + "\n")
 	}
-	for _, n := range p.Notes {
+	for _, n := range slices.Concat(p.Notes, p.Unread) {
 		b.WriteString("note: " + n + "\n")
 	}
 	b.WriteString("disruption: " + p.Disruption.String() + "\n")

@@ -39,8 +39,15 @@ func (t *target) unitAfter(name string) host.Unit {
 	u, known := t.units[name]
 	if !known {
 		u = t.seen.Units[name].WithSections(name, t.sectionsOf(name))
-		if o := t.seen.Units[name].Obstacle; o.Why == host.UnitAlias && t.hasSameFile(name) {
-			u.Obstacle = o
+		o := t.seen.Units[name].Obstacle
+		switch to := t.aliasOf(name); {
+		case t.hasSameFile(name):
+			if o.Why == host.UnitAlias || o.Why == host.UnitMissing ||
+				o.Why == host.UnitMasked && t.Paths[o.At] == t.seen.Paths[o.At] {
+				u.Obstacle = o // Only the machine knows where a link leads.
+			}
+		case to != "":
+			u.Obstacle, u.Install = host.Obstacle{Why: host.UnitAlias, At: to}, ""
 		}
 		t.units[name] = u
 	}
@@ -53,6 +60,18 @@ func (t *target) hasSameFile(name string) bool {
 		at := UnitPath(owner)
 		return t.Paths[at] != t.seen.Paths[at]
 	})
+}
+
+// aliasOf returns where the file of a unit leads after the update, if it is a link to a unit of another name; "" for
+// another file.
+func (t *target) aliasOf(name string) string {
+	at := UnitPath(name)
+	is := t.Paths[at]
+	to := host.LinkTarget(at, is.Target)
+	if is.Kind != host.Link || path.Base(to) == path.Base(at) || to == "/dev/null" {
+		return ""
+	}
+	return to
 }
 
 // install returns the [Install] section of a unit after the update.

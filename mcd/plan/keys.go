@@ -1,10 +1,14 @@
 package plan
 
 import (
+	"fmt"
 	"maps"
 	"path"
 	"slices"
+	"strconv"
+	"strings"
 
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/internal/distribution"
 
 	"github.com/bunsen-os/bunsen/mcd/host"
@@ -95,6 +99,52 @@ func ChangedKeys(is, shall host.State, configs ...Desired) (users []string) {
 	}
 	slices.Sort(users)
 	return users
+}
+
+// WrittenKeys returns the users whose SSH keys a plan writes. If the plan also changes the settings of sshd, the result
+// is all users with keys, and changes is true: the machine cannot say yet what sshd will read.
+func (p Plan) WrittenKeys(w Desired) (users []string, changes bool) {
+	written := map[string]bool{}
+	for _, s := range p.Steps {
+		changes = changes || s.IsPath() && disruption.IsSSHDConfig(s.Target)
+		written[s.Target] = s.IsPath() && s.After.Entry.Kind == host.File
+	}
+	for _, user := range slices.Sorted(maps.Keys(w.Keys)) {
+		if changes || written[w.At(w.Keys[user].Path)] {
+			users = append(users, user)
+		}
+	}
+	return users, changes
+}
+
+// UnreadKeys returns why sshd does not accept the SSH keys of a user, as text for people; "" if it does.
+func (w Desired) UnreadKeys(user string, uid int, is host.SSHSettings) string {
+	at := w.Keys[user].Path
+	home := strings.TrimSuffix(strings.TrimSuffix(at, distribution.KeysFragment), distribution.KeysFile)
+	command := isFragment(at) && !w.MergesKeys
+	if isFragment(at) && w.MergesKeys {
+		at = path.Join(home, distribution.KeysFile)
+	}
+	expand := strings.NewReplacer("%%", "%", "%h", path.Clean(home), "%u", user, "%U", strconv.Itoa(uid))
+	for _, file := range strings.Fields(is.KeysFile) {
+		if file = expand.Replace(file); !path.IsAbs(file) {
+			file = path.Join(home, file)
+		}
+		if path.Clean(file) == at {
+			return ""
+		}
+	}
+	text := fmt.Sprintf("the sshd of this node does not read the SSH keys of %s in %s: ", user, at)
+	if !command {
+		return text + fmt.Sprintf("its AuthorizedKeysFile is %s. Add %s to it", is.KeysFile, distribution.KeysFile)
+	}
+	for _, reader := range distribution.KeysCommands() {
+		if program, _, _ := strings.Cut(is.KeysCommand, " "); program == reader {
+			return ""
+		}
+	}
+	return text + fmt.Sprintf("its AuthorizedKeysCommand is %s. Set it to %s %%u", is.KeysCommand,
+		strings.Join(distribution.KeysCommands(), " or "))
 }
 
 // keepMergedMode keeps the mode that the program which merges SSH keys gave a file of the config, unless the mode lets

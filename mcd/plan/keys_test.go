@@ -75,3 +75,52 @@ func TestWhereAMachineHasItsKeys(t *testing.T) {
 		}
 	}
 }
+
+// TestSSHKeysThatNobodyReads compares the settings of an sshd with the file of a config's keys.
+func TestSSHKeysThatNobodyReads(t *testing.T) {
+	const standard = ".ssh/authorized_keys .ssh/authorized_keys2"
+	for sentence, c := range map[string]struct {
+		file, command string
+		fragment      bool
+		merges        bool
+		says          string
+	}{
+		"the standard":                           {file: standard, command: "none"},
+		"a file below the home directory":        {file: "%h/.ssh/authorized_keys", command: "none"},
+		"a file with its whole path":             {file: "/home/%u/.ssh/authorized_keys", command: "none"},
+		"a file of the administrator and theirs": {file: "/etc/ssh/keys/%u .ssh/authorized_keys", command: "none"},
+		"a file of the administrator": {
+			file: "/etc/ssh/keys/%u", command: "none",
+			says: "the sshd of this node does not read the SSH keys of core in /home/core/.ssh/authorized_keys: its " +
+				"AuthorizedKeysFile is /etc/ssh/keys/%u. Add .ssh/authorized_keys to it",
+		},
+		"a file of the same name elsewhere":  {file: "/root/.ssh/authorized_keys", command: "none", says: "/root/.ssh"},
+		"a name that begins with the file's": {file: ".ssh/authorized_keys2", command: "none", says: "authorized_keys2"},
+		"no file":                            {file: "none", command: "none", says: "is none. Add"},
+		"the number of the user":             {file: "/home/%U/.ssh/authorized_keys", command: "none", says: "/home/%U"},
+		"a percent sign":                     {file: "%%h/.ssh/authorized_keys", command: "none", says: "%%h"},
+		"a fragment that a program reads": {
+			file: standard, command: "/usr/libexec/ssh-key-dir %u", fragment: true,
+		},
+		"a fragment that sshd reads itself": {file: ".ssh/authorized_keys.d/ignition", command: "none", fragment: true},
+		"a fragment that another program does not read": {
+			file: standard, command: "/usr/bin/sss_ssh_authorizedkeys %u", fragment: true,
+			says: "AuthorizedKeysCommand is /usr/bin/sss_ssh_authorizedkeys %u. Set it to /usr/libexec/ssh-key-dir %u",
+		},
+		"a fragment that is merged": {file: standard, command: "none", fragment: true, merges: true},
+		"a fragment that is merged into no use": {
+			file: "/k/%u", command: "none", fragment: true, merges: true, says: "/k/%u",
+		},
+		"a program beside the file of the config": {file: standard, command: "/usr/bin/sss_ssh_authorizedkeys %u"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			k := plan.KeysFile{Path: "/home/core/" + distribution.KeysFile}
+			if c.fragment {
+				k.Path = "/home/core/" + distribution.KeysFragment
+			}
+			w := plan.Desired{Keys: map[string]plan.KeysFile{"core": k}, MergesKeys: c.merges}
+			is := host.SSHSettings{KeysFile: c.file, KeysCommand: c.command}
+			says(t, "says", w.UnreadKeys("core", 1000, is), c.says)
+		})
+	}
+}

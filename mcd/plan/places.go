@@ -113,10 +113,12 @@ func (m *placer) now(p string) host.Entry {
 // place returns a config with its paths at their places.
 func (m *placer) place(s Desired) Desired {
 	s.Places = map[string]string{}
-	for p := range s.Paths {
+	leads := false // A hard link leads to a path at another place.
+	for p, e := range s.Paths {
 		if at := m.resolve(p); at != p {
 			s.Places[p] = at
 		}
+		leads = leads || e.Kind == host.Hard && m.resolve(e.Target) != e.Target
 	}
 	for _, k := range s.Keys {
 		if at := m.resolve(k.Other); at != k.Other {
@@ -128,7 +130,7 @@ func (m *placer) place(s Desired) Desired {
 			s.Places[home] = m.resolve(home)
 		}
 	}
-	if len(s.Places) == 0 {
+	if len(s.Places) == 0 && !leads {
 		return s
 	}
 	parents := map[string]host.Entry{}

@@ -254,6 +254,22 @@ func refuseObstructedUnits(observed, target host.State, w Transition) (refusals 
 	return refusals
 }
 
+// refuseUnitTwice refuses a config with different settings for two names of one unit.
+func refuseUnitTwice(observed host.State, to Desired) (refusals []disruption.Refusal) {
+	for _, name := range slices.Sorted(maps.Keys(to.Units)) {
+		of := observed.Units[name].AliasOf
+		is, other := to.Units[name], to.Units[of]
+		if of == "" || is.Enabled == nil || other.Enabled == nil && !other.Masked ||
+			*is.Enabled == enables(to, of) {
+			continue
+		}
+		refusals = append(refusals, disruption.OnNode(disruption.CheckUnits, "systemd.units "+name,
+			fmt.Sprintf("on this node it is another name of %s, for which the config has another setting: keep one of "+
+				"them", of)))
+	}
+	return refusals
+}
+
 func isDrift(observed host.State, w Transition, name string, o host.Obstacle) bool {
 	return enables(w.Old, name) && observed.Units[name].Obstacle == o
 }
@@ -264,8 +280,8 @@ func isDrift(observed host.State, w Transition, name string, o host.Obstacle) bo
 // while it is masked.
 func Obstructed(observed, target host.State, w Desired, name string) host.Obstacle {
 	o := target.Units[name].Obstacle
-	if _, own := w.Paths[o.At]; own || !enables(w, name) || !o.IsLocal() ||
-		o.Why != host.UnitMasked && observed.Units[name].Enabled {
+	stays := observed.Units[name].Enabled && target.Units[name].Enabled
+	if _, own := w.Paths[o.At]; own || !enables(w, name) || !o.IsLocal() || o.Why != host.UnitMasked && stays {
 		return host.Obstacle{}
 	}
 	return o

@@ -24,17 +24,20 @@ type Scope struct {
 	Homes []string
 	// Read are the paths whose contents are needed: files with appended parts, and the records of accounts.
 	Read []string
-	// HardLinks are the hard links of the configs, with the targets of each.
-	HardLinks map[string][]string
+	// HardLinks are the hard links of the configs, those of an earlier config first.
+	HardLinks []HardLink
 	// Replaced are links that the update removes or replaces. Nothing is observed below them.
 	Replaced map[string]bool
 	// Kargs are the kernel arguments of the configs. The daemon ignores the machine's other arguments.
 	Kargs []string
 }
 
+// HardLink is the second name of a file, and its first name.
+type HardLink struct{ Path, Target string }
+
 // ScopeOf returns the parts of a machine that the daemon must observe for a transition between the configs.
 func ScopeOf(configs ...Desired) Scope {
-	s := scopeBuilder{hard: map[string][]string{}}
+	s := scopeBuilder{}
 	replaced := map[string]bool{}
 	s.addPaths(host.RecordPath, host.ImageMark)
 	for i, c := range configs {
@@ -43,8 +46,8 @@ func ScopeOf(configs ...Desired) Scope {
 			s.read = append(s.read, p, origPath(p))
 		}
 		s.addAccounts(c)
-		for p, e := range c.Paths {
-			s.addPath(c, p, e)
+		for _, p := range slices.Sorted(maps.Keys(c.Paths)) {
+			s.addPath(c, p, c.Paths[p])
 			before := func(other Desired) bool { _, known := other.Paths[p]; return known }
 			if !slices.ContainsFunc(configs[:i], before) {
 				s.addManaged(p)
@@ -69,7 +72,7 @@ func ScopeOf(configs ...Desired) Scope {
 // scopeBuilder collects a Scope, in any order and with repetitions.
 type scopeBuilder struct {
 	paths, read, units, users, groups, kargs, homes []string
-	hard                                            map[string][]string
+	hard                                            []HardLink
 }
 
 func (s *scopeBuilder) addPaths(paths ...string) { s.paths = append(s.paths, paths...) }
@@ -105,16 +108,18 @@ func (s *scopeBuilder) addAccounts(c Desired) {
 
 // addPath adds the paths that must be observed for one path of a config.
 func (s *scopeBuilder) addPath(c Desired, p string, e host.Entry) {
-	if e.Kind == host.File && ownerOf(p) != "" {
+	if ownerOf(p) != "" {
 		// The original is read too, because its [Install] section counts as soon as the file is restored.
 		s.read = append(s.read, origPath(p))
+	}
+	if e.Kind == host.File && ownerOf(p) != "" {
 		for _, also := range host.AlsoOf(host.InstallOf(c.Contents[e.Digest])) {
 			s.units = append(s.units, also)
 			s.addPaths(UnitPath(also))
 		}
 	}
 	if e.Kind == host.Hard {
-		s.hard[p] = append(s.hard[p], e.Target)
+		s.hard = append(s.hard, HardLink{p, e.Target})
 		s.addPaths(e.Target)
 	}
 }

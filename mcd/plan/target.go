@@ -44,7 +44,7 @@ func Target(observed host.State, from, to Desired) host.State {
 // unmask removes a mask if the new config says mask: false.
 func (t *target) unmask(name string, w Unit) {
 	at := UnitPath(name)
-	if w.Unmask && !w.HasContents && host.IsMask(at, t.seen.Paths[at]) {
+	if w.Unmask && !w.HasContents && host.IsMask(at, t.Paths[at]) {
 		t.Paths[at] = host.Entry{}
 	}
 }

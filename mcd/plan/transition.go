@@ -4,6 +4,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/internal/disruption"
@@ -21,6 +22,8 @@ type Transition struct {
 	Decision disruption.Decision
 	// ReferencedAccounts are the accounts that the new config names and does not create.
 	ReferencedAccounts []disruption.Account
+	// KeysFile is AuthorizedKeysFile of sshd, as the files of the new config set it; "" if none does.
+	KeysFile string
 	// Refusals are the refusals that do not depend on the machine, and the problems of New.
 	Refusals []disruption.Refusal
 }
@@ -38,7 +41,7 @@ func NewTransition(from, to Config, rules Rules, accounts host.Accounts) Transit
 	a, b := disruption.Running(from.Config, to.Config)
 	w := Transition{
 		From: from.Name, To: to.Name, Old: DesiredOf(a, accounts), New: DesiredOf(b, accounts),
-		ReferencedAccounts: disruption.AccountsNamed(b),
+		ReferencedAccounts: disruption.AccountsNamed(b), KeysFile: disruption.KeysFileSetting(b.Ignition),
 	}
 	w.Decision = disruption.Decide(from.Config, to.Config, rules.Policy)
 	old := from.Config
@@ -62,16 +65,83 @@ func (w Transition) Scope() Scope { return ScopeOf(w.Old, w.New) }
 // Plan returns the steps on an observed machine. The parameter record is the content of the record of the new config.
 // The result contents has the contents that the steps write, by digest.
 func (w Transition) Plan(observed host.State, record []byte) (p Plan, contents map[host.Digest][]byte) {
+	twice, names := refuseUnitTwice(observed, w.New), map[string]string{}
+	w.Old, w.New = withUnits(observed, w.Old, nil), withUnits(observed, w.New, names)
+	observed = withoutAliases(observed, w.New)
 	target := Target(observed, w.Old, w.New)
 	addRecord(target, record)
-	refusals := w.refusals(observed, target)
+	refusals := append(w.refusals(observed, target), twice...)
+	for i, r := range refusals {
+		if name := names[strings.TrimPrefix(r.Field, "systemd.units ")]; name != "" {
+			refusals[i].Field = "systemd.units " + name
+		}
+	}
 	maps.Copy(target.Contents, w.New.Contents)
 	p = Diff(observed, target, DiffOptions{
 		From: w.From, To: w.To, Decision: w.Decision, Problems: refusals, Last: otherKeys(w.New),
-		MergeKeys: ChangedKeys(observed, target, w.Old, w.New),
+		Linked: linkedUnits(observed, target, w.New), MergeKeys: ChangedKeys(observed, target, w.Old, w.New),
 	})
 	p.Notes, p.Masks = obstructedUnits(observed, target, w), masks(w.New)
 	return p, target.Contents
+}
+
+// withoutAliases returns a state without the units that are only other names of units, if a config has a file of its
+// own at such a name. The links and the drop-ins of the other unit are not the new one's.
+func withoutAliases(observed host.State, w Desired) host.State {
+	var own []string
+	for name, u := range observed.Units {
+		_, ours := w.Paths[UnitPath(name)]
+		if ours && u.AliasOf != "" {
+			own = append(own, name)
+		}
+	}
+	if len(own) > 0 {
+		observed.Units = maps.Clone(observed.Units)
+	}
+	for _, name := range own {
+		observed.Units[name] = host.Unit{Preset: observed.Units[name].Preset}
+	}
+	return observed
+}
+
+// withUnits returns a config with the settings of units under the units' own names, because a unit has one state under
+// all its names. A link of a user stays another unit, which nobody can enable. The map names gets the names that the
+// config has instead.
+func withUnits(observed host.State, w Desired, names map[string]string) Desired {
+	units := maps.Clone(w.Units)
+	for _, name := range slices.Sorted(maps.Keys(w.Units)) {
+		u := observed.Units[name]
+		if _, ours := w.Paths[UnitPath(name)]; ours || u.AliasOf == "" || u.Obstacle.Why == host.UnitAlias {
+			continue
+		}
+		delete(units, name)
+		is, twice := units[u.AliasOf]
+		if !twice {
+			is = w.Units[name]
+			if names != nil {
+				names[u.AliasOf] = name
+			}
+		}
+		if is.Enabled == nil {
+			is.Enabled = w.Units[name].Enabled
+		}
+		units[u.AliasOf] = is
+	}
+	w.Units = units
+	return w
+}
+
+// linkedUnits returns the units that a config enables, and of which the update removes a link that enables them too, or
+// leads it elsewhere. The link is that of an earlier config, beside its units. The daemon then makes all links anew.
+func linkedUnits(observed, target host.State, w Desired) map[string]bool {
+	all := map[string]bool{}
+	for p, is := range observed.Paths {
+		name := path.Base(p)
+		if is.Kind == host.Link && is != target.Paths[p] && disruption.IsWant(p) && enables(w, name) {
+			all[name] = true
+		}
+	}
+	return all
 }
 
 // masks returns the files of units that a config masks, by path.

@@ -2,7 +2,10 @@ package plan
 
 import (
 	"encoding/json"
+	"path"
 	"slices"
+
+	"github.com/bunsen-os/bunsen/internal/disruption"
 
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
@@ -24,7 +27,9 @@ func decides(w Unit) bool { return w.Enabled != nil || w.Masked || w.HasContents
 // setUnit sets whether a unit of the new config is enabled, and records or forgets its earlier state.
 func (t *target) setUnit(name string, w Unit) {
 	u := t.unitAfter(name)
-	u.Enabled = t.isEnabledBy(name, w)
+	if u.Enabled = t.isEnabledBy(name, w); !decides(w) && t.isLinkedByConfig(name) {
+		u.Install = t.seen.Units[name].Install // It may be enabled by that link alone, so no other links are made.
+	}
 	t.Units[name] = u
 	if decides(w) || u.Enabled != t.seen.Units[name].Enabled {
 		t.recordUnit(name)
@@ -42,6 +47,8 @@ func (t *target) isEnabledBy(name string, w Unit) bool {
 	was, u := t.seen.Units[name], t.unitAfter(name)
 	before := t.from.Units[name]
 	switch {
+	case hasLinkOf(t.to, name) && (w.Enabled == nil || w.Masked || t.isObstructedByConfig(name, w)):
+		return was.Enabled // A link of the config enables the unit, whatever its file says.
 	// The links stay: the image's own links have no effect while the unit is masked, and the daemon could not create
 	// other links again.
 	case w.Masked:
@@ -85,8 +92,29 @@ func (t *target) recordUnit(name string) {
 	was := t.seen.Units[name]
 	_, known := t.earlier[name]
 	if !known && !decides(t.from.Units[name]) && (was.Enabled || was.Install != "") {
-		t.earlier[name] = was.Enabled
+		t.earlier[name] = was.Enabled && !t.isLinkedByConfig(name)
 	}
+}
+
+// hasLinkOf reports whether a config has a link among its paths that enables a unit.
+func hasLinkOf(w Desired, name string) bool {
+	for p, e := range w.Paths {
+		if e.Kind == host.Link && path.Base(p) == name && disruption.IsWant(p) {
+			return true
+		}
+	}
+	return false
+}
+
+// isLinkedByConfig reports whether a link of the current config enables a unit, and not the machine.
+func (t *target) isLinkedByConfig(name string) bool {
+	for p, e := range t.from.Paths {
+		if path.Base(p) == name && e.Kind == host.Link && disruption.IsWant(p) &&
+			t.original(p, recordOfOriginal(t.seen, p)).Kind == host.Absent {
+			return true
+		}
+	}
+	return false
 }
 
 // wasEnabled reports whether a unit was enabled before any config. If the daemon has no record, the unit's preset
@@ -112,6 +140,8 @@ func (t *target) restoreUnit(name string) {
 	case w.HasContents && own: // The update restores the original file, but it is unknown whether the unit was enabled.
 	case decides(w):
 		u.Enabled = t.wasEnabled(name, u)
+	case t.isLinkedByConfig(name):
+		u.Install = t.seen.Units[name].Install // as in setUnit
 	}
 	delete(t.earlier, name)
 	t.Units[name] = u

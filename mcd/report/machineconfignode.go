@@ -17,7 +17,7 @@ import (
 type EventReason string
 
 // The event reasons. The machine-config-operator does not have EventRejected, EventRolledBack, EventFetchFailed,
-// EventPullFailed and EventUnitNotEnabled.
+// EventPullFailed, EventUnitNotEnabled and EventKeysNotRead.
 const (
 	EventDrain                EventReason = "Drain"
 	EventFailedToDrain        EventReason = "FailedToDrain"
@@ -42,6 +42,7 @@ const (
 	EventFetchFailed          EventReason = "FetchFailed"
 	EventPullFailed           EventReason = "PinnedImagesFailed"
 	EventUnitNotEnabled       EventReason = "UnitNotEnabled"
+	EventKeysNotRead          EventReason = "KeysNotRead"
 )
 
 // warnings are the reasons of events of type Warning.
@@ -49,7 +50,7 @@ var warnings = []EventReason{
 	EventFailedToDrain, EventFailedServiceReload, EventFailedServiceRestart, EventFailedToReconcile,
 	EventDiskStateFailed,
 	EventPreflightFailed, EventDriftDetected, EventGotSigterm, EventRejected, EventRolledBack, EventFetchFailed,
-	EventPullFailed, EventUnitNotEnabled,
+	EventPullFailed, EventUnitNotEnabled, EventKeysNotRead,
 }
 
 // IsWarning reports whether events with this reason have the type Warning.

@@ -295,7 +295,9 @@ func (s *Syncer) apply(ctx context.Context, turn Turn, t *Target) (failed string
 		p.Steps = append(p.Steps, actions...)
 	}
 	s.logChange(t, changed)
-	runner := apply.Runner{Host: s.host, OnStep: turn.OnStep}
+	runner := apply.Runner{
+		Host: s.host, OnStep: turn.OnStep, OnWarning: func(err error) { s.log.Warn(err.Error()) },
+	}
 	done, err := runner.Run(context.WithoutCancel(ctx), p, contents)
 	if err == nil && done.End != apply.New {
 		err = done.Why

@@ -157,7 +157,7 @@ func (u units) Status(_ context.Context, name string) (host.Unit, error) {
 	parts, _, alias := u.sections(name)
 	is := host.Unit{Enabled: u.m.disk.enabled[name], Preset: host.Preset(presets, name)}.WithSections(name, parts)
 	if alias != "" {
-		is.Obstacle = host.Obstacle{Why: host.UnitAlias, At: alias}
+		is.AliasOf, is.Obstacle = path.Base(alias), host.Obstacle{Why: host.UnitAlias, At: alias}
 	}
 	return is, nil
 }

@@ -20,6 +20,8 @@ type Machine struct {
 	Broken map[string]bool
 	// Blockers are what stops changes of paths, by path.
 	Blockers map[string]host.BlockerKind
+	// SSHD are the settings of sshd; zero for a machine without sshd.
+	SSHD host.SSHSettings
 	// Boot is the space for the boot loader's files.
 	Boot host.BootSpace
 	// If BootsOld is true, the next reboot boots the old OS, like a machine whose new OS does not boot.
@@ -95,8 +97,17 @@ func (m *Machine) Host() host.Host {
 	return host.Host{
 		Files: files{p}, Disk: p, Units: units{p}, Passwd: passwd{p}, OS: system{m}, Trust: trustStore{m},
 		Power: power{m}, Journal: journal{m}, Store: store{m}, Contents: contents{p}, Same: files{p}.same,
-		MergeKeys: func(_ context.Context, user string) error { return mergeKeys(files{p}, user) },
+		MergeKeys:   func(_ context.Context, user string) error { return mergeKeys(files{p}, user) },
+		SSHSettings: func(context.Context, string) (host.SSHSettings, error) { return m.sshSettings() },
 	}
+}
+
+// sshSettings returns SSHD, or an error if the machine has no sshd.
+func (m *Machine) sshSettings() (host.SSHSettings, error) {
+	if m.SSHD == (host.SSHSettings{}) {
+		return m.SSHD, host.ErrUnsupported
+	}
+	return m.SSHD, nil
 }
 
 // mergeKeys does what Flatcar's update-ssh-keys does for a user with one file of keys below /home.

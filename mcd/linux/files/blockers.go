@@ -70,8 +70,12 @@ type inquiry struct {
 	kept int64
 }
 
-// directory is a directory of the machine; fs is its file system, nil if the directory could not be opened.
-type directory struct{ fs *space }
+// directory is a directory of the machine; fs is its file system, nil if the directory could not be opened, and mount
+// is the mount with it.
+type directory struct {
+	fs    *space
+	mount uint64
+}
 
 // space is what the steps need of a file system so far.
 type space struct {
@@ -123,8 +127,11 @@ func (q *inquiry) ask(s host.Step) {
 			})
 		}
 	}
-	if now.Kind == host.File {
+	switch now.Kind {
+	case host.File:
 		needs.bytes = q.size(now.Digest)
+	case host.Hard:
+		q.askAboutFirstName(s.Target, now.Target)
 	}
 	q.spend(in, needs)
 	if now.Kind == host.File && !in.told {
@@ -132,6 +139,51 @@ func (q *inquiry) ask(s host.Step) {
 	}
 	if needs.leaves && in.inMemory && !in.told {
 		q.add(host.Blocker{Kind: host.InMemory, Path: s.Target, At: path.Dir(s.Target)})
+	}
+}
+
+// askAboutFirstName asks whether a file can get a second name. Files with some attributes cannot, and no file can have
+// names in two mounts.
+func (q *inquiry) askAboutFirstName(second, first string) {
+	if q.askAboutDir(first) == nil {
+		return
+	}
+	mount := q.mountOf(first)
+	isStep := func(s host.Step) bool { return s.IsPath() && s.Target == first && s.Before != s.After }
+	if !slices.ContainsFunc(q.steps, isStep) { // Otherwise it is a new file.
+		is := q.statx(first)
+		if kind := attributeOf(is); kind != "" {
+			q.add(host.Blocker{Kind: kind, Path: second, At: first})
+		}
+		if is.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
+			mount = mountIn(is)
+		}
+	}
+	if mount != q.mountOf(second) {
+		q.add(host.Blocker{Kind: host.OtherSystem, Path: second, At: first})
+	}
+}
+
+// statx asks the kernel about what is at a path; the zero value if that fails.
+func (q *inquiry) statx(p string) (is unix.Statx_t) {
+	a, err := q.at(p)
+	if err != nil {
+		return is
+	}
+	defer a.close()
+	if err := unix.Statx(a.dir, a.name, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID,
+		&is); err != nil {
+		return unix.Statx_t{}
+	}
+	return is
+}
+
+// mountOf returns the mount of the directory of a path, about which askAboutDir has asked.
+func (q *inquiry) mountOf(p string) uint64 {
+	for dir := path.Dir(p); ; dir = path.Dir(dir) {
+		if known, ok := q.dirs[dir]; ok {
+			return known.mount
+		}
 	}
 }
 
@@ -206,7 +258,7 @@ func (q *inquiry) askAboutDir(p string) *space {
 		}
 		known := &directory{}
 		err := q.openDir(dir, func(a openName, fd int) error {
-			known.fs = q.askAboutOpenDir(a, fd, p)
+			known.fs, known.mount = q.askAboutOpenDir(a, fd, p), mountAt(fd)
 			return nil
 		})
 		if IsAbsent(err) && dir != "/" {
@@ -228,6 +280,23 @@ func (t *tree) openDir(dir string, do func(a openName, fd int) error) error {
 	}
 	defer d.Close()
 	return openName{root: t, dir: d.FD, name: ".", path: dir, holder: d.Holder, shared: d.Shared}.openedDir(do)
+}
+
+// mountAt returns the mount of an open directory; 0 if the kernel does not tell.
+func mountAt(fd int) uint64 {
+	var is unix.Statx_t
+	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &is); err != nil {
+		return 0
+	}
+	return mountIn(is)
+}
+
+// mountIn returns a mount, or its device with a kernel before 5.8, which does not tell mounts.
+func mountIn(is unix.Statx_t) uint64 {
+	if is.Mask&unix.STATX_MNT_ID == 0 {
+		return unix.Mkdev(is.Dev_major, is.Dev_minor)
+	}
+	return is.Mnt_id
 }
 
 // askAboutOpenDir asks the kernel for a file without a name in a directory, which it makes nowhere visible.
@@ -273,15 +342,7 @@ func (q *inquiry) askAboutOpenDir(a openName, fd int, p string) *space {
 // askAbout asks about what is at a path, which goes unless it is a directory that stays. It returns the bytes that its
 // removal frees, and the bytes that the daemon keeps for a rollback.
 func (q *inquiry) askAbout(p string, stays bool) (freed, kept int64) {
-	a, err := q.at(p)
-	if err != nil {
-		return 0, 0 // The directory has a blocker, or the plan judges the path.
-	}
-	defer a.close()
-	var is unix.Statx_t
-	if err := unix.Statx(a.dir, a.name, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BASIC_STATS, &is); err != nil {
-		return 0, 0
-	}
+	is := q.statx(p) // Without an answer, the directory has a blocker, or the plan judges the path.
 	if kind := attributeOf(is); kind != "" {
 		q.add(host.Blocker{Kind: kind, Path: p, At: p})
 	}

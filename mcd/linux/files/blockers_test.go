@@ -101,6 +101,77 @@ func TestWhatStopsAStepIsToldBefore(t *testing.T) {
 			step: host.Step{Verb: host.Write, Target: "/d/" + strings.Repeat("n", 256), After: file},
 			kind: host.Denied, at: "/d",
 		},
+		"a directory that is mounted read-only": {
+			readOnlyOn("d", "d"), host.Step{Verb: host.Write, Target: "/d/b", After: file}, host.ReadOnlyMount, "/d",
+		},
+		"a file that is mounted read-only": {readOnlyOn("d/a", "d/a"), written, host.MountPoint, "/d/a"},
+		"the mode of a directory that is mounted read-only": {
+			readOnlyOn("d", "d"),
+			host.Step{Verb: host.MakeDir, Target: "/d", Before: dir, After: dirOfMode(0o700)},
+			host.ReadOnlyMount, "/d",
+		},
+		"the mode of a directory that is mounted": {
+			prepare: mountedOn("d", "d", unix.MS_BIND, ""),
+			step:    host.Step{Verb: host.MakeDir, Target: "/d", Before: dir, After: dirOfMode(0o700)},
+		},
+		"the removal of a directory that is mounted": {
+			mountedOn("none", "d", 0, ""),
+			host.Step{Verb: host.Remove, Target: "/d", Before: dir},
+			host.MountPoint, "/d",
+		},
+		"the removal of a directory that somebody uses stops nothing": {
+			step: host.Step{Verb: host.Remove, Target: "/d", Before: dir},
+		},
+		"the removal of an immutable directory": {
+			withAttribute("d", immutableFlag),
+			host.Step{Verb: host.Remove, Target: "/d", Before: dir},
+			host.Immutable, "/d",
+		},
+		"a link in place of a file that is a mount": {
+			mountedOn("d/a", "d/a", unix.MS_BIND, ""),
+			host.Step{Verb: host.MakeLink, Target: "/d/a", Before: was, After: linkTo("b")},
+			host.MountPoint, "/d/a",
+		},
+		"a link in an immutable directory": {
+			withAttribute("d", immutableFlag),
+			host.Step{Verb: host.MakeLink, Target: "/d/l", After: linkTo("a")},
+			host.Immutable, "/d",
+		},
+		"a link to an immutable file": {
+			prepare: withAttribute("d/a", immutableFlag),
+			step:    host.Step{Verb: host.MakeLink, Target: "/d/l", After: linkTo("a")},
+		},
+		"a second name of a file": {step: host.Step{Verb: host.MakeLink, Target: "/d/h", After: secondNameOf("/d/a")}},
+		"a second name of an immutable file": {
+			withAttribute("d/a", immutableFlag),
+			host.Step{Verb: host.MakeLink, Target: "/d/h", After: secondNameOf("/d/a")},
+			host.Immutable, "/d/a",
+		},
+		"a second name of a file to append to": {
+			withAttribute("d/a", appendFlag),
+			host.Step{Verb: host.MakeLink, Target: "/d/h", After: secondNameOf("/d/a")},
+			host.AppendOnly, "/d/a",
+		},
+		"a second name of a file on another file system": {
+			func(t *testing.T, root string) {
+				mountedOn("none", "d", 0, "")(t, root)
+				if err := os.WriteFile(filepath.Join(root, "d/a"), nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			},
+			host.Step{Verb: host.MakeLink, Target: "/e/h", After: secondNameOf("/d/a")},
+			host.OtherSystem, "/d/a",
+		},
+		"a second name of a file that is a mount": {
+			mountedOn("d/a", "d/a", unix.MS_BIND, ""),
+			host.Step{Verb: host.MakeLink, Target: "/d/h", After: secondNameOf("/d/a")},
+			host.OtherSystem, "/d/a",
+		},
+		"a second name of a file below another mount of its file system": {
+			mountedOn("d", "e", unix.MS_BIND, ""),
+			host.Step{Verb: host.MakeLink, Target: "/e/h", After: secondNameOf("/d/a")},
+			host.OtherSystem, "/d/a",
+		},
 		"a used directory": {
 			func(t *testing.T, root string) {
 				if err := os.WriteFile(filepath.Join(root, "d/b\n\x1b[2J"), nil, 0o600); err != nil {
@@ -111,7 +182,7 @@ func TestWhatStopsAStepIsToldBefore(t *testing.T) {
 	} {
 		t.Run(says, func(t *testing.T) {
 			root := t.TempDir()
-			if err := errors.Join(os.Mkdir(filepath.Join(root, "d"), 0o755),
+			if err := errors.Join(os.Mkdir(filepath.Join(root, "d"), 0o755), os.Mkdir(filepath.Join(root, "e"), 0o755),
 				os.WriteFile(filepath.Join(root, "d/a"), []byte("old"), 0o644)); err != nil { //nolint:gosec // a test's
 				t.Fatal(err)
 			}
@@ -152,11 +223,39 @@ func TestWhatStopsAStepIsToldBefore(t *testing.T) {
 	}
 }
 
+func dirOfMode(mode uint32) host.Value {
+	return host.Value{Entry: host.Entry{Kind: host.Dir, Mode: mode}}
+}
+
+func linkTo(target string) host.Value {
+	return host.Value{Entry: host.Entry{Kind: host.Link, Target: target}}
+}
+
+func secondNameOf(p string) host.Value {
+	return host.Value{Entry: host.Entry{Kind: host.Hard, Target: p}}
+}
+
+// readOnlyOn mounts a path of the root on another one, read-only, until the test ends.
+func readOnlyOn(source, p string) func(*testing.T, string) {
+	return func(t *testing.T, root string) {
+		mountedOn(source, p, unix.MS_BIND, "")(t, root)
+		const again = unix.MS_BIND | unix.MS_REMOUNT | unix.MS_RDONLY
+		if err := unix.Mount("", filepath.Join(root, p), "", again, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // carryOut makes the change of a step, with parents.
 func carryOut(r *Root, s host.Step, size int) error {
 	switch s.Verb {
 	case host.Remove:
-		return r.Remove(s.Target)
+		if err := r.Remove(s.Target); !errors.Is(err, host.ErrNotEmpty) {
+			return err
+		}
+		return nil // as the step does
+	case host.MakeLink:
+		return r.Link(s.Target, s.After.Entry)
 	case host.MakeDir:
 		return r.Mkdir(s.Target, s.After.Entry)
 	}

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"syscall"
 
 	"github.com/bunsen-os/bunsen/mcd/host"
@@ -46,6 +48,24 @@ type disk struct {
 	changed changes
 	// store is the content of the store; nil until it is read.
 	store *storeFile
+	// inherited are the paths that were made, and that got the labels of their directories.
+	inherited map[string]bool
+}
+
+// TakeInherited returns the paths that were made since the last call and that have the labels of their directories,
+// sorted.
+func (d *disk) TakeInherited() []string {
+	paths := slices.Sorted(maps.Keys(d.inherited))
+	d.inherited = nil
+	return paths
+}
+
+// noteInherited notes a path that was made, and that has the label of its directory.
+func (d *disk) noteInherited(p string) {
+	if d.inherited == nil {
+		d.inherited = map[string]bool{}
+	}
+	d.inherited[p] = true
 }
 
 // Open opens the root directory, which must exist. Without privileges, every file counts as owned by root.

@@ -65,6 +65,7 @@ func (d *disk) writeWith(p string, f newFile, fill func(tmp openName, fd int) er
 		later := later && !slices.Contains(neverEmpty, p)
 		if later && d.unlabelled(p) && d.originalFor(p, want) == nil {
 			if placed, err := tmp.renameNew(to); placed || err != nil {
+				d.noteInherited(p)
 				return placed, err
 			}
 		}
@@ -75,10 +76,14 @@ func (d *disk) writeWith(p string, f newFile, fill func(tmp openName, fd int) er
 		if err := tmp.attach(fd, label); err != nil {
 			return false, err
 		}
-		if was := d.originalFor(p, want); was != nil {
+		was := d.originalFor(p, want)
+		if was != nil {
 			if err := was.restore(tmp, fd); err != nil {
 				return false, err
 			}
+		}
+		if label[securityLabel] == nil && (was == nil || was.Attributes[securityLabel] == nil) {
+			d.noteInherited(p)
 		}
 		if later {
 			return false, nil
@@ -122,6 +127,7 @@ func (d *disk) writeEmpty(p string, want host.Entry, contents []byte, later bool
 	if err := unix.Fstat(fd, &is); err != nil || !d.hasOwnerAndMode(is, want) {
 		return false, errors.Join(pathError("stat", p, err), to.remove(0))
 	}
+	d.noteInherited(p)
 	return true, d.nameChanged(to, later)
 }
 
@@ -152,6 +158,7 @@ func (r *Root) Link(p string, want host.Entry) error {
 	if want.Kind == host.Hard {
 		return r.hardLink(p, want.Target)
 	}
+	r.noteInherited(p)
 	return r.swap(p, r.batching, func(tmp, _ openName) (placed bool, _ error) {
 		if err := tmp.link(want.Target); err != nil || !r.privileged {
 			return false, err
@@ -276,7 +283,10 @@ func (d *disk) Mkdir(p string, want host.Entry) error {
 	if want.Owner == d.self && want.Mode&0o005 == 0o005 {
 		mode = want.Mode & 0o777
 	}
-	if err := a.mkdir(mode); err != nil && !errors.Is(err, fs.ErrExist) {
+	switch err := a.mkdir(mode); {
+	case err == nil:
+		d.noteInherited(p)
+	case !errors.Is(err, fs.ErrExist):
 		return err
 	}
 	fd, err := a.open(unix.O_RDONLY | unix.O_DIRECTORY)

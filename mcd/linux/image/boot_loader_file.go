@@ -122,6 +122,29 @@ func (o *BootLoaderFile) BootSpace(steps []host.Step) (s host.BootSpace) {
 	return host.BootSpace{At: path.Dir(at), Free: free, Least: size + 1}
 }
 
+// BootFiles implements host.BootWriter.
+func (o *BootLoaderFile) BootFiles(steps []host.Step) (files []host.Step) {
+	if !slices.ContainsFunc(steps, host.Step.Stages) {
+		return nil
+	}
+	written := []string{o.path}
+	if o.generate.Path != "" {
+		written = append(written, grubConfig)
+	}
+	for _, at := range written {
+		is, err := o.root.Stat(at)
+		if err != nil {
+			continue // Status reports the error.
+		}
+		then := is
+		then.Kind, then.Digest = host.File, "" // The contents are not known yet, and their size is that of BootSpace.
+		files = append(files, host.Step{
+			Verb: host.Write, Target: at, Before: host.Value{Entry: is}, After: host.Value{Entry: then},
+		})
+	}
+	return files
+}
+
 // Stage implements host.OperatingSystem. Stage always generates the boot loader's config, because an earlier process
 // may have died before it generated the config.
 func (o *BootLoaderFile) Stage(ctx context.Context, step host.Step) error {

@@ -28,7 +28,7 @@ func (e Enablement) Blockers(steps []host.Step, install map[string]string) (foun
 				links = append(links, host.Step{Verb: host.Remove, Target: at, Before: host.Value{Entry: is}})
 			}
 		case host.Reload, host.Restart:
-			if b := e.maskBlocker(s, after); b.Kind != "" {
+			if b := e.maskBlocker(s, s.Target, after, host.MaxLinks); b.Kind != "" {
 				found = append(found, b)
 			}
 		}
@@ -113,29 +113,37 @@ func (e Enablement) leadsToDir(p string) bool {
 }
 
 // maskBlocker returns the mask of the unit of a step that reloads or restarts it; the zero value if there is none then.
-func (e Enablement) maskBlocker(s host.Step, after map[string]host.Entry) host.Blocker {
+// The unit has the given name, or that is the name to which an alias leads over at most so many links.
+func (e Enablement) maskBlocker(s host.Step, unit string, after map[string]host.Entry, links int) host.Blocker {
 	b := host.Blocker{Kind: host.MaskedUnit, Unit: s.Target, Text: string(s.Verb)}
-	for _, name := range host.FileNames(s.Target) {
+	for _, name := range host.FileNames(unit) {
 		for _, dir := range host.UnitDirs {
 			at := path.Join(dir, name)
-			if is, changed := after[at]; changed {
-				switch {
-				case host.IsMask(at, is):
-					b.Path = at
-					return b
-				case is.Kind != host.Absent:
-					return host.Blocker{}
-				}
+			is, changed := after[at]
+			if !changed {
+				is, _ = e.root.Stat(at) // The step itself reports the error.
+			}
+			to := host.LinkTarget(at, is.Target)
+			switch {
+			case is.Kind == host.Absent:
 				continue
+			case host.IsMask(at, is):
+				if b.Path = at; !changed {
+					b.At, b.Shipped = at, e.isShipped(at)
+				}
+				return b
+			case is.Kind == host.Link && isAlias(at, to) && links > 0:
+				return e.maskBlocker(s, withInstance(path.Base(to), unit), after, links-1)
 			}
 			file, err := e.at(at, name)
-			switch {
-			case err == nil && file.masked:
-				b.Path, b.At, b.Shipped = at, at, e.isShipped(at)
-				return b
-			case err != nil || file.path != "":
+			if err == nil && !changed && file.path == "" {
+				continue
+			}
+			if err != nil || changed || !file.masked {
 				return host.Blocker{}
 			}
+			b.Path, b.At, b.Shipped = at, at, e.isShipped(at)
+			return b
 		}
 	}
 	return host.Blocker{}

@@ -22,7 +22,7 @@ import (
 //   - units that Also names have their own steps;
 //   - for a section with an error, it creates no links; systemctl creates those of the other lines and then fails;
 //   - disabling a template disables only its default instance, because other instances have their own entries;
-//   - disabling does not remove the unit file, even if the file is a link to another directory;
+//   - disabling removes neither the unit file, even if the file is a link to another directory, nor directories;
 //   - a specifier that depends on the machine is an error;
 //   - UpheldBy creates its link even if this version of systemd does not support it.
 type Enablement struct{ root *files.Root }
@@ -58,25 +58,27 @@ func (e Enablement) find(name string) (unitFile, error) {
 }
 
 // at reads a unit file at a path and follows links. at returns the zero value if there is no file.
-func (e Enablement) at(p, name string) (unitFile, error) {
+func (e Enablement) at(p, name string) (unitFile, error) { return e.follow(p, name, host.MaxLinks) }
+
+// follow reads a unit file over at most so many links. As systemd does, it looks for the unit to which an alias leads
+// by its name, and not where the link points: the administrator may have masked or replaced that unit.
+func (e Enablement) follow(p, name string, links int) (unitFile, error) {
 	from := p
-	for range host.MaxLinks {
+	for ; links > 0; links-- {
 		is, err := e.root.Stat(p)
 		if err != nil || host.IsMask(p, is) {
 			return unitFile{path: from, name: name, masked: true}, err
 		}
 		switch is.Kind {
 		case host.Link:
-			p = host.LinkTarget(p, is.Target)
+			if p = host.LinkTarget(p, is.Target); isAlias(from, p) {
+				return e.aliased(from, path.Base(p), name, links-1)
+			}
 		case host.File:
 			contents, err := e.root.Read(p)
 			file := unitFile{path: p, name: name, contents: contents}
 			if own := path.Base(p); own != path.Base(from) {
-				file.foreign = path.Dir(from) == host.UnitDir
-				file.name = own
-				if _, instance := host.TemplateOf(name); instance != "" {
-					file.name = strings.Replace(own, "@.", "@"+instance+".", 1)
-				}
+				file.foreign, file.name = path.Dir(from) == host.UnitDir, withInstance(own, name)
 			}
 			return file, err
 		default:
@@ -84,6 +86,39 @@ func (e Enablement) at(p, name string) (unitFile, error) {
 		}
 	}
 	return unitFile{}, nil
+}
+
+// isAlias reports whether a link at the path of a unit file leads to a unit of another name.
+func isAlias(from, to string) bool {
+	return slices.Contains(host.UnitDirs, path.Dir(from)) && slices.Contains(host.UnitDirs, path.Dir(to)) &&
+		path.Base(from) != path.Base(to)
+}
+
+// aliased reads the file of the unit to which an alias leads.
+func (e Enablement) aliased(from, to, name string, links int) (unitFile, error) {
+	real := withInstance(to, name)
+	for _, n := range host.FileNames(real) {
+		for _, dir := range host.UnitDirs {
+			is, err := e.root.Stat(dir + "/" + n)
+			if err != nil {
+				return unitFile{}, err
+			}
+			if is.Kind == host.File || is.Kind == host.Link { // The first one counts, so that a circle ends.
+				file, err := e.follow(dir+"/"+n, real, links)
+				file.foreign = file.path != "" && path.Dir(from) == host.UnitDir
+				return file, err
+			}
+		}
+	}
+	return unitFile{}, nil
+}
+
+// withInstance returns the name of a template with the instance of another unit; a name that is none stays.
+func withInstance(template, of string) string {
+	if _, instance := host.TemplateOf(of); instance != "" {
+		return strings.Replace(template, "@.", "@"+instance+".", 1)
+	}
+	return template
 }
 
 // Status implements host.Units.
@@ -102,7 +137,13 @@ func (e Enablement) Status(_ context.Context, name string) (host.Unit, error) {
 	}
 	file, err := e.find(name)
 	u := host.Unit{Enabled: on, Preset: preset}.WithSections(name, parts)
-	if file.foreign {
+	if file.name != name {
+		u.AliasOf = file.name
+	}
+	switch {
+	case file.masked: // also the mask of the unit to which an alias leads
+		u.Obstacle = host.Obstacle{Why: host.UnitMasked, At: file.path, Shipped: e.isShipped(file.path)}
+	case file.foreign:
 		u.Obstacle = host.Obstacle{Why: host.UnitAlias, At: file.path}
 	}
 	return u, err
@@ -368,7 +409,7 @@ func (e Enablement) link(at, file string) error {
 	return e.root.Link(at, host.Entry{Target: file})
 }
 
-// Disable implements host.Units. Disable also removes directories that become empty.
+// Disable implements host.Units. Directories that become empty stay: other steps of the update may need them.
 func (e Enablement) Disable(_ context.Context, name string) error {
 	links, err := e.pulledIn(name)
 	if err != nil {
@@ -377,13 +418,6 @@ func (e Enablement) Disable(_ context.Context, name string) error {
 	for _, at := range links {
 		if err := e.root.Remove(at); err != nil {
 			return err
-		}
-		if dir := path.Dir(at); dir != host.UnitDir {
-			if left, err := e.root.List(dir); err == nil && len(left) == 0 {
-				if err := e.root.Remove(dir); err != nil {
-					return err
-				}
-			}
 		}
 	}
 	return nil

@@ -46,7 +46,13 @@ func TestInsideUnitsKeepTheirState(t *testing.T) {
 
 func config(t *testing.T, name, units string) plan.Config {
 	t.Helper()
-	raw := `{"ignition":{"version":"3.5.0"},"systemd":{"units":[` + units + `]}}`
+	return configOf(t, name, `"systemd":{"units":[`+units+`]}`)
+}
+
+// configOf makes a config with a part of Ignition.
+func configOf(t *testing.T, name, part string) plan.Config {
+	t.Helper()
+	raw := `{"ignition":{"version":"3.5.0"},` + part + `}`
 	c, err := machineconfig.Parse(mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: []byte(raw)}})
 	if err != nil {
 		t.Fatal(err)
