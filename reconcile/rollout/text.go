@@ -41,7 +41,7 @@ func budgetText(p plan, w poolstate.Wording) string {
 	if p.capacity.max < 1 {
 		return noBudgetText(p.Pool, p.capacity.max)
 	}
-	var texts []string
+	var names, states []string
 	w.Bare = true
 	for _, m := range p.nodes.Occupying[:min(len(p.nodes.Occupying), poolstate.MaxNamed)] {
 		text := w.State(m.Node)
@@ -51,7 +51,7 @@ func budgetText(p plan, w poolstate.Wording) string {
 		if m.Places() > 1 && !isForgiven(p.record, m) {
 			text += "; counts twice"
 		}
-		texts = append(texts, m.Name+" ("+text+")")
+		names, states = append(names, m.Name), append(states, text)
 	}
 	total := len(p.nodes.Occupying)
 	for _, m := range p.assigned.members {
@@ -59,11 +59,12 @@ func budgetText(p plan, w poolstate.Wording) string {
 			continue
 		}
 		total++
-		if len(texts) < poolstate.MaxNamed {
-			texts = append(texts, m.Name+" (assigned "+p.nodes.Target.String()+" now)")
+		if len(names) < poolstate.MaxNamed {
+			names, states = append(names, m.Name), append(states, "assigned "+p.nodes.Target.String()+" now")
 		}
 	}
-	if more := total - len(texts); more > 0 {
+	texts := inStates(names, states)
+	if more := total - len(names); more > 0 {
 		texts = append(texts, fmt.Sprintf("%d more", more))
 	}
 	if n := p.capacity.settling.nodes; n > 0 {
@@ -74,6 +75,26 @@ func budgetText(p plan, w poolstate.Wording) string {
 		return text + ", and that many are"
 	}
 	return "waiting for " + strings.Join(texts, ", ") + "; " + text
+}
+
+// inStates has a text for each state, with the nodes that are in it. Both lists have the same length.
+func inStates(names, states []string) []string {
+	var order, texts []string
+	of := map[string][]string{}
+	for i, state := range states {
+		if of[state] == nil {
+			order = append(order, state)
+		}
+		of[state] = append(of[state], names[i])
+	}
+	for _, state := range order {
+		in, last := of[state], ""
+		if n := len(in) - 1; n > 0 {
+			in, last = in[:n], " and "+in[n]
+		}
+		texts = append(texts, strings.Join(in, ", ")+last+" ("+state+")")
+	}
+	return texts
 }
 
 // sharedText names the pools that take the places of a shared budget.
