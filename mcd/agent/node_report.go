@@ -423,6 +423,8 @@ func (r *nodeReport) step(s host.Step) {
 		r.event(report.EventServiceReload, "reloaded %s", s.Target)
 	case host.Restart:
 		r.event(report.EventServiceRestart, "restarted %s", s.Target)
+	case host.Stop:
+		r.event(report.EventServiceRestart, "stopped %s, which the config does not have any more", s.Target)
 	case host.SetImage:
 		r.event(report.EventOSUpdateStaged, "staged OS image %s for the next boot", s.After.Word)
 	}

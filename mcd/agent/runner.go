@@ -147,7 +147,8 @@ func kindOfStep(s host.Step) string {
 	switch {
 	case s.IsPath():
 		return kindsOfSteps[0]
-	case s.Verb == host.Enable || s.Verb == host.Disable || s.Verb == host.Reload || s.Verb == host.Restart:
+	case s.Verb == host.Enable || s.Verb == host.Disable || s.Verb == host.Reload || s.Verb == host.Restart ||
+		s.Verb == host.Stop:
 		return kindsOfSteps[1]
 	}
 	return kindsOfSteps[2]

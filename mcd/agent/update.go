@@ -392,7 +392,7 @@ func (u *updater) reportFailedStep(end apply.Applied) {
 	switch s.Verb {
 	case host.Reload:
 		u.report.event(report.EventFailedServiceReload, "%v", end.Why)
-	case host.Restart:
+	case host.Restart, host.Stop:
 		u.report.event(report.EventFailedServiceRestart, "%v", end.Why)
 	case host.Reboot:
 		if metrics != nil {

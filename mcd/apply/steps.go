@@ -49,6 +49,8 @@ func (t stepper) do(ctx context.Context, s host.Step, is host.Entry) error {
 		return t.host.Units.Reload(ctx, s.Target)
 	case host.Restart:
 		return t.host.Units.Restart(ctx, s.Target)
+	case host.Stop:
+		return t.host.Units.Stop(ctx, s.Target)
 	}
 	if s.IsPath() {
 		return t.place(s, is)
@@ -196,7 +198,8 @@ func FailedStepText(s *host.Step) string {
 	switch {
 	case s == nil:
 		return "see the daemon's log"
-	case s.Verb == host.Reload, s.Verb == host.Restart, s.Verb == host.Enable, s.Verb == host.Disable:
+	case s.Verb == host.Reload, s.Verb == host.Restart, s.Verb == host.Stop, s.Verb == host.Enable,
+		s.Verb == host.Disable:
 		return fmt.Sprintf("see journalctl -u %s and systemctl cat %s on the node", s.Target, s.Target)
 	case s.Verb == host.DaemonReload:
 		return "see journalctl -b _PID=1 on the node"

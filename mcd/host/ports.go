@@ -122,6 +122,8 @@ type Units interface {
 	Reload(ctx context.Context, name string) error
 	// Restart restarts or starts a service and waits for the result.
 	Restart(ctx context.Context, name string) error
+	// Stop stops a service and waits for the result. The unit may have no file any more, or may not exist.
+	Stop(ctx context.Context, name string) error
 }
 
 // Passwd gives access to the machine's users and groups. A repeated change succeeds.

@@ -131,6 +131,7 @@ const (
 	DaemonReload  Verb = "daemon-reload"
 	Reload        Verb = "reload"
 	Restart       Verb = "restart"
+	Stop          Verb = "stop"
 	Reboot        Verb = "reboot"
 )
 
@@ -178,7 +179,7 @@ func (s Step) Stages() bool {
 // IsAction reports whether the step acts on services or reboots, and changes nothing on disk.
 func (s Step) IsAction() bool {
 	switch s.Verb {
-	case MergeKeys, UpdateTrust, DaemonReload, Reload, Restart, Reboot:
+	case MergeKeys, UpdateTrust, DaemonReload, Reload, Restart, Stop, Reboot:
 		return true
 	}
 	return false

@@ -49,6 +49,8 @@ type DiffOptions struct {
 	MergeKeys []string
 	// Linked are units that stay enabled, and of which a link goes that enables them.
 	Linked map[string]bool
+	// Gone are units of which no file is left after the update.
+	Gone map[string]bool
 	// Last are paths that are written or removed after all others.
 	Last map[string]bool
 }
@@ -73,7 +75,7 @@ func Diff(from, to host.State, ask DiffOptions) Plan {
 	paths.addLinksOf(disables)
 	last := paths.without(ask.Last)
 	accounts := accountSteps(from, to)
-	actions, reboot := actionSteps(ask.Decision.Actions)
+	actions, reboot := actionSteps(ask.Decision.Actions, ask.Gone)
 	most := len(stages) + len(disables) + len(paths.all) + len(last.all) + len(accounts) + len(enables) + len(actions) +
 		len(reboot) + len(ask.MergeKeys)
 	p.Steps = slices.Grow(p.Steps, most) // The slice is allocated once, because steps are large.
@@ -333,9 +335,13 @@ func pathStep(p string, before, after host.Entry) Step {
 }
 
 // actionSteps returns the actions of a decision, in its order and with its repetitions. A reboot replaces all other
-// actions.
-func actionSteps(actions []disruption.Action) (steps, reboot []Step) {
+// actions. A unit that is gone after the update is stopped, because systemd can neither reload nor restart it.
+func actionSteps(actions []disruption.Action, gone map[string]bool) (steps, reboot []Step) {
 	for _, a := range actions {
+		if gone[a.Service] {
+			steps = append(steps, Step{Verb: host.Stop, Target: a.Service})
+			continue
+		}
 		switch a.Type {
 		case disruption.ActionReboot:
 			return nil, []Step{{Verb: host.Reboot}}
@@ -434,6 +440,8 @@ func Inverse(s Step) Step {
 		s.Verb = host.Disable
 	case host.Disable:
 		s.Verb = host.Enable
+	case host.Stop:
+		s.Verb = host.Restart // The unit has its file again.
 	case host.SetUser, host.DropUser:
 		s.Verb = userStep(s.Target, s.Before.User, s.After.User).Verb
 	case host.SetGroup, host.DropGroup:

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
 	"golang.org/x/tools/txtar"
 	"sigs.k8s.io/yaml"
 
@@ -24,7 +25,7 @@ import (
 var update = flag.Bool("update", false, "write what the plans are now into testdata")
 
 // TestPlansRead compares the plan of each file in testdata with what it says. A file has the two configs (MachineConfig
-// specs), and the plan on a machine that is in the first.
+// specs), maybe a disruption policy, and the plan on a machine that is in the first config.
 func TestPlansRead(t *testing.T) {
 	names, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(names) == 0 {
@@ -38,17 +39,20 @@ func TestPlansRead(t *testing.T) {
 			}
 			var plans, back *txtar.File
 			configs := map[string]plan.Config{}
+			rules := plan.Rules{Policy: disruption.Default()}
 			for i := range ar.Files {
 				switch f := &ar.Files[i]; f.Name {
 				case "plan":
 					plans = f
 				case "back":
 					back = f
+				case "policy.yaml":
+					rules.Policy = policyOf(t, f)
 				default:
 					configs[f.Name] = configOf(t, f)
 				}
 			}
-			p := planFor(t, configs["from.yaml"], configs["to.yaml"])
+			p := planFor(t, configs["from.yaml"], configs["to.yaml"], rules)
 			check(t, name, ar, plans, p.String())
 			if back != nil {
 				check(t, name, ar, back, p.Inverse().String())
@@ -84,11 +88,25 @@ func configOf(t *testing.T, f *txtar.File) plan.Config {
 	return plan.Config{Name: "rendered-worker-" + strings.TrimSuffix(f.Name, ".yaml"), Config: c}
 }
 
-// planFor brings a machine to the first config and plans the way to the second.
-func planFor(t *testing.T, from, to plan.Config) plan.Plan {
+func policyOf(t *testing.T, f *txtar.File) disruption.Policy {
 	t.Helper()
-	h := hosttest.NewMachine().Host()
-	rules := plan.Rules{Policy: disruption.Default()}
+	var spec operatorv1.NodeDisruptionPolicyConfig
+	if err := yaml.UnmarshalStrict(f.Data, &spec); err != nil {
+		t.Fatalf("%s: %v", f.Name, err)
+	}
+	policy, err := disruption.FromSpec(spec)
+	if err != nil {
+		t.Fatalf("%s: %v", f.Name, err)
+	}
+	return policy
+}
+
+// planFor brings a machine to the first config and plans the way to the second.
+func planFor(t *testing.T, from, to plan.Config, rules plan.Rules) plan.Plan {
+	t.Helper()
+	m := hosttest.NewMachine()
+	m.Put(vendorDir+"image.service", "[Service]\nExecStart=/bin/image\n")
+	h := m.Host()
 	accounts, err := apply.Accounts(t.Context(), h)
 	if err != nil {
 		t.Fatal(err)

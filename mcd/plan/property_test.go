@@ -120,7 +120,7 @@ func ordered(t *testing.T, steps []plan.Step) {
 			return 4
 		case host.Enable:
 			return 5
-		case host.DaemonReload, host.Reload, host.Restart:
+		case host.DaemonReload, host.Reload, host.Restart, host.Stop:
 			return 6
 		case host.WriteRecord:
 			return 9

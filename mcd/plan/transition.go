@@ -79,10 +79,23 @@ func (w Transition) Plan(observed host.State, record []byte) (p Plan, contents m
 	maps.Copy(target.Contents, w.New.Contents)
 	p = Diff(observed, target, DiffOptions{
 		From: w.From, To: w.To, Decision: w.Decision, Problems: refusals, Last: otherKeys(w.New),
-		Linked: linkedUnits(observed, target, w.New), MergeKeys: ChangedKeys(observed, target, w.Old, w.New),
+		Linked: linkedUnits(observed, target, w.New), Gone: w.goneUnits(target),
+		MergeKeys: ChangedKeys(observed, target, w.Old, w.New),
 	})
 	p.Notes, p.Masks = obstructedUnits(observed, target, w), masks(w.New)
 	return p, target.Contents
+}
+
+// goneUnits returns the units of which the old config has the file, and of which the machine has none after the update.
+func (w Transition) goneUnits(target host.State) map[string]bool {
+	gone := map[string]bool{}
+	for name, u := range w.Old.Units {
+		is, known := target.Units[name]
+		if u.HasContents && known && is.Obstacle.Why == host.UnitMissing {
+			gone[name] = true
+		}
+	}
+	return gone
 }
 
 // withoutAliases returns a state without the units that are only other names of units, if a config has a file of its

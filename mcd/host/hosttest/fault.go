@@ -202,6 +202,12 @@ func (f faultyUnits) Restart(ctx context.Context, n string) error {
 	})
 }
 
+func (f faultyUnits) Stop(ctx context.Context, n string) error {
+	return f.c.try(Call{Port: "units", Target: n, Frees: true, GivenUp: ctx.Done()}, func() error {
+		return f.Units.Stop(ctx, n)
+	})
+}
+
 type faultyPasswd struct {
 	host.Passwd
 	c *Counter

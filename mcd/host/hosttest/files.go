@@ -256,6 +256,9 @@ func (u units) act(verb, name string) error {
 func (u units) Reload(_ context.Context, name string) error  { return u.act("reload", name) }
 func (u units) Restart(_ context.Context, name string) error { return u.act("restart", name) }
 
+// Stop implements host.Units.
+func (u units) Stop(_ context.Context, name string) error { return u.act("stop", name) }
+
 type system struct{ m *Machine }
 
 func (s system) Status(context.Context) (host.OSStatus, error) { return s.m.os, nil }

@@ -442,6 +442,12 @@ func (u SimulatedUnits) Reload(_ context.Context, name string) error { return u.
 // Restart implements host.Units.
 func (u SimulatedUnits) Restart(_ context.Context, name string) error { return u.act("restart", name) }
 
+// Stop implements host.Units.
+func (u SimulatedUnits) Stop(_ context.Context, name string) error {
+	u.Say("simulated: stop " + name)
+	return nil
+}
+
 // act calls Say, even for a service without a unit file: a simulated host has no packages, so most unit files do not
 // exist.
 func (u SimulatedUnits) act(verb, name string) error {

@@ -68,6 +68,14 @@ func (u *Units) Restart(ctx context.Context, name string) error {
 	return nil
 }
 
+// Stop implements host.Units.
+func (u *Units) Stop(ctx context.Context, name string) error {
+	if err := u.run(ctx, name, (*dbus.Conn).StopUnitContext); err != nil && u.exists(ctx, name) {
+		return fmt.Errorf("stopping %s: %w", name, err)
+	}
+	return nil
+}
+
 // hasOther reports whether a unit does not exist because the node has another unit in its place. A rule for k3s or RKE2
 // restarts the unit of servers and the unit of agents, but a node has only one of the two.
 func (u *Units) hasOther(ctx context.Context, name string) bool {

@@ -168,6 +168,17 @@ var services = []struct {
 		m.says(m.restart("none.service"), "Unit none.service not found.")
 		m.is("none.service", "inactive dead")
 	}},
+	{"a unit whose file is gone while it runs cannot be restarted, and is stopped", func(m machine) {
+		m.unit("gone.service", server)
+		m.ok(m.restart("gone.service"))
+		m.ok(m.h.Files.Remove("/etc/systemd/system/gone.service"))
+		m.ok(m.units.DaemonReload(m.t.Context()))
+		m.says(m.restart("gone.service"), "Unit gone.service not found.")
+		m.is("gone.service", "active running")
+		m.ok(m.units.Stop(m.t.Context(), "gone.service"))
+		m.is("gone.service", "inactive dead")
+		m.ok(m.units.Stop(m.t.Context(), "gone.service"))
+	}},
 	{"a unit file that makes no sense is refused", func(m machine) {
 		m.unit("a.service", "[Service]\nType=simple\n")
 		m.says(m.restart("a.service"), "Unit a.service has a bad unit file setting.")
