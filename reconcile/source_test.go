@@ -301,7 +301,9 @@ func TestFollowing(t *testing.T) {
 				s.Spec.SecretRef = &v1alpha1.SecretReference{Name: "deploy-key"}
 			})
 			w.repo.Push("say hello", controllertest.Files("worker/10-motd.bu=hello"))
-			w.follow()
+			if next := w.follow().RequeueAfter; next > 20*time.Second {
+				t.Errorf("nothing tells that the Secret was created, and the next look is in %s", next)
+			}
 			controllertest.Contains(t, "Ready", w.Condition("Ready"), "False|AuthenticationFailed|there is no "+
 				"Secret bunsen-system/deploy-key")
 			controllertest.Contains(t, "Stalled: a user has to create it", w.Condition("Stalled"), "True|AuthenticationFailed")

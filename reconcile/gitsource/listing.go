@@ -2,6 +2,7 @@ package gitsource
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -139,7 +140,8 @@ func (r *Controller) nextPoll(src *v1alpha1.GitSource, failed error, now time.Ti
 	if !last.at.IsZero() {
 		wait, spread = max(last.at.Add(last.wait).Sub(now), time.Second), last.wait
 	}
-	if failed != nil && last.err == nil && fault.Of(failed, "").Kind == fault.Retry {
+	isSoon := failed != nil && (fault.Of(failed, "").Kind == fault.Retry || errors.As(failed, new(noSecretError)))
+	if isSoon && last.err == nil {
 		pause := r.memory.failedFetch(src.Name).remainingPause(now)
 		if pause == 0 {
 			pause = retryPause

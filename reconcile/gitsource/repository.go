@@ -83,12 +83,17 @@ func (r *Controller) repository(ctx context.Context, src *v1alpha1.GitSource) (o
 	return opened{repo, digestOf(secrets), policy}, nil
 }
 
+// noSecretError says that a user has to create a Secret, of which the controller gets no event.
+type noSecretError struct{ namespace, name string }
+
+func (e noSecretError) Error() string { return "there is no Secret " + e.namespace + "/" + e.name }
+
 // readSecret reads a Secret. The parameter reason is the reason of the returned failure.
 func (r *Controller) readSecret(ctx context.Context, name, reason string) (map[string][]byte, error) {
 	var s corev1.Secret
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, &s)
 	if apierrors.IsNotFound(err) { // A user has to create it.
-		return nil, fault.NewStalled(reason, fmt.Errorf("there is no Secret %s/%s", r.Namespace, name))
+		return nil, fault.NewStalled(reason, noSecretError{r.Namespace, name})
 	}
 	if err != nil {
 		return nil, fault.NewRetry(reason, fmt.Errorf("reading Secret %s/%s: %w", r.Namespace, name, err))
