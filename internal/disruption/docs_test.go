@@ -109,7 +109,12 @@ disruption of its worst action.
 If a change reboots nodes only because no rule covers it, ` + "`bunsen diff`" + ` and the comment of a pull
 request print these rules, ready to paste. Rules have no effect until the MachineConfiguration has
 them. Each service must exist on every node: an action for a missing unit fails the update. Only the
-reload of crio.service is skipped on a node without CRI-O, because the default policy has it.
+reload of crio.service is skipped on a node without CRI-O, because the default policy has it. A unit
+that the change itself removes is stopped in place of its reload or restart.
+
+Merge a rule before the change that needs it, in a commit of its own. If one commit has both, its
+revert takes the rule away with the file, and then the removal of the file reboots nodes. The review
+says so below its ` + "`undo:`" + ` line.
 
 For a removed file, the review does not offer the first three rules: the file's settings would stay
 until the next boot.
