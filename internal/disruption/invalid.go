@@ -199,6 +199,10 @@ func invalidUser(u ign.PasswdUser, removedGroups map[string]bool) (all []Refusal
 	case !exists(u.ShouldExist):
 		return nil
 	}
+	if shell := deref(u.Shell); shell != "" && !path.IsAbs(shell) {
+		all = append(all, Refusal{Field: field + " shell", Why: "it is not an absolute path, and useradd refuses it: " +
+			"write one like /bin/bash"})
+	}
 	if home := deref(u.HomeDir); home != "" && (!path.IsAbs(home) || path.Clean(home) != home) {
 		all = append(all, Refusal{Field: field + " homeDir", Why: "it is not an absolute, clean path: write one " +
 			"like /home/" + u.Name})
