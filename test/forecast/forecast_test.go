@@ -1,6 +1,7 @@
 package forecast_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -152,7 +153,8 @@ func planOn(t *testing.T, m *hosttest.Machine, from, to plan.Config,
 }
 
 // agree compares the forecast with the machine's record: every action in its order and as often as it is said, and a
-// reboot is all there is.
+// reboot is all there is. A unit that goes is stopped in place of its reload or restart, unless the machine has a unit
+// of its own with that name.
 func agree(t *testing.T, said forecast, done deed) {
 	t.Helper()
 	if diff := cmp.Diff(said.Refused, done.refused, cmpopts.EquateEmpty()); diff != "" {
@@ -164,7 +166,7 @@ func agree(t *testing.T, said forecast, done deed) {
 		}
 		return
 	}
-	if diff := cmp.Diff(logOf(said.Actions), done.log, cmpopts.EquateEmpty()); diff != "" {
+	if diff := cmp.Diff(logOf(said, done), done.log, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("the machine's record: -said +done:\n%s", diff)
 	}
 	if said.Disruption != done.plan.Disruption.String() {
@@ -177,20 +179,36 @@ func agree(t *testing.T, said forecast, done deed) {
 }
 
 // logOf is the record of a machine that does what is said.
-func logOf(actions []action) (log []string) {
-	for _, a := range actions {
+func logOf(said forecast, done deed) (log []string) {
+	for _, a := range said.Actions {
 		switch a.Type {
 		case "Reboot":
 			return []string{"reboot: machine config rendered-b"}
 		case "DaemonReload":
 			log = append(log, "daemon-reload")
-		case "Reload":
-			log = append(log, "reload "+a.Service)
-		case "Restart":
-			log = append(log, "restart "+a.Service)
+		case "Reload", "Restart":
+			verb := strings.ToLower(a.Type)
+			if said.removes(a.Service) && isMissing(done.machine, a.Service) {
+				verb = "stop"
+			}
+			log = append(log, verb+" "+a.Service)
 		}
 	}
 	return log
+}
+
+func (f forecast) removes(unit string) bool {
+	for _, item := range f.Items {
+		if item.Kind == string(disruption.KindUnit) && item.Path == unit && item.Change == string(disruption.Removed) {
+			return true
+		}
+	}
+	return false
+}
+
+func isMissing(m *hosttest.Machine, unit string) bool {
+	is, err := m.Host().Units.Status(context.Background(), unit)
+	return err == nil && is.Obstacle.Why == host.UnitMissing
 }
 
 // explained checks that every step is about an item that was told, and that each item that nodes get has a step.
