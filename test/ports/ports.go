@@ -55,7 +55,11 @@ func claim(port int) bool {
 	return true // the socket stays open on purpose
 }
 
+// isFree reports whether nothing listens on a port. No program starts meanwhile: until it runs, it would have the
+// socket too, and the port would seem to be in use.
 func isFree(port int) bool {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	return err == nil && l.Close() == nil
 }

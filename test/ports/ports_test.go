@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/bunsen-os/bunsen/test/ports"
@@ -68,5 +69,38 @@ func TestNoPortIsGivenTwice(t *testing.T) {
 func TestTooManyPorts(t *testing.T) {
 	if found, err := ports.Free(70000); err == nil {
 		t.Errorf("got %d ports", len(found))
+	}
+}
+
+// TestAPortIsFreeWhileProgramsStart: a program that starts keeps no socket of Free.
+func TestAPortIsFreeWhileProgramsStart(t *testing.T) {
+	end := make(chan struct{})
+	var started sync.WaitGroup
+	for range 4 {
+		started.Go(func() {
+			for {
+				select {
+				case <-end:
+					return
+				default:
+					_ = exec.Command("true").Run()
+				}
+			}
+		})
+	}
+	defer started.Wait()
+	defer close(end)
+	for range 300 {
+		address, err := ports.Address()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
