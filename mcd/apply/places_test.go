@@ -26,7 +26,7 @@ var linkedDirs = map[string]string{
 // withLinkedDirs makes a root with linkedDirs and the directories that they lead to.
 func withLinkedDirs(t *testing.T) world {
 	t.Helper()
-	dir := tempDir(t)
+	dir := hosttest.TempDir(t)
 	furnish(t, dir)
 	for _, p := range []string{"/var/opt", "/var/home", "/var/srv", "/var/usrlocal/bin", "/usr/lib"} {
 		if err := os.MkdirAll(dir+p, 0o755); err != nil {

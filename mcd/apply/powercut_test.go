@@ -24,7 +24,7 @@ const careless = "loop,data=writeback,noauto_da_alloc,noatime"
 
 func newBlockDevice(t *testing.T) *blockDevice {
 	t.Helper()
-	b := &blockDevice{dir: t.TempDir(), image: filepath.Join(tempDir(t), "disk")}
+	b := &blockDevice{dir: t.TempDir(), image: filepath.Join(hosttest.TempDir(t), "disk")}
 	if err := os.WriteFile(b.image, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func (b *blockDevice) mounted(t *testing.T, do func(world)) {
 func (b *blockDevice) copyOf(t *testing.T, name string) *blockDevice {
 	t.Helper()
 	// a name of its own: the kernel may still hold another
-	c := &blockDevice{dir: b.dir, image: filepath.Join(tempDir(t), name)}
+	c := &blockDevice{dir: b.dir, image: filepath.Join(hosttest.TempDir(t), name)}
 	var was []byte
 	for {
 		is, err := os.ReadFile(b.image)

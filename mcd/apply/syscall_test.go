@@ -194,7 +194,7 @@ func TestAProcessThatIsKilledLeavesTheOldOrTheNewConfig(t *testing.T) {
 	for number, c := range crashCases(2) {
 		var dir string
 		makeWorld := func(t *testing.T) world {
-			dir = tempDir(t)
+			dir = hosttest.TempDir(t)
 			furnish(t, dir)
 			return rooted(dir)
 		}

@@ -24,14 +24,14 @@ func TestACrashAnywhereOfTheRealToolsEndsInTheOldOrTheNewAccounts(t *testing.T) 
 		r := rand.New(rand.NewPCG(seed, 31))
 		from, to := machineconfig.Config{}, machineconfig.Config{}
 		from.Ignition.Passwd, to.Ignition.Passwd = passwd(r), passwd(r)
-		moved := tempDir(t)
+		moved := hosttest.TempDir(t)
 		furnish(t, moved)
 		shall := withTools(t, moved, func(h host.Host) {
 			bring(t, h, named(way(t, h, machineconfig.Config{}, from), "rendered-a"))
 			bring(t, h, way(t, h, from, to))
 		})
 		for k := 0; ; k++ {
-			dir := tempDir(t)
+			dir := hosttest.TempDir(t)
 			furnish(t, dir)
 			was := withTools(t, dir, func(h host.Host) {
 				bring(t, h, named(way(t, h, machineconfig.Config{}, from), "rendered-a"))

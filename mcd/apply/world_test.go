@@ -51,7 +51,7 @@ var worlds = map[string]func(*testing.T) world{
 		return inMemory(m)
 	},
 	"rooted": func(t *testing.T) world {
-		dir := tempDir(t)
+		dir := hosttest.TempDir(t)
 		furnish(t, dir)
 		return rooted(dir)
 	},
@@ -97,21 +97,6 @@ func rooted(dir string) world {
 		trap:  func(f func(call, path string) error) { trap = f },
 		close: closeAll,
 	}
-}
-
-// tempDir is in memory where it can be: the rooted host syncs all that it does, thousands of times here.
-func tempDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "bunsen-test-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
 }
 
 // treeOf prints a directory: paths, modes, owners, contents, and which are names of one file. The daemon's state is

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
 	"github.com/bunsen-os/bunsen/mcd/linux"
 	"github.com/bunsen-os/bunsen/mcd/once"
 )
@@ -538,7 +539,7 @@ var machines = map[string]struct {
 func TestAMachineEndsWhereTheConfigSaysOrRefuses(t *testing.T) {
 	for sentence, c := range machines {
 		t.Run(sentence, func(t *testing.T) {
-			dir := inMemory(t)
+			dir := hosttest.TempDir(t)
 			h, root, err := linux.OpenSimulated(dir, func(string) {})
 			if err != nil {
 				t.Fatal(err)

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
 	"github.com/bunsen-os/bunsen/mcd/linux"
 	"github.com/bunsen-os/bunsen/mcd/once"
 )
@@ -79,7 +79,7 @@ func TestUnitsGoWhereRandomConfigsSay(t *testing.T) {
 	done, refused := 0, 0
 	for seed := range uint64(150) {
 		r := rand.New(rand.NewPCG(seed, 40))
-		dir := inMemory(t)
+		dir := hosttest.TempDir(t)
 		h, root, err := linux.OpenSimulated(dir, func(string) {})
 		if err != nil {
 			t.Fatal(err)
@@ -128,21 +128,6 @@ func TestUnitsGoWhereRandomConfigsSay(t *testing.T) {
 		root.Close()
 	}
 	t.Logf("%d updates, %d refusals", done, refused)
-}
-
-// inMemory makes a directory in memory where that is possible: a machine syncs all that it does.
-func inMemory(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "bunsen-test-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
 }
 
 // withoutWants leaves out the links that enable units: the daemon makes those of [Install] again, and not what somebody
