@@ -65,7 +65,8 @@ func keysFileIn(text string) string {
 	return ""
 }
 
-// unreadKeys returns the users whose keys sshd would not read, because a file of the config says so.
+// unreadKeys returns the users whose keys sshd would not read, because a file of the config says so. It quotes nothing
+// of the file, whose contents its owner may have marked as secret.
 func unreadKeys(c ign.Config) (out []Refusal) {
 	setting := KeysFileSetting(c)
 	reads := func(file string) bool {
@@ -77,7 +78,7 @@ func unreadKeys(c ign.Config) (out []Refusal) {
 	for _, u := range c.Passwd.Users {
 		if exists(u.ShouldExist) && len(u.SSHAuthorizedKeys) > 0 {
 			out = append(out, continued(OnNode(CheckAccounts, "user "+u.Name, "is checked on each node: the config "+
-				"sets AuthorizedKeysFile of sshd to "+setting+", so a node whose sshd has no other setting does not "+
+				"sets AuthorizedKeysFile of sshd to other files, so a node whose sshd has no other setting does not "+
 				"accept the user's SSH keys, which are in "+distribution.KeysFile+". Add that file to the setting")))
 		}
 	}
