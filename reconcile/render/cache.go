@@ -17,8 +17,8 @@ import (
 
 // Renderer renders pools. For each pool, a Renderer caches the last answer and the parsed MachineConfigs. If no
 // MachineConfig has changed, a call only computes digests. If one MachineConfig has changed, the Renderer parses only
-// this MachineConfig again. Pools share parsed MachineConfigs. The zero value of Renderer is ready for use, and safe
-// for concurrent use.
+// this MachineConfig again. Pools share parsed MachineConfigs, and those with the same contents what comes of the
+// merge. The zero value of Renderer is ready for use, and safe for concurrent use.
 type Renderer struct {
 	// Store has which MachineConfigs are valid, from earlier processes; nil for none. Set it before the first use.
 	Store transpile.Store
@@ -40,23 +40,27 @@ func (r *Renderer) Merge(pool string, mcs []*mcfgv1.MachineConfig, d Defaults) (
 	mcs = slices.SortedStableFunc(slices.Values(mcs), func(a, b *mcfgv1.MachineConfig) int {
 		return strings.Compare(a.Name, b.Name)
 	})
-	key := digestOfAll(mcs, d)
-	last, known := r.recall(pool)
+	digests := make([]digest, len(mcs))
+	for i, mc := range mcs {
+		digests[i] = digestOf(mc)
+	}
+	key := digestOfAll(mcs, digests, d)
+	last, others := r.recall(pool)
 	if last.inputs != nil && last.key == key {
 		return last.rendered, last.err
 	}
 	now := answer{key: key, inputs: make(map[digest]Input, len(mcs))}
 	inputs := make([]Input, len(mcs))
 	for i, mc := range mcs {
-		of := digestOf(mc)
-		in, ok := find(known, of)
+		of := digests[i]
+		in, ok := find(of, last, others)
 		if !ok {
 			in = r.read(mc, of)
 		}
-		in.Identity = Identify(mc)
+		in.Identity, in.of = Identify(mc), of
 		inputs[i], now.inputs[of] = in, in
 	}
-	now.rendered, now.err = mergeInputs(pool, inputs, d, last.rendered)
+	now.rendered, now.err = mergeInputs(pool, inputs, d, last.rendered, others)
 	r.remember(pool, now)
 	return now.rendered, now.err
 }
@@ -80,13 +84,15 @@ func (r *Renderer) read(mc *mcfgv1.MachineConfig, of digest) Input {
 }
 
 // digestOfAll returns the digest of everything on which a merge of MachineConfigs depends. The MachineConfigs are in
-// the order of their names.
-func digestOfAll(mcs []*mcfgv1.MachineConfig, d Defaults) digest {
+// the order of their names, with the digestOf each.
+func digestOfAll(mcs []*mcfgv1.MachineConfig, digests []digest, d Defaults) digest {
 	h := sha256.New()
-	h.Write([]byte{boolByte(d.LargeFiles)})
-	writeTexts(h, d.OSImageURL, d.ExtensionsImage, d.Unreviewed)
-	for _, mc := range mcs {
-		write(h, mc)
+	writeDefaults(h, d)
+	for i, mc := range mcs {
+		identity := Identify(mc)
+		h.Write([]byte{boolByte(identity.Worker), boolByte(identity.Generated), boolByte(identity.Labelled)})
+		writeTexts(h, identity.Name, identity.Table)
+		h.Write(digests[i][:])
 	}
 	return digest(h.Sum(nil))
 }
@@ -107,18 +113,16 @@ func (r *Renderer) Forget(pool string) {
 	delete(r.pools, pool)
 }
 
-// recall returns the last answer for a pool, and the parsed MachineConfigs of this pool and of all other pools.
-func (r *Renderer) recall(pool string) (last answer, known []map[digest]Input) {
+// recall returns the last answer for a pool, and those for all other pools.
+func (r *Renderer) recall(pool string) (last answer, others []answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	last = r.pools[pool]
-	known = append(known, last.inputs)
 	for name, other := range r.pools {
 		if name != pool {
-			known = append(known, other.inputs)
+			others = append(others, other)
 		}
 	}
-	return last, known
+	return r.pools[pool], others
 }
 
 func (r *Renderer) remember(pool string, now answer) {
@@ -131,24 +135,47 @@ func (r *Renderer) remember(pool string, now answer) {
 }
 
 // find returns a parsed MachineConfig by its digest.
-func find(known []map[digest]Input, of digest) (in Input, ok bool) {
-	for _, inputs := range known {
-		if in, ok = inputs[of]; ok {
+func find(of digest, last answer, others []answer) (in Input, ok bool) {
+	if in, ok = last.inputs[of]; ok {
+		return in, true
+	}
+	for _, a := range others {
+		if in, ok = a.inputs[of]; ok {
 			return in, true
 		}
 	}
 	return in, false
 }
 
+// contentsOf returns the digest of everything on which a merge in this order depends, except the names of the pool and
+// of the MachineConfigs.
+func contentsOf(ordered []Input, d Defaults) digest {
+	h := sha256.New()
+	writeDefaults(h, d)
+	for _, in := range ordered {
+		h.Write(in.of[:])
+		h.Write([]byte{boolByte(in.Generated)})
+	}
+	return digest(h.Sum(nil))
+}
+
+// sameContents returns the config of another pool with these contents, or the zero value. A config of which files went
+// to the content store is none: how many go depends on the names in it.
+func sameContents(of digest, others []answer) Rendered {
+	for _, a := range others {
+		if a.rendered.contents == of && len(a.rendered.Contents) == 0 {
+			return a.rendered
+		}
+	}
+	return Rendered{}
+}
+
 // digest identifies the content of one or more MachineConfigs.
 type digest [sha256.Size]byte
 
-// write adds the fields that Read reads to a hash.
-func write(h hash.Hash, mc *mcfgv1.MachineConfig) {
-	identity := Identify(mc)
-	h.Write([]byte{boolByte(identity.Worker), boolByte(identity.Generated), boolByte(identity.Labelled)})
-	writeTexts(h, identity.Name, identity.Table)
-	writeSpec(h, &mc.Spec)
+func writeDefaults(h hash.Hash, d Defaults) {
+	h.Write([]byte{boolByte(d.LargeFiles)})
+	writeTexts(h, d.OSImageURL, d.ExtensionsImage, d.Unreviewed)
 }
 
 func writeSpec(h hash.Hash, spec *mcfgv1.MachineConfigSpec) {

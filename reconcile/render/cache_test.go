@@ -3,6 +3,7 @@ package render_test
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 )
 
@@ -86,6 +88,46 @@ func TestTheRendererRemembersNothingWrong(t *testing.T) {
 	warm.Forget("worker")
 	if _, err := warm.Merge("worker", mcs, d); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestPoolsWithTheSameContents renders pools that include the same documents under names of their own: each has what a
+// renderer gives that has seen no other pool. The sizes end where the names of one pool still fit into an object.
+func TestPoolsWithTheSameContents(t *testing.T) {
+	large := func(n int) string { return plain("/large", strings.Repeat("x", n)) }
+	disputed := file("/a", `,"mode":384`)
+	for sentence, contents := range map[string][]string{
+		"two documents":                     {plain("/a", "1"), plain("/b", "2")},
+		"they disagree":                     {plain("/a", "1"), disputed},
+		"in the other order":                {disputed, plain("/a", "1")},
+		"a warning names the largest":       {large(700 << 10), plain("/b", "2")},
+		"it does not fit into an object":    {large(1600 << 10), plain("/b", "2")},
+		"it fits with the shorter names":    {large(machineconfig.MaxContentObject - 8700), plain("/b", "2")},
+		"one of them is invalid":            {plain("/a", "1"), `"storage":{"files":[{"path":"b"}]}`},
+		"they are invalid together":         {plain("/a", "1"), `"storage":{"links":[{"path":"/a","target":"/b"}]}`},
+		"a kernel argument and an argument": {plain("/a", "1"), `"kernelArguments":{"shouldExist":["a"]}`},
+	} {
+		for _, d := range []render.Defaults{{}, {LargeFiles: true}, {OSImageURL: "a"}} {
+			var warm render.Renderer
+			for _, pool := range []string{"p", "pool", strings.Repeat("p", 40)} {
+				var mcs []*mcfgv1.MachineConfig
+				for i, c := range contents {
+					name := strings.Repeat(fmt.Sprintf("%d0-of-%s-", i, pool), 5)
+					mcs = append(mcs, cacheMc(strings.TrimSuffix(name, "-"), pool, c))
+				}
+				got, err := warm.Merge(pool, mcs, d)
+				want, wantErr := render.Merge(pool, mcs, d)
+				if fmt.Sprint(err) != fmt.Sprint(wantErr) {
+					t.Errorf("%s, pool %s, %+v: error %v, fresh %v", sentence, pool, d, err, wantErr)
+				}
+				if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(render.Rendered{})); diff != "" {
+					t.Errorf("%s, pool %s, %+v (-fresh +warm):\n%s", sentence, pool, d, diff)
+				}
+				if g, w := got.Winner("file", "/a"), want.Winner("file", "/a"); g != w {
+					t.Errorf("%s, pool %s: /a is from %s, fresh %s", sentence, pool, g, w)
+				}
+			}
+		}
 	}
 }
 

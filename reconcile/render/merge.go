@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
@@ -85,6 +86,8 @@ type Rendered struct {
 
 	book *book
 	own  ownConfigs
+	// contents is the contentsOf the inputs; zero if nodes have configs of their own.
+	contents digest
 }
 
 // Winner returns the name of the MachineConfig that set an entry last, or "" if the config has no such entry. The name
@@ -140,7 +143,7 @@ func Merge(pool string, mcs []*mcfgv1.MachineConfig, d Defaults) (Rendered, erro
 	for i, mc := range mcs {
 		inputs[i] = Read(mc)
 	}
-	return mergeInputs(pool, inputs, d, Rendered{})
+	return mergeInputs(pool, inputs, d, Rendered{}, nil)
 }
 
 // Input is one MachineConfig in the form that a merge needs. Input depends only on the Identity and the spec, and is
@@ -153,6 +156,9 @@ type Input struct {
 	Nodes machineconfig.NodeTable
 	// Problems are the problems of the spec itself; empty if it is valid.
 	Problems machineconfig.Problems
+
+	// of is the digest of the contents; zero without a Renderer.
+	of digest
 }
 
 // Identity has the metadata of a MachineConfig that a merge uses.
@@ -228,8 +234,9 @@ func isWorker(mc *mcfgv1.MachineConfig) bool { return mc.Labels[RoleLabel] == "w
 func defaultKernel(kernelType string) bool { return kernelType == "" || kernelType == "default" }
 
 // mergeInputs is Merge for parsed MachineConfigs, in any order. The configs of nodes are not merged again if their
-// documents and the config of the pool are those of the earlier result, which may be the zero value.
-func mergeInputs(pool string, inputs []Input, d Defaults, earlier Rendered) (out Rendered, err error) {
+// documents and the config of the pool are those of the earlier result, which may be the zero value. Others are the
+// results for other pools.
+func mergeInputs(pool string, inputs []Input, d Defaults, earlier Rendered, others []answer) (out Rendered, err error) {
 	defer isolate(pool, &out, &err)
 	inputs, table := withoutTables(pool, inputs)
 	inputs = slices.SortedStableFunc(slices.Values(inputs), func(a, b Input) int {
@@ -238,12 +245,17 @@ func mergeInputs(pool string, inputs []Input, d Defaults, earlier Rendered) (out
 	if err := checkInputs(append(slices.Clip(inputs), table...)); err != nil {
 		return Rendered{}, err
 	}
-	r, err := combine(pool, inputs, d)
+	of := contentsOf(inputs, d)
+	r, err := combine(pool, inputs, d, sameContents(of, others))
 	if err == nil {
 		r.own.unreviewed, err = d.Unreviewed, checkReviewed(r, d.Unreviewed)
 	}
-	if err != nil || len(table) == 0 {
+	if err != nil {
 		return r, err
+	}
+	if len(table) == 0 {
+		r.contents = of
+		return r, nil
 	}
 	return withNodes(r, earlier, table[0], d.LargeFiles)
 }
@@ -327,22 +339,30 @@ func blame(name string, bad machineconfig.Problems) error {
 	return errors.Join(named...)
 }
 
-// combine merges valid inputs in the order in which they are given, validates the result and names it.
-func combine(pool string, inputs []Input, d Defaults) (Rendered, error) {
-	whole := mergedConfig(inputs, d)
+// combine merges valid inputs in the order in which they are given, validates the result and names it. If another pool
+// has the same contents, they are valid, merged and named already: only what mentions the pool or a MachineConfig is
+// different.
+func combine(pool string, inputs []Input, d Defaults, same Rendered) (r Rendered, err error) {
 	set := setters(inputs)
-	if bad := validateMerged(whole, set, &book{inputs: inputs}); len(bad) > 0 {
-		return Rendered{}, fmt.Errorf("merging the MachineConfigs of pool %s: %w", pool, errors.Join(bad...))
+	if same.Name != "" {
+		r, err = stored(pool, same.Config, same.Spec, inputs, d)
+	} else {
+		whole := mergedConfig(inputs, d)
+		if bad := validateMerged(whole, set, &book{inputs: inputs}); len(bad) > 0 {
+			return Rendered{}, fmt.Errorf("merging the MachineConfigs of pool %s: %w", pool, errors.Join(bad...))
+		}
+		r, err = written(pool, whole, inputs, d)
 	}
-	r, err := written(pool, whole, inputs, d)
 	if err != nil {
 		return Rendered{}, err
 	}
 	if r.Warnings, err = guardSize(r, d.LargeFiles); err != nil {
 		return Rendered{}, err
 	}
-	r.Notices = notices(inputs, set, take(whole.Ignition))
-	if r.Name, err = Name(pool, r.Spec); err != nil {
+	r.Notices = notices(inputs, set, take(r.Config.Ignition))
+	if same.Name != "" && len(r.Contents) == 0 {
+		r.Name = "rendered-" + pool + strings.TrimPrefix(same.Name, "rendered-"+same.Pool)
+	} else if r.Name, err = Name(pool, r.Spec); err != nil {
 		return Rendered{}, err
 	}
 	return r, nil
@@ -360,11 +380,17 @@ func written(pool string, whole machineconfig.Config, inputs []Input, d Defaults
 	if err != nil {
 		return Rendered{}, fmt.Errorf("rendering pool %s: %w", pool, err)
 	}
+	whole.KernelArguments, whole.Extensions = spec.KernelArguments, spec.Extensions
+	return stored(pool, whole, spec, inputs, d)
+}
+
+// stored is written for a config whose spec is known.
+func stored(pool string, whole machineconfig.Config, spec mcfgv1.MachineConfigSpec, inputs []Input, d Defaults,
+) (Rendered, error) {
 	r := Rendered{Pool: pool, Spec: spec, Config: whole, book: &book{inputs: inputs}}
 	for _, in := range inputs {
 		r.Inputs = append(r.Inputs, in.Name)
 	}
-	r.Config.KernelArguments, r.Config.Extensions = spec.KernelArguments, spec.Extensions
 	if d.LargeFiles {
 		return fit(r)
 	}

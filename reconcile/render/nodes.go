@@ -265,7 +265,7 @@ func (o ownConfigs) mergeDocuments(pool, node string, documents []machineconfig.
 	if len(bad) > 0 {
 		return Rendered{}, errors.Join(bad...)
 	}
-	r, err := combine(pool, inputs, Defaults{LargeFiles: o.largeFiles})
+	r, err := combine(pool, inputs, Defaults{LargeFiles: o.largeFiles}, Rendered{})
 	if err == nil {
 		err = checkReviewed(r, o.unreviewed)
 	}

@@ -139,7 +139,7 @@ func TestOneChangedRowMergesOneConfig(t *testing.T) {
 	for i := range 50 {
 		nodes[fmt.Sprintf("worker-%d", i)] = rowOf(fmt.Sprintf("192.0.2.%d", i))
 	}
-	before, err := mergeInputs("worker", []Input{chrony, Read(tableOf(t, "worker", nodes))}, Defaults{}, Rendered{})
+	before, err := mergeInputs("worker", []Input{chrony, Read(tableOf(t, "worker", nodes))}, Defaults{}, Rendered{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func TestOneChangedRowMergesOneConfig(t *testing.T) {
 	for key := range before.own.names {
 		before.own.names[key] = ownConfig{name: "rendered-worker-known"}
 	}
-	after, err := mergeInputs("worker", []Input{chrony, Read(tableOf(t, "worker", nodes))}, Defaults{}, before)
+	after, err := mergeInputs("worker", []Input{chrony, Read(tableOf(t, "worker", nodes))}, Defaults{}, before, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
