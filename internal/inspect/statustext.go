@@ -42,8 +42,16 @@ func (s Status) PoolTable() terminal.Table {
 	return t.Without("UNREADY", "0").Without("BACK", "0").Without("UNKNOWN", "0")
 }
 
-// NodeTable returns a table of all nodes, also those that no pool selects.
-func (s Status) NodeTable() terminal.Table { return nodeTable(s.AllNodes(), s.at) }
+// NodeTable returns a table of all nodes, also those that no pool selects, with the commit that each one runs.
+func (s Status) NodeTable() terminal.Table {
+	t := nodeTable(s.AllNodes(), s.at)
+	const at = 3 // behind CURRENT
+	t.Head = slices.Insert(t.Head, at, "COMMIT")
+	for i, r := range s.AllNodes() {
+		t.Rows[i] = slices.Insert(t.Rows[i], at, terminal.Dash(fleet.CommitLabel(r.API, r.Revision)))
+	}
+	return t
+}
 
 // AllNodes returns the nodes of all pools, and then those that no pool selects.
 func (s Status) AllNodes() []fleet.NodeRow { return slices.Concat(s.Nodes, s.Unmanaged) }

@@ -280,7 +280,7 @@ func (f *Fleet) decide(v *Pool) {
 	} else {
 		v.Decision = rollout.Next(v.Facts, f.Now)
 	}
-	v.explainNodes(f.Now)
+	f.explainNodes(v)
 	for i := range v.Rows {
 		row := &v.Rows[i]
 		n := f.Node(row.Name)
@@ -293,8 +293,8 @@ func (f *Fleet) decide(v *Pool) {
 	}
 }
 
-// explainNodes sets why each node does not run the config that it should run.
-func (v *Pool) explainNodes(now time.Time) {
+// explainNodes sets what each node of a pool runs, and why it does not run the config that it should run.
+func (f *Fleet) explainNodes(v *Pool) {
 	v.Waits = map[string]poolstate.Waiting{}
 	if applying, waits := v.applyingBlock(); waits {
 		for i := range v.Facts.Nodes {
@@ -303,7 +303,7 @@ func (v *Pool) explainNodes(now time.Time) {
 			}
 		}
 	} else if v.Undecided == "" {
-		for _, w := range rollout.Explain(v.Facts, v.Decision, now) {
+		for _, w := range rollout.Explain(v.Facts, v.Decision, f.Now) {
 			v.Waits[w.Node] = w
 		}
 	}
@@ -312,8 +312,15 @@ func (v *Pool) explainNodes(now time.Time) {
 			a.Config.String()}
 	}
 	v.Rows = make([]NodeRow, len(v.Facts.Nodes))
+	requested := map[v1alpha1.ConfigVersion]*RenderedRow{} // Most nodes run one of two configs.
 	for i := range v.Facts.Nodes {
-		v.Rows[i] = v.nodeRow(&v.Facts.Nodes[i], now)
+		n := &v.Facts.Nodes[i]
+		row, current := v.nodeRow(n, f.Now), n.Config.Current
+		if requested[current] == nil {
+			requested[current] = f.Config(current)
+		}
+		row.Revision, row.API = requested[current].Revision, requested[current].API
+		v.Rows[i] = row
 	}
 	v.Unhealthy = v.unhealthyNodes()
 	slices.SortFunc(v.Rows, func(a, b NodeRow) int { return CompareNames(a.Name, b.Name) })

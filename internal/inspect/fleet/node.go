@@ -45,6 +45,10 @@ type NodeRow struct {
 	Pool    string                 `json:"pool"`
 	Current v1alpha1.ConfigVersion `json:"current"`
 	Desired v1alpha1.ConfigVersion `json:"desired"`
+	// Revision is the commit that requested Current, as far as the pool's records reach. API are the changes through
+	// the API that did.
+	Revision string               `json:"revision,omitempty"`
+	API      []v1alpha1.APIChange `json:"api,omitempty"`
 	// State is from the daemon. AsOf is the time of an outdated report; nil if it is current, or if the time is
 	// unknown.
 	State string     `json:"state"`
