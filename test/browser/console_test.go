@@ -21,6 +21,7 @@ func TestConsole(t *testing.T) {
 		{"a user pauses a pool and resumes it", (*world).aUserPausesAPoolAndResumesIt},
 		{"the keyboard reaches everything", (*world).theKeyboardReachesEverything},
 		{"the keyboard operates the console", (*world).theKeyboardOperatesTheConsole},
+		{"a finger reads a node before it opens it", (*world).aFingerReadsANodeBeforeItOpensIt},
 		{"a user signs in by keyboard", (*world).aUserSignsInByKeyboard},
 		{"a user without a right reads which role is missing", (*world).aUserWithoutARightReadsWhichRoleIsMissing},
 		{"every page is accessible", (*world).everyPageIsAccessible},

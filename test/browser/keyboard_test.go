@@ -2,9 +2,12 @@ package browser
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
@@ -142,4 +145,54 @@ func (w *world) theKeyboardOperatesTheConsole(t *testing.T) {
 	b.tabTo("#pool-nodes summary")
 	b.press(kb.Enter)
 	b.until(`document.querySelector("#pool-nodes details").open`)
+}
+
+// aFingerReadsANodeBeforeItOpensIt: on a telephone, the first tap on a cell shows what the node does, and the second
+// one opens its page.
+func (w *world) aFingerReadsANodeBeforeItOpensIt(t *testing.T) {
+	b := w.signedIn(t, "/")
+	b.resize(400, 900)
+	touch := func(enabled bool) {
+		call(b, emulation.SetTouchEmulationEnabled, emulation.SetTouchEmulationEnabledParams{Enabled: enabled})
+	}
+	touch(true)
+	defer touch(false)
+	b.visit("/pool/worker")
+	b.until(`document.documentElement.matches(".js")`)
+	const third, card = `document.querySelectorAll("#map a.cell")[2]`, `document.getElementById("pool-node-card")`
+	name := eval[string](b, third+`.getAttribute("aria-label").split(":")[0]`)
+	seen := card + `.checkVisibility()`
+	if eval[bool](b, seen) {
+		t.Error("the card of a node covers the map before a tap")
+	}
+
+	b.tap(third)
+	b.until(seen + ` && ` + card + `.querySelector("h3").innerText === ` + strconv.Quote(name))
+	if box := eval[float64](b, card+`.getBoundingClientRect().bottom - innerHeight`); box > 0 {
+		t.Errorf("the card ends %v pixels below the window", box)
+	}
+	b.tap(`document.querySelector("h1")`)
+	b.until(`!` + seen)
+
+	b.tap(third)
+	b.until(seen)
+	b.tap(third)
+	b.shows("h1", name)
+}
+
+// tap taps an element with one finger.
+func (b *tab) tap(element string) {
+	b.t.Helper()
+	at := eval[input.TouchPoint](b, `(() => {
+		const e = `+element+`;
+		e.scrollIntoView({block: "center", behavior: "instant"});
+		const box = e.getBoundingClientRect();
+		return {x: box.left + Math.min(box.width, 20) / 2, y: box.top + box.height / 2};
+	})()`)
+	call(b, input.DispatchTouchEvent, input.DispatchTouchEventParams{
+		Type: input.DispatchTouchEventTypeTouchStart, TouchPoints: []*input.TouchPoint{&at},
+	})
+	call(b, input.DispatchTouchEvent, input.DispatchTouchEventParams{
+		Type: input.DispatchTouchEventTypeTouchEnd, TouchPoints: []*input.TouchPoint{},
+	})
 }

@@ -190,7 +190,28 @@ const describe = (cell) => {
   make("span", "Copy", copy);
   card.dataset.cell = cell.id;
 };
-["pointerover", "focusin"].forEach((name) => addEventListener(name, (event) => describe(event.target.closest ? event.target.closest("#map a.cell") : null)));
+const cellOf = (event) => event.target.closest ? event.target.closest("#map a.cell") : null;
+addEventListener("focusin", (event) => describe(cellOf(event)));
+addEventListener("pointerover", (event) => { if (event.pointerType !== "touch") describe(cellOf(event)); });
+
+// A finger cannot point without pressing. Its first tap on a cell describes the node, at the bottom of a small screen;
+// the second one follows the link, and a tap beside both puts the description away.
+let firstTap = null;
+addEventListener("pointerdown", (event) => {
+  const node = document.getElementById("pool-node"), cell = cellOf(event);
+  firstTap = null;
+  if (!node || event.pointerType !== "touch") return;
+  const known = node.matches(".tapped") && document.getElementById("pool-node-card").dataset.cell === (cell && cell.id);
+  firstTap = known ? null : cell;
+  if (!cell && !node.contains(event.target)) node.classList.remove("tapped");
+});
+addEventListener("click", (event) => {
+  if (!firstTap || cellOf(event) !== firstTap) return;
+  event.preventDefault();
+  describe(firstTap);
+  document.getElementById("pool-node").classList.add("tapped");
+  firstTap = null;
+});
 
 const shown = (root) => { showTimes(root); showTitle(); };
 addEventListener("htmx:oobAfterSwap", (event) => {
