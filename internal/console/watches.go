@@ -236,7 +236,7 @@ func (p *passage) Due(time.Time) bool { return false }
 // Show passes on a state. The heartbeats of daemons are those of the last state until they have been read again.
 func (p *passage) Show(_ context.Context, c fleet.Cluster, _ time.Time) error {
 	if c.Daemons == nil && c.DaemonsNote == "" && p.last != nil {
-		c.Daemons, c.Denied = p.last.Daemons, p.last.Denied
+		c.Daemons, c.Denied, c.Notifications = p.last.Daemons, p.last.Denied, p.last.Notifications
 	}
 	p.failed, p.told, p.last = 0, "", &state{Cluster: c}
 	p.publish(p.last, nil)

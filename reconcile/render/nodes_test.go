@@ -139,7 +139,8 @@ func TestOneChangedRowMergesOneConfig(t *testing.T) {
 	for i := range 50 {
 		nodes[fmt.Sprintf("worker-%d", i)] = rowOf(fmt.Sprintf("192.0.2.%d", i))
 	}
-	before, err := mergeInputs("worker", []Input{chrony, Read(tableOf(t, "worker", nodes))}, Defaults{}, Rendered{}, nil)
+	before, err := mergeInputs("worker", []Input{chrony, Read(tableOf(t, "worker", nodes))}, Defaults{}, Rendered{},
+		nil)
 	if err != nil {
 		t.Fatal(err)
 	}

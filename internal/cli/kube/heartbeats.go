@@ -32,30 +32,32 @@ import (
 // only one ConfigMap, which the cache of a watch cannot do.
 type Heartbeats struct {
 	Client client.Reader
-	// Background reads the heartbeats of daemons without a wait: Fill adds those of the last read.
+	// Background reads the heartbeats of daemons, and what few clusters have, without a wait: Fill adds those of the
+	// last read. An API server that has just started needs a second for the first list of a kind.
 	Background bool
 	// of controllers and servers, with the reason why a read failed and the time of the read
 	leases []coordinationv1.Lease
 	note   string
 	called time.Time
-	// the published revisions of secrets, and what the notifier sends, as of the time called
-	secrets       fleet.Secrets
-	notifications []v1alpha1.Notification
+	// the published revisions of secrets, as of the time called
+	secrets fleet.Secrets
 	// the last reports by node, why the last read failed, and its time
 	daemons     map[string]v1alpha1.DaemonReport
 	daemonsNote string
 	asked       time.Time
-	// the machines whose certificate requests the controller denied, as of the time asked
-	denied []fleet.DeniedMachine
+	// the machines whose certificate requests the controller denied, and what the notifier sends, as of the time asked
+	denied        []fleet.DeniedMachine
+	notifications []v1alpha1.Notification
 	// the result of a read of daemons; nil if none runs
 	pending chan daemonsRead
 }
 
 type daemonsRead struct {
-	daemons map[string]v1alpha1.DaemonReport
-	note    string
-	denied  []fleet.DeniedMachine
-	err     error
+	daemons       map[string]v1alpha1.DaemonReport
+	note          string
+	denied        []fleet.DeniedMachine
+	notifications []v1alpha1.Notification
+	err           error
 }
 
 // CheckInterval is how often a live screen checks whether the API server answers, because a watch reports an outage
@@ -86,9 +88,6 @@ func (h *Heartbeats) Fill(ctx context.Context, cluster *fleet.Cluster) error {
 		if h.secrets, err = ReadSecrets(ctx, h.Client); err != nil {
 			return err
 		}
-		if err := h.readNotifications(ctx); err != nil {
-			return err
-		}
 		h.called = now
 	}
 	if err := h.fillDaemons(ctx, now); err != nil {
@@ -109,6 +108,9 @@ func (h *Heartbeats) fillDaemons(ctx context.Context, now time.Time) error {
 			if r.daemons, r.note, r.err = ReadDaemons(ctx, h.Client); r.err == nil {
 				r.denied, r.err = readDenied(ctx, h.Client)
 			}
+			if r.err == nil {
+				r.notifications, r.err = readNotifications(ctx, h.Client)
+			}
 			to <- r
 		}(h.pending)
 	}
@@ -120,7 +122,7 @@ func (h *Heartbeats) fillDaemons(ctx context.Context, now time.Time) error {
 	if r.err != nil {
 		return r.err
 	}
-	h.daemons, h.daemonsNote, h.denied = r.daemons, r.note, r.denied
+	h.daemons, h.daemonsNote, h.denied, h.notifications = r.daemons, r.note, r.denied, r.notifications
 	return nil
 }
 
@@ -141,16 +143,16 @@ func (h *Heartbeats) readLeases(ctx context.Context) error {
 	return nil
 }
 
-func (h *Heartbeats) readNotifications(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, CheckInterval)
+// readNotifications reads what the notifier sends; none if the user may not read it, or without a notifier.
+func readNotifications(ctx context.Context, c client.Reader) ([]v1alpha1.Notification, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*CheckInterval)
 	defer cancel()
 	var list v1alpha1.NotificationList
-	err := h.Client.List(ctx, &list)
+	err := c.List(ctx, &list)
 	if err != nil && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
-		return ReadError("Notifications", err)
+		return nil, ReadError("Notifications", err)
 	}
-	h.notifications = list.Items
-	return nil
+	return list.Items, nil
 }
 
 var daemonsMeta = metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: "MachineConfigNodeList"}
