@@ -280,7 +280,8 @@ func secretPaths(pool, rules client.Object, selected []*mcfgv1.MachineConfig) st
 	return secretmask.Join(all)
 }
 
-// selectedSources returns the sources that own a selected fragment.
+// selectedSources returns the sources that own a selected fragment, by name: of two that applied a commit in the same
+// second, each look then finds the same newest one.
 func (f facts) selectedSources() []*v1alpha1.GitSource {
 	var out []*v1alpha1.GitSource
 	had := map[string]bool{}
@@ -291,6 +292,7 @@ func (f facts) selectedSources() []*v1alpha1.GitSource {
 			out = append(out, src)
 		}
 	}
+	slices.SortFunc(out, func(a, b *v1alpha1.GitSource) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 
