@@ -191,7 +191,7 @@ func retryUntilSynced(err error) error {
 		invalid.Reason != join.Wrong {
 		return err
 	}
-	return unavailable("NotSynced", "the server has not read the provisioning tokens yet", err)
+	return unavailable(notSynced, "the server has not read the provisioning tokens yet", err)
 }
 
 func (a authorizer) tokenClient(r *http.Request, pool string, now time.Time) (client, error) {

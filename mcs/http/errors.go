@@ -17,6 +17,9 @@ const retryAfter = 5
 // challenge: requests a valid token (RFC 6750, section 3)
 const challenge = `Bearer realm="bunsen"`
 
+// notSynced is the reason of a server that has started, and has not read the cluster yet.
+const notSynced = "NotSynced"
+
 // httpError is an error response. The client gets only the message, the log also the cause.
 type httpError struct {
 	status  int
@@ -53,6 +56,10 @@ var (
 	errNoNodeCertificate = &httpError{
 		status: http.StatusUnauthorized, reason: "NoNode",
 		message: "the request needs the certificate of a node's kubelet",
+	}
+	errNoNodeCAs = &httpError{
+		status: http.StatusServiceUnavailable, reason: notSynced,
+		message: "the server has not read yet which certificates nodes have: retry later",
 	}
 	errOverloaded = &httpError{
 		status: http.StatusServiceUnavailable, reason: closedOverloaded,
@@ -117,7 +124,7 @@ func httpErrorOf(err error) httpError {
 	case errors.Is(err, mcs.ErrNothingRendered):
 		return httpError{status: http.StatusServiceUnavailable, reason: "NothingRendered", message: text}
 	case errors.Is(err, mcs.ErrNotSynced):
-		return httpError{status: http.StatusServiceUnavailable, reason: "NotSynced", message: text}
+		return httpError{status: http.StatusServiceUnavailable, reason: notSynced, message: text}
 	case errors.As(err, &notForNode):
 		return httpError{status: http.StatusForbidden, reason: "NotForNode", message: text}
 	case errors.Is(err, mcs.ErrNoSuchConfig):

@@ -43,7 +43,7 @@ func newMetrics() *Metrics {
 // Served returns how many configs the server has sent completely.
 func (c *Metrics) Served() int64 { return c.served.Load() }
 
-// Refused returns how many requests the server has refused.
+// Refused returns how many requests the server has refused, without those that came before it had read the cluster.
 func (c *Metrics) Refused() int64 { return c.refused.Load() }
 
 // Describe sends the descriptions of the metrics, for Prometheus' client library.
@@ -85,8 +85,10 @@ func (c *Metrics) add(a *response) {
 	c.bytes.Add(float64(a.sent))
 	switch {
 	case !a.isServed():
-		c.refused.Add(1)
-		c.refusals.WithLabelValues(httpErrorOf(a.err).reason).Inc()
+		reason := httpErrorOf(a.err).reason
+		if c.refusals.WithLabelValues(reason).Inc(); reason != notSynced {
+			c.refused.Add(1)
+		}
 	case a.err != nil:
 		c.broken.Inc()
 	case a.sent > 0 && a.daemon == "" && !a.isContent:

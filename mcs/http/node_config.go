@@ -131,6 +131,9 @@ func (h *nodeConfigHandler) read(r *http.Request, node, name string) (text []byt
 }
 
 func (h *nodeConfigHandler) identify(r *http.Request, a *response) error {
+	if h.nodes.CAs != nil && h.nodes.CAs.Certificates() == nil {
+		return errNoNodeCAs
+	}
 	if h.nodes.CAs == nil || r.TLS == nil || !h.nodes.CAs.Certificates().Issued(r.TLS.VerifiedChains) {
 		return errNoNodeCertificate
 	}

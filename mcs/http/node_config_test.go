@@ -280,7 +280,7 @@ func TestAnAuthorityOfKubeletsThatIsGoneIsBelievedNoMore(t *testing.T) {
 		set     []byte
 		status  int
 	}{
-		{"before any authority is known", nil, 401},
+		{"before any authority is known", nil, 503},
 		{"with its authority", old.pem(), 200},
 		{"with a list that cannot be read", []byte("-----BEGIN"), 200},
 		{"with another authority", young.pem(), 401},
@@ -352,5 +352,35 @@ func TestWhichMachineBootsWithResolvedSecrets(t *testing.T) {
 				t.Errorf("%s: the revision in %s", c.because, body)
 			}
 		}
+	}
+}
+
+// TestAServerThatHasJustStartedRefusesNoNode: until the server has read which certificates nodes have, it does not know
+// whether a client is a node, and says so.
+func TestAServerThatHasJustStartedRefusesNoNode(t *testing.T) {
+	kubelets, cas := newAuthority(t, "kubelets"), &ClientCASet{}
+	h, metrics := Routes(Options{
+		Source: filled(t), Log: quiet,
+		Nodes: Nodes{CAs: cas, Configs: fleet{"a": {"worker"}}, Trust: fleet{"a": {"worker"}}},
+	})
+	server := start(t, Server{Handler: h, NodeCAs: cas})
+	ask := func(path string) (int, string) {
+		subject := pkix.Name{CommonName: "system:node:a", Organization: kubelet}
+		r := fetch(t, server.client("127.0.0.9", kubelets.issue(t, subject)), server.url(path))
+		return r.StatusCode, text(t, r)
+	}
+	for _, path := range []string{v1alpha1.NodeTrustPath, v1alpha1.NodeConfigPath + "rendered-worker-1"} {
+		if status, body := ask(path); status != 503 || !strings.Contains(body, "retry later") {
+			t.Errorf("%s before: %d %q", path, status, body)
+		}
+	}
+	if n := metrics.Refused(); n != 0 {
+		t.Errorf("%d requests count as refused", n)
+	}
+	if err := cas.Replace(kubelets.pem()); err != nil {
+		t.Fatal(err)
+	}
+	if status, body := ask(v1alpha1.NodeConfigPath + "rendered-worker-1"); status != 200 {
+		t.Errorf("afterwards: %d %q", status, body)
 	}
 }
