@@ -35,7 +35,7 @@ func Decide(from, to machineconfig.Config, p Policy) Decision {
 		if d.Drain = d.Drain || drain; drain {
 			cost.Actions = append([]Action{{Type: ActionDrain}}, cost.Actions...)
 		}
-		cost.Effect = cmp.Or(effectOf(c, from, to), cost.Effect)
+		cost.Effect = cmp.Or(effectOf(c, from, to), stopped(cost, from, to), cost.Effect)
 		d.Items = append(d.Items, cost)
 	}
 	d.Actions = combine(all)
@@ -129,6 +129,20 @@ func respelled(changes Changes, from, to machineconfig.Config) map[Change]string
 	}
 	return other
 }
+
+// stopped returns what becomes of a service whose file leaves the config, if its rule reloads or restarts it; "" for
+// other changes. Only a node knows whether its OS has a file of the service too.
+func stopped(c Costed, from, to machineconfig.Config) string {
+	acts := slices.ContainsFunc(c.Actions, func(a Action) bool { return a.Service == c.Name })
+	if c.Kind != KindUnit || !acts || !hasFile(byKey(from.Ignition.Systemd.Units)[c.Name]) ||
+		hasFile(byKey(to.Ignition.Systemd.Units)[c.Name]) {
+		return ""
+	}
+	return "stops the service, unless the node has another file of it"
+}
+
+// hasFile reports whether a config has the file of a unit.
+func hasFile(u ign.Unit) bool { return u.Contents != nil && *u.Contents != "" }
 
 // effectOf returns what becomes of an account that leaves the config; "" for other changes.
 func effectOf(c Change, from, to machineconfig.Config) string {

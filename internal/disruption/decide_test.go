@@ -115,6 +115,34 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+// TestAServiceThatLosesItsFileIsStopped: a rule that restarts it cannot, unless the OS of the node has the service too.
+func TestAServiceThatLosesItsFileIsStopped(t *testing.T) {
+	rules := disruption.Policy{Units: []disruption.Rule{
+		{Name: "a.service", Actions: []disruption.Action{{Type: disruption.ActionRestart, Service: "a.service"}}},
+		{Name: "b.service", Actions: []disruption.Action{{Type: disruption.ActionRestart, Service: "other.service"}}},
+	}}
+	unit := func(name, more string) string {
+		return `"systemd":{"units":[{"name":"` + name + `"` + more + `}]}`
+	}
+	const file = `,"contents":"[Service]\n"`
+	const stops = "stops the service, unless the node has another file of it"
+	for sentence, c := range map[string]struct{ from, to, want string }{
+		"the unit goes":    {unit("a.service", file), "", stops},
+		"its file goes":    {unit("a.service", file), unit("a.service", `,"enabled":false`), stops},
+		"its file changes": {unit("a.service", file), unit("a.service", `,"contents":"[Unit]\n"`), ""},
+		"it never had one": {unit("a.service", `,"enabled":false`), "", ""},
+		"it comes":         {"", unit("a.service", file), ""},
+		"its rule is about another service alone": {unit("b.service", file), "", ""},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			d := disruption.Decide(config(t, c.from), config(t, c.to), rules)
+			if len(d.Items) != 1 || d.Items[0].Effect != c.want {
+				t.Errorf("got %+v, want the effect %q", d.Items, c.want)
+			}
+		})
+	}
+}
+
 func TestWhatIsReadAtBootReboots(t *testing.T) {
 	const digest = "@sha256:abababababababababababababababababababababababababababababababab"
 	for sentence, change := range map[string]func(*machineconfig.Config){

@@ -47,9 +47,9 @@ func Unreadable(err error) []Refusal { return []Refusal{{Why: err.Error()}} }
 // which a node refuses the config, or leaves a unit disabled.
 func CheckedOnNode(from, to machineconfig.Config) (out []Refusal) {
 	from, to = machineconfig.Flattened(from), machineconfig.Flattened(to)
-	before := append(nodeNeeds(from.Ignition), unreadKeys(from.Ignition)...)
+	before := append(nodeNeeds(from.Ignition), UnreadKeysOf(from.Ignition).refusals()...)
 	out = append(systemOnNode(from, to), numbersOnNode(from.Ignition.Passwd, to.Ignition.Passwd)...)
-	for _, need := range append(nodeNeeds(to.Ignition), unreadKeys(to.Ignition)...) {
+	for _, need := range append(nodeNeeds(to.Ignition), UnreadKeysOf(to.Ignition).refusals()...) {
 		if !slices.Contains(before, need) {
 			out = append(out, need)
 		}

@@ -23,6 +23,12 @@ func IsSSHDConfig(p string) bool {
 // KeysFileSetting returns AuthorizedKeysFile as the files of a config set it for all users; "" if none does. The first
 // line counts, and distributions read the drop-ins before the rest of sshd_config.
 func KeysFileSetting(c ign.Config) string {
+	value, _ := keysFileSetting(c)
+	return value
+}
+
+// keysFileSetting returns the setting, and the path of the file that has it.
+func keysFileSetting(c ign.Config) (value, file string) {
 	var files []ign.File
 	for _, f := range c.Storage.Files {
 		if IsSSHDConfig(path.Clean(f.Path)) {
@@ -43,11 +49,11 @@ func KeysFileSetting(c ign.Config) string {
 				continue // What cannot be decoded is refused, and what is remote or secret is not known here.
 			}
 			if value := keysFileIn(string(text)); value != "" {
-				return value
+				return value, f.Path
 			}
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // keysFileIn returns the first AuthorizedKeysFile of a file that is not about some users only.
@@ -65,22 +71,46 @@ func keysFileIn(text string) string {
 	return ""
 }
 
-// unreadKeys returns the users whose keys sshd would not read, because a file of the config says so. It quotes nothing
-// of the file, whose contents its owner may have marked as secret.
-func unreadKeys(c ign.Config) (out []Refusal) {
-	setting := KeysFileSetting(c)
+// UnreadKeys are SSH keys of a config that sshd would not read, because a file of the same config says so.
+type UnreadKeys struct {
+	// Users of the keys; empty for none.
+	Users []string
+	// File is the path of the file with the setting.
+	File string
+}
+
+// UnreadKeysOf returns the keys of a config that sshd would not read.
+func UnreadKeysOf(c ign.Config) (unread UnreadKeys) {
+	setting, file := keysFileSetting(c)
 	reads := func(file string) bool {
 		return file == distribution.KeysFile || strings.HasSuffix(file, "/"+distribution.KeysFile)
 	}
 	if setting == "" || slices.ContainsFunc(strings.Fields(setting), reads) {
-		return nil
+		return unread
 	}
+	unread.File = file
 	for _, u := range c.Passwd.Users {
 		if exists(u.ShouldExist) && len(u.SSHAuthorizedKeys) > 0 {
-			out = append(out, continued(OnNode(CheckAccounts, "user "+u.Name, "is checked on each node: the config "+
-				"sets AuthorizedKeysFile of sshd to other files, so a node whose sshd has no other setting does not "+
-				"accept the user's SSH keys, which are in "+distribution.KeysFile+". Add that file to the setting")))
+			unread.Users = append(unread.Users, u.Name)
 		}
+	}
+	return unread
+}
+
+// Problem says what is wrong with the file. It quotes nothing of the file, whose contents its owner may have marked as
+// secret.
+func (u UnreadKeys) Problem() string {
+	return "sets AuthorizedKeysFile of sshd to other files, so a node whose sshd has no other setting does not " +
+		"accept the SSH keys of " + strings.Join(u.Users, ", ") + ", which are in " + distribution.KeysFile +
+		": add that file to the setting"
+}
+
+// refusals returns a refusal for each user, which each node checks.
+func (u UnreadKeys) refusals() (out []Refusal) {
+	for _, user := range u.Users {
+		out = append(out, continued(OnNode(CheckAccounts, "user "+user, "is checked on each node: the config "+
+			"sets AuthorizedKeysFile of sshd to other files, so a node whose sshd has no other setting does not "+
+			"accept the user's SSH keys, which are in "+distribution.KeysFile+". Add that file to the setting")))
 	}
 	return out
 }

@@ -144,7 +144,7 @@ type Costed struct {
 	Actions []Action
 	// Why names the rule that applies: `rule /etc/containers/policy.json`, `no rule covers it`.
 	Why string
-	// Effect on an account that leaves the config, or EffectNewNodes; "" for other changes.
+	// Effect on an account or a service that leaves the config, or EffectNewNodes; "" for other changes.
 	Effect string
 }
 

@@ -28,6 +28,8 @@ type Checked struct {
 const (
 	ruleRender = "render"
 	ruleSize   = "size"
+	// ruleUnreadKeys is about SSH keys that sshd would not read, because of a setting in the same config.
+	ruleUnreadKeys = "unread-keys"
 )
 
 // CheckTree returns everything that `bunsen validate` says about the files of a tree: the findings of Check, and then
@@ -59,6 +61,11 @@ func Check(res transpile.Result, r Rendering) Checked {
 				Severity: transpile.Warning, Rule: ruleSize,
 				Message: fmt.Sprintf("pool %s: %s", p.Rendered.Pool, text),
 			})
+		}
+		if u := disruption.UnreadKeysOf(p.Rendered.Config.Ignition); len(u.Users) > 0 {
+			message := fmt.Sprintf("pool %s: file %s: %s", p.Rendered.Pool, u.File, u.Problem())
+			at := l.place(p.Rendered.Winner(disruption.KindFile, u.File), disruption.KindFile, u.File)
+			out.Report = append(out.Report, l.entry(transpile.Warning, ruleUnreadKeys, message, at))
 		}
 		for _, n := range p.Rendered.Notices {
 			if n.Rule == render.RuleOverridesWorker {

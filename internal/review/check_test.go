@@ -272,3 +272,43 @@ func marksIn(t *testing.T, res transpile.Result) (out secretmask.Paths) {
 	}
 	return out
 }
+
+// TestKeysThatSSHDWouldNotReadAreWarnedOf: the setting and the keys may be in two documents of a pool, and both alone
+// are right.
+func TestKeysThatSSHDWouldNotReadAreWarnedOf(t *testing.T) {
+	const users = "variant: fcos\nversion: 1.6.0\npasswd:\n  users:\n    - name: core\n" +
+		"      ssh_authorized_keys:\n" +
+		"        - ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ5S5bcGbEzWXQ6b5J1dcR2qZJf3eVh1c0yQ8m0uC1aV\n"
+	const setting = "variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n" +
+		"    - path: /etc/ssh/sshd_config.d/10-keys.conf\n      contents:\n        inline: |\n          SETTING\n"
+	for sentence, c := range map[string]struct {
+		setting, want string
+	}{
+		"elsewhere alone": {
+			"AuthorizedKeysFile /etc/ssh/keys/%u", "pools/worker/20-ssh.bu:5:7: warning: pool worker: file " +
+				"/etc/ssh/sshd_config.d/10-keys.conf: sets AuthorizedKeysFile of sshd to other files, so a node " +
+				"whose sshd has no other setting does not accept the SSH keys of core, which are in " +
+				".ssh/authorized_keys: add that file to the setting [unread-keys]",
+		},
+		"elsewhere, and where they are": {"AuthorizedKeysFile /etc/ssh/keys/%u .ssh/authorized_keys", ""},
+		"of some users only":            {"Match User guest", ""},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			var memory review.Renderings
+			res, rendering, err := memory.Render(source.Tree{FS: fstest.MapFS{
+				"pools/worker/10-users.bu": {Data: []byte(users)},
+				"pools/worker/20-ssh.bu":   {Data: []byte(strings.Replace(setting, "SETTING", c.setting, 1))},
+			}}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, e := range review.Check(res, rendering).Report {
+				got = append(got, e.String())
+			}
+			if got := strings.Join(got, "\n"); got != c.want {
+				t.Errorf("got %s\nwant %s", got, c.want)
+			}
+		})
+	}
+}

@@ -179,7 +179,7 @@ type Item struct {
 	Parts []string `json:"parts,omitempty"`
 	// Connects an added item with the removed one of the same content.
 	Renamed
-	// Effect on an account that the config no longer has, or that existing nodes do not change the item.
+	// Effect on an account or a service that the config no longer has, or that existing nodes do not change the item.
 	Effect string `json:"effect,omitempty"`
 	// Actions of this item alone, with their reasons.
 	Actions []Action `json:"actions"`

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
+	"slices"
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/mcd/host"
@@ -56,6 +58,9 @@ func (u *update) undoSteps(ctx context.Context) (warnings, bad []error) {
 	u.begin()
 	defer u.end()
 	for _, s := range (plan.Plan{Steps: u.rec.Steps}).Inverse().Steps {
+		if (s.Verb == host.Reload || s.Verb == host.Restart) && u.isGone(ctx, s.Target) {
+			s.Verb = host.Stop
+		}
 		// What MergeKeys wrote stays on disk over a reboot.
 		lasts := s.Verb == host.MergeKeys
 		if s.Verb == host.Reboot || s.IsAction() && !lasts && (!u.rec.Acted || u.rec.Booted || len(bad) > 0) {
@@ -85,6 +90,21 @@ func (u *update) undoStep(ctx context.Context, s host.Step) error {
 		}
 	}
 	return stepper{host: u.Host}.do(ctx, s, is)
+}
+
+// isGone reports whether the update made the file of a unit, and the unit has none now. The update may have started it,
+// and systemd can only stop it then. A unit that was there before the update keeps its step, also if only a generator
+// of systemd makes its file.
+func (u *update) isGone(ctx context.Context, name string) bool {
+	made := slices.ContainsFunc(u.rec.Steps, func(s host.Step) bool {
+		return s.IsPath() && s.Before.Entry.Kind == host.Absent && path.Dir(s.Target) == host.UnitDir &&
+			slices.Contains(host.FileNames(name), path.Base(s.Target))
+	})
+	if !made {
+		return false
+	}
+	unit, err := u.Host.Units.Status(ctx, name)
+	return err == nil && unit.Obstacle.Why == host.UnitMissing
 }
 
 // cannotEnable reports whether a unit cannot be enabled, because its file is masked, does not exist or has no [Install]

@@ -122,7 +122,8 @@ type Units interface {
 	Reload(ctx context.Context, name string) error
 	// Restart restarts or starts a service and waits for the result.
 	Restart(ctx context.Context, name string) error
-	// Stop stops a service and waits for the result. The unit may have no file any more, or may not exist.
+	// Stop stops a service, waits for the result, and lets systemd forget that the service failed before. The unit may
+	// have no file any more, or may not exist.
 	Stop(ctx context.Context, name string) error
 }
 

@@ -19,11 +19,16 @@ type labeller struct {
 	dir  string
 }
 
-// relabel is host.Relabel. A machine without restorecon has no policy whose labels anybody could restore.
+// relabel is host.Relabel. A machine without restorecon has no policy whose labels anybody could restore. What the
+// program does not label, it gets again in the next call.
 func (l labeller) relabel(ctx context.Context) error {
-	paths := l.root.TakeInherited()
+	paths := l.root.Inherited()
+	if len(paths) == 0 {
+		return nil
+	}
 	program := machine.FindProgram(l.root, l.dir, "restorecon")
-	if len(paths) == 0 || program.Path == "" || !machine.Exists(l.root, policyLoaded) {
+	if program.Path == "" || !machine.Exists(l.root, policyLoaded) {
+		l.root.Labelled(paths)
 		return nil
 	}
 	for len(paths) > 0 {
@@ -36,6 +41,7 @@ func (l labeller) relabel(ctx context.Context) error {
 		if _, err := program.Run(ctx, machine.LookLimit, append([]string{"-i"}, paths[:n]...)...); err != nil {
 			return err
 		}
+		l.root.Labelled(paths[:n])
 		paths = paths[n:]
 	}
 	return nil

@@ -143,7 +143,7 @@ func TestNewPathsGetTheLabelsOfThePolicy(t *testing.T) {
 				if got := strings.TrimSpace(string(calls)); got != c.want {
 					t.Errorf("it runs restorecon %q, want %q", got, c.want)
 				}
-				if left := root.TakeInherited(); len(left) > 0 {
+				if left := root.Inherited(); len(left) > 0 {
 					t.Errorf("the next call would do %v again", left)
 				}
 			})

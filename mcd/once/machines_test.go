@@ -5,10 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
@@ -25,16 +30,8 @@ const (
 	wanted  = `"contents":"[Install]\nWantedBy=a.target\n"`
 )
 
-// machines are machines with something odd, and the configs that they get one after another. A line is a path:
-//
-//	/etc/a = text    a file
-//	/etc/a += text   a file to which the config appends
-//	/etc/a -> /b     a link
-//	/etc/a == /b     a hard link
-//	/etc/a/          a directory
-//	/etc/a -         nothing; what is there goes
-//	{"name":…}       a unit of a config
-var machines = map[string]struct {
+// oddMachine is a machine with something odd, and what happens to it.
+type oddMachine struct {
 	// has is on the machine before any config.
 	has []string
 	// then are configs, or changes by hand if the first line is "by hand".
@@ -45,7 +42,20 @@ var machines = map[string]struct {
 	says string
 	// leaves are the lines by which the machine differs in the end from what it was.
 	leaves []string
-}{
+}
+
+// machines are machines with something odd, and the configs that they get one after another. A line is a path:
+//
+//	/etc/a = text    a file
+//	/etc/a += text   a file to which the config appends
+//	/etc/a -> /b     a link
+//	/etc/a == /b     a hard link
+//	/etc/a/          a directory
+//	/etc/a /= 1777   a directory with a mode
+//	/etc/a |         a pipe, on a machine
+//	/etc/a -         nothing; what is there goes
+//	{"name":…}       a unit of a config
+var machines = map[string]oddMachine{
 	"a link of a config goes and a directory comes, to which it led by another link": {
 		then: [][]string{
 			{"/etc/foo -> bar", "/etc/bar -> ../var/lib/foo", "/var/lib/foo/x = 1"},
@@ -537,7 +547,9 @@ var machines = map[string]struct {
 // TestAMachineEndsWhereTheConfigSaysOrRefuses: it takes each config completely, has nothing left to do then, and is at
 // the end as it was; or it refuses before anything changes.
 func TestAMachineEndsWhereTheConfigSaysOrRefuses(t *testing.T) {
-	for sentence, c := range machines {
+	all := maps.Clone(machines)
+	maps.Copy(all, systemMachines)
+	for sentence, c := range all {
 		t.Run(sentence, func(t *testing.T) {
 			dir := hosttest.TempDir(t)
 			h, root, err := linux.OpenSimulated(dir, func(string) {})
@@ -609,6 +621,11 @@ func has(t *testing.T, dir string, lines []string) {
 			err = errors.Join(err, os.Link(filepath.Join(dir, value), at))
 		case "/":
 			err = errors.Join(err, os.MkdirAll(at, 0o755))
+		case "/=":
+			mode := modeOf(t, value)
+			err = errors.Join(err, os.MkdirAll(at, 0o755), unix.Chmod(at, uint32(mode)))
+		case "|":
+			err = errors.Join(err, unix.Mkfifo(at, 0o644))
 		case "-":
 			err = os.Remove(at)
 		}
@@ -616,6 +633,15 @@ func has(t *testing.T, dir string, lines []string) {
 			t.Fatal(err)
 		}
 	}
+}
+
+func modeOf(t *testing.T, text string) int {
+	t.Helper()
+	mode, err := strconv.ParseInt(text, 8, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(mode)
 }
 
 func parse(line string) (p, op, value string) {
@@ -651,11 +677,11 @@ func configOf(t *testing.T, lines []string) mcfgv1.MachineConfig {
 		}
 		switch op {
 		case "=":
-			node["contents"] = map[string]any{"source": "data:," + value}
+			node["contents"] = map[string]any{"source": "data:," + url.PathEscape(value)}
 			files = append(files, node)
 		case "+=":
 			delete(node, "overwrite")
-			node["append"] = list{{"source": "data:," + value}}
+			node["append"] = list{{"source": "data:," + url.PathEscape(value)}}
 			files = append(files, node)
 		case "->":
 			node["target"] = value
@@ -665,6 +691,10 @@ func configOf(t *testing.T, lines []string) mcfgv1.MachineConfig {
 			links = append(links, node)
 		case "/":
 			delete(node, "overwrite")
+			dirs = append(dirs, node)
+		case "/=":
+			delete(node, "overwrite")
+			node["mode"] = modeOf(t, value)
 			dirs = append(dirs, node)
 		default:
 			user = map[string]any{"name": op}
@@ -725,8 +755,8 @@ func holds(dir string, h host.Host, line string) error {
 		if same, err := h.Same(p, value); err != nil || !same {
 			return fmt.Errorf("it is another file: %w", err)
 		}
-	case "/":
-		if is.Kind != host.Dir {
+	case "/", "/=":
+		if is.Kind != host.Dir || op == "/=" && fmt.Sprintf("%04o", is.Mode) != value {
 			return fmt.Errorf("it is %s", is)
 		}
 	}

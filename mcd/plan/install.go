@@ -25,6 +25,27 @@ func ownerOf(p string) string {
 	return owner
 }
 
+// linkedFile returns the place to which the file or a drop-in of a unit leads, if it is a link among these paths of a
+// config; "" for a mask and for a link to a unit of another name.
+func linkedFile(w Desired, paths map[string]host.Entry, p string) string {
+	e, owner := paths[p], ownerOf(p)
+	if e.Kind != host.Link || owner == "" || host.IsMask(p, e) {
+		return ""
+	}
+	to := host.LinkTarget(p, e.Target)
+	if path.Dir(p) == host.UnitDir && path.Base(to) != owner {
+		return ""
+	}
+	for range host.MaxLinks {
+		to = w.At(to)
+		if e = paths[to]; e.Kind != host.Link {
+			break
+		}
+		to = host.LinkTarget(to, e.Target)
+	}
+	return to
+}
+
 // unitFiles adds the unit files and drop-ins of a config, by unit.
 func unitFiles(into map[string][]string, w Desired) {
 	for p := range w.Paths {
@@ -42,7 +63,8 @@ func (t *target) unitAfter(name string) host.Unit {
 		o := t.seen.Units[name].Obstacle
 		switch to := t.aliasOf(name); {
 		case t.hasSameFile(name):
-			if o.Why == host.UnitAlias || o.Why == host.UnitMissing ||
+			_, known := t.contentsAt(UnitPath(name))
+			if o.Why == host.UnitAlias || o.Why == host.UnitMissing && !known ||
 				o.Why == host.UnitMasked && t.Paths[o.At] == t.seen.Paths[o.At] {
 				u.Obstacle = o // Only the machine knows where a link leads.
 			}
@@ -107,14 +129,29 @@ func (t *target) sectionsOf(name string) host.Sections {
 	return s
 }
 
+// contentsAt returns the contents of a unit's file or drop-in after the update, behind a link too. known is false for
+// contents that only the machine knows.
+func (t *target) contentsAt(p string) (contents []byte, known bool) {
+	is := t.Paths[p]
+	if to := linkedFile(t.to, t.Paths, p); to != "" {
+		is = t.Paths[to]
+	}
+	if is.Kind != host.File {
+		return nil, false
+	}
+	for _, all := range []map[host.Digest][]byte{t.to.Contents, t.Contents} {
+		if contents, known := all[is.Digest]; known {
+			return contents, true
+		}
+	}
+	return nil, is.Digest == host.DigestOf(nil)
+}
+
 // addSection sets the section of a path as it will be after the update. The section of a file with unknown contents
 // stays.
 func (t *target) addSection(s host.Sections, p string) {
 	is := t.Paths[p]
-	contents, known := t.to.Contents[is.Digest]
-	if !known {
-		contents, known = t.Contents[is.Digest]
-	}
+	contents, known := t.contentsAt(p)
 	empty := host.IsMask(p, is)
 	switch {
 	case is.Kind == host.Absent:
@@ -125,7 +162,7 @@ func (t *target) addSection(s host.Sections, p string) {
 		}
 	case empty:
 		s[p] = ""
-	case is.Kind == host.File && known:
+	case known:
 		s[p] = host.SectionLines(contents)
 	case (s[p] == host.Masked || s[p] == host.ShippedMask) && is != t.seen.Paths[p]:
 		s[p] = ""

@@ -112,8 +112,14 @@ func (s *scopeBuilder) addPath(c Desired, p string, e host.Entry) {
 		// The original is read too, because its [Install] section counts as soon as the file is restored.
 		s.read = append(s.read, origPath(p))
 	}
-	if e.Kind == host.File && ownerOf(p) != "" {
-		for _, also := range host.AlsoOf(host.InstallOf(c.Contents[e.Digest])) {
+	of := e
+	if to := linkedFile(c, c.Paths, p); to != "" {
+		// What is there counts as if it were here. If it is not the config's, only the machine has it.
+		s.read = append(s.read, to)
+		of = c.Paths[to]
+	}
+	if of.Kind == host.File && ownerOf(p) != "" {
+		for _, also := range host.AlsoOf(host.InstallOf(c.Contents[of.Digest])) {
 			s.units = append(s.units, also)
 			s.addPaths(UnitPath(also))
 		}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -180,6 +181,9 @@ func (h *Host) AwaitBoot(ctx context.Context, n int) {
 
 // Boots is how many boots came up so far.
 func (h *Host) Boots() int { return h.life.state().boots }
+
+// Cuts tells for each boot that ended so far whether its power was cut; otherwise the host asked for a reboot.
+func (h *Host) Cuts() []bool { return slices.Clone(h.life.state().cuts) }
 
 // Leader is the process id, on this machine, of the host's init; 0 while it is down.
 func (h *Host) Leader() int { return h.life.state().leader }

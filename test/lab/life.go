@@ -30,8 +30,9 @@ type life struct {
 	now state
 	// changed is closed, and made anew, when now changes.
 	changed chan struct{}
-	// cutting: the next end is a power cut. ending: it is the last.
-	cutting, ending bool
+	// cutting is the boot whose power is cut. ending: the next end is the last.
+	cutting int
+	ending  bool
 }
 
 // state is how far a host is.
@@ -40,6 +41,8 @@ type state struct {
 	started, boots int
 	// leader is init's process id; 0 while the host is down.
 	leader int
+	// cuts tells for each boot that ended whether its power was cut.
+	cuts []bool
 	// ended says why there will be no other boot.
 	ended error
 }
@@ -70,11 +73,13 @@ func (l *life) run() {
 		l.set(func(s *state) { s.started, s.leader = n, 0 })
 		err := l.boot(n)
 		l.mu.Lock()
-		again := !l.ending && (l.cutting || exitCode(err) == rebootExit)
-		l.cutting = false
+		asked := exitCode(err) == rebootExit
+		cut := l.cutting == n && !asked
+		again := !l.ending && (cut || asked)
 		l.mu.Unlock()
+		l.set(func(s *state) { s.leader, s.cuts = 0, append(s.cuts, cut) })
 		if !again {
-			l.set(func(s *state) { s.leader, s.ended = 0, errors.Join(errors.New("the host ended"), err) })
+			l.set(func(s *state) { s.ended = errors.Join(errors.New("the host ended"), err) })
 			return
 		}
 	}
@@ -218,7 +223,7 @@ func (l *life) await(ctx context.Context, n int) error {
 func (l *life) cut() error {
 	l.mu.Lock()
 	now := l.now
-	l.cutting = now.ended == nil
+	l.cutting = now.started
 	l.mu.Unlock()
 	if now.ended != nil {
 		return now.ended

@@ -129,6 +129,11 @@ func Wrap(h host.Host, fault Fault) (host.Host, *Counter) {
 			})
 		}
 	}
+	if relabel := h.Relabel; relabel != nil {
+		h.Relabel = func(ctx context.Context) error {
+			return c.try(Call{Port: "labels", GivenUp: ctx.Done()}, func() error { return relabel(ctx) })
+		}
+	}
 	if h.Contents != nil {
 		h.Contents = faultyContents{h.Contents, c}
 	}

@@ -264,12 +264,14 @@ func (r *Root) Resume(_ context.Context, steps []host.Step) error {
 		if s.IsPath() {
 			r.changed.add(s.Target)
 			dirs[path.Dir(s.Target)] = true
+			r.resumeLabel(s)
 		}
 	}
 	pulls, err := r.List(host.UnitDir)
 	for _, name := range pulls {
 		if path.Ext(name) == ".wants" || path.Ext(name) == ".requires" || path.Ext(name) == ".upholds" {
 			dirs[path.Join(host.UnitDir, name)] = true
+			r.resumeLinks(path.Join(host.UnitDir, name), steps)
 		}
 	}
 	bad := []error{err}
@@ -283,6 +285,46 @@ func (r *Root) Resume(_ context.Context, steps []host.Step) error {
 	r.changed.markUnknown()
 	return errors.Join(bad...)
 }
+
+// resumeLabel notes the path of a step whose process died, maybe before the path had the label of the machine's policy.
+// It is the path of a directory or link that the rollback makes again, or of a file whose label nobody stored. If this
+// process began the update, it knows what it made.
+func (d *disk) resumeLabel(s host.Step) {
+	was := s.Before.Entry
+	if d.began() || was == s.After.Entry {
+		return
+	}
+	switch was.Kind {
+	case host.Link:
+		d.noteInherited(s.Target)
+	case host.Dir:
+		if s.After.Entry.Kind != host.Dir {
+			d.noteInherited(s.Target)
+		}
+	case host.File:
+		kept, err := d.loadStore()
+		if err != nil {
+			return // A rollback that needs the store reports that it is damaged.
+		}
+		if l, uid := kept.label(s.Target); l.of(uid, was.Owner)[securityLabel] == nil {
+			d.noteInherited(s.Target)
+		}
+	}
+}
+
+// resumeLinks notes a directory in which steps enable or disable units, and its links: a step may have made the
+// directory, and the rollback makes links again.
+func (d *disk) resumeLinks(dir string, steps []host.Step) {
+	for _, s := range steps {
+		if (s.Verb == host.Disable || s.Verb == host.Enable) && !d.began() {
+			d.noteInherited(dir)
+			d.noteInherited(path.Join(dir, s.Target))
+		}
+	}
+}
+
+// began reports whether this process began the update, so that it knows what it made.
+func (d *disk) began() bool { return d.store != nil && d.store.labelled != nil }
 
 // tidy removes the temporary files of a process that died.
 func (r *Root) tidy(dir string) error {

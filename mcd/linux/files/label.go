@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"syscall"
 
@@ -181,7 +182,7 @@ func (d *disk) labelFor(a openName, to host.Owner) (label, error) {
 		return d.store.Labels[a.path].of(d.store.Users[a.path], to), nil
 	}
 	l, there, err := a.labelled(to)
-	if there || err != nil {
+	if err != nil || l[securityLabel] != nil {
 		return l, err
 	}
 	kept, err := d.loadStore()
@@ -189,8 +190,19 @@ func (d *disk) labelFor(a openName, to host.Owner) (label, error) {
 		// The store cannot be read. A caller that needs its contents reports that the store is damaged.
 		kept = &storeFile{}
 	}
-	if l, uid := kept.label(a.path); l != nil {
-		return l.of(uid, to), nil
+	was, uid := kept.label(a.path)
+	switch {
+	case there: // The label of a file that a user controls does not count, and that of the file before it does.
+		if was := was.of(uid, to)[securityLabel]; was != nil {
+			l = maps.Clone(l)
+			if l == nil {
+				l = label{}
+			}
+			l[securityLabel] = was
+		}
+		return l, nil
+	case was != nil:
+		return was.of(uid, to), nil
 	}
 	if was := originalOf(a.path); was != "" {
 		return d.labelOf(was, to)

@@ -52,12 +52,14 @@ type disk struct {
 	inherited map[string]bool
 }
 
-// TakeInherited returns the paths that were made since the last call and that have the labels of their directories,
-// sorted.
-func (d *disk) TakeInherited() []string {
-	paths := slices.Sorted(maps.Keys(d.inherited))
-	d.inherited = nil
-	return paths
+// Inherited returns the paths that were made and that have the labels of their directories, sorted.
+func (d *disk) Inherited() []string { return slices.Sorted(maps.Keys(d.inherited)) }
+
+// Labelled forgets paths that were made: they have the labels of the machine's policy now.
+func (d *disk) Labelled(paths []string) {
+	for _, p := range paths {
+		delete(d.inherited, p)
+	}
 }
 
 // noteInherited notes a path that was made, and that has the label of its directory.

@@ -59,21 +59,29 @@ func (u *Units) Reload(ctx context.Context, name string) error {
 // Restart implements host.Units. Restart first resets systemd's start counter of the unit, whose limit is for failing
 // services: an update may restart a service several times. A unit that is not loaded has no start counter.
 func (u *Units) Restart(ctx context.Context, name string) error {
-	_ = u.bus.do(ctx, u.bus.timeouts.ask, func(ctx context.Context, l *conn) error {
-		return l.ResetFailedUnitContext(ctx, name)
-	}) //nolint:errcheck // the restart reports what is wrong
+	u.forgetFailures(ctx, name)
 	if err := u.run(ctx, name, (*dbus.Conn).RestartUnitContext); err != nil && !u.hasOther(ctx, name) {
 		return fmt.Errorf("restarting %s: %w", name, err)
 	}
 	return nil
 }
 
-// Stop implements host.Units.
+// Stop implements host.Units. systemd would list a unit that failed as failed until a user resets it, also without a
+// file.
 func (u *Units) Stop(ctx context.Context, name string) error {
 	if err := u.run(ctx, name, (*dbus.Conn).StopUnitContext); err != nil && u.exists(ctx, name) {
 		return fmt.Errorf("stopping %s: %w", name, err)
 	}
+	u.forgetFailures(ctx, name)
 	return nil
+}
+
+// forgetFailures resets a unit's state and its start counter after failures. Whoever starts the unit next finds out
+// what is wrong.
+func (u *Units) forgetFailures(ctx context.Context, name string) {
+	_ = u.bus.do(ctx, u.bus.timeouts.ask, func(ctx context.Context, l *conn) error {
+		return l.ResetFailedUnitContext(ctx, name)
+	}) //nolint:errcheck // see above
 }
 
 // hasOther reports whether a unit does not exist because the node has another unit in its place. A rule for k3s or RKE2

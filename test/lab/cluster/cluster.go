@@ -28,6 +28,8 @@ type Cluster struct {
 	Network *lab.Network
 	// Nodes in the order of their start.
 	Nodes []*lab.Host
+	// SmallDisks are the directories of this machine that the nodes have at SmallDisk, by the names of the nodes.
+	SmallDisks map[string]string
 	// Kubeconfig of an administrator. It works in Network alone.
 	Kubeconfig string
 
@@ -55,7 +57,7 @@ func newCluster(t testing.TB) *Cluster {
 	}
 	c := &Cluster{
 		t: t, bin: bin, base: lab.Base(t, lab.ContainerPackages...), Network: lab.NewNetwork(t),
-		images: newRegistry(),
+		images: newRegistry(), SmallDisks: map[string]string{},
 	}
 	allowWatches(c)
 	startRegistry(c)
@@ -214,6 +216,9 @@ func (c *Cluster) Kubectl(args ...string) string {
 	}
 	return out
 }
+
+// Try runs kubectl as an administrator, and returns what it says also if it fails.
+func (c *Cluster) Try(args ...string) (string, error) { return c.kubectl(args...) }
 
 func (c *Cluster) kubectl(args ...string) (string, error) {
 	cmd := c.Network.Command(c.t.Context(), append([]string{

@@ -245,9 +245,15 @@ func (c config) costFrom(old config) (most cost, what []string) {
 		from = poolSpaces
 	}
 	for _, s := range from {
-		if c.paths[s.path] != old.paths[s.path] {
-			most, what = max(most, s.cost), append(what, s.path)
+		was, is := old.paths[s.path], c.paths[s.path]
+		if was == is {
+			continue
 		}
+		// Every system has /lib at /usr/lib, so that the node keeps the file; a link of a user costs its rule.
+		if was.spelling = is.spelling; was != is || strings.HasPrefix(is.spelling, "/etc/") {
+			most = max(most, s.cost)
+		}
+		what = append(what, s.path)
 	}
 	for _, all := range []map[string]cost{ownUnits, packageUnits} {
 		for _, name := range slices.Sorted(maps.Keys(all)) {

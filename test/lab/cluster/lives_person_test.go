@@ -49,6 +49,19 @@ func (a *act) drifts() bool {
 	return slices.Contains([]string{"edit", "mask", "delete", "chmod", "replace", "disable"}, a.kind)
 }
 
+// anticipates tells whether what she does to a file is what the update wants: then nothing is in its way.
+func (a *act) anticipates(old, now entry) bool {
+	switch a.kind {
+	case "delete":
+		return now.kind == ""
+	case "replace":
+		return now.kind == "directory"
+	case "chmod":
+		return now.kind == "file" && now.text == old.text
+	}
+	return false
+}
+
 // named is what the daemon's message has to have: the end of a path, because the config may spell it otherwise.
 func (a *act) named() string {
 	if a.kind == "full" || a.kind == "immutable directory" {
@@ -151,7 +164,9 @@ func chooseOne(r *rand.Rand, old, now config) *act {
 	case "edit", "delete", "chmod", "replace", "mount":
 		// What the update changes would be changed back by whoever undoes this.
 		if a.when == before {
-			both = append(both, changing...)
+			both = append(both, slices.DeleteFunc(changing, func(path string) bool {
+				return a.anticipates(old.paths[path], now.paths[path])
+			})...)
 		}
 		a.obstructs = pick(both) && a.when == before
 	case "immutable", "append-only", "immutable directory":
@@ -193,8 +208,8 @@ func chooseOne(r *rand.Rand, old, now config) *act {
 
 // at is a path of the host as this machine sees it.
 func (l *life) at(path string) string {
-	if strings.HasPrefix(path, cluster.SmallDisk) {
-		return filepath.Join(l.host.Inside(), path)
+	if in, on := strings.CutPrefix(path, cluster.SmallDisk); on {
+		return filepath.Join(l.c.SmallDisks[l.host.Name], in)
 	}
 	return filepath.Join(l.host.Root, path)
 }
@@ -205,13 +220,6 @@ func (l *life) do(ctx context.Context, a *act) error {
 	l.played[a.kind]++
 	l.lives.mu.Unlock()
 	h, at := l.host, l.at(a.at)
-	in := func(argv ...string) error {
-		out, err := l.exec(argv...)
-		if err != nil {
-			return fmt.Errorf("%w\n%s", err, out)
-		}
-		return nil
-	}
 	switch a.kind {
 	case "touch":
 		now := time.Now()
@@ -221,12 +229,9 @@ func (l *life) do(ctx context.Context, a *act) error {
 		l.exec("pkill", "-KILL", "-f", "machine-config-daemon start") //nolint:errcheck // see above
 		return nil
 	case "restart kubelet":
-		return in("systemctl", "--no-block", "restart", "kubelet")
+		return l.persistently("systemctl", "--no-block", "restart", "kubelet")
 	case "cut the power", "reboot":
 		boots := h.Boots()
-		l.mu.Lock()
-		l.cuts, l.cutting = l.cuts+1, true
-		l.mu.Unlock()
 		if a.kind == "reboot" {
 			l.exec("systemctl", "--no-block", "reboot") //nolint:errcheck // it may go down before it answers
 		} else {
@@ -236,17 +241,14 @@ func (l *life) do(ctx context.Context, a *act) error {
 		return err
 	case "cordon", "uncordon", "cordon anew":
 		if a.kind != "cordon" {
-			l.c.Kubectl("uncordon", h.Name)
-			l.mu.Lock()
-			l.uncordoned = time.Now()
-			l.mu.Unlock()
+			l.uncordon()
 		}
 		if a.kind != "uncordon" {
 			l.c.Kubectl("cordon", h.Name)
 		}
 		return nil
 	case "stop kubelet":
-		return in("systemctl", "stop", "kubelet")
+		return l.persistently("systemctl", "stop", "kubelet")
 	case "delete the controller":
 		l.c.Kubectl("-n", "bunsen-system", "delete", "pod", "--wait=false", "--selector=k8s-app=machine-config-controller")
 		return nil
@@ -294,7 +296,7 @@ func (l *life) do(ctx context.Context, a *act) error {
 		l.mu.Lock()
 		l.hands[a.at] = time.Now().Add(time.Hour) // see drifts
 		l.mu.Unlock()
-		return in("mount", "--bind", "/etc/passwd", a.at)
+		return l.persistently("mount", "--bind", "/etc/passwd", a.at)
 	case "mask":
 		l.touched("unit "+a.at, true)
 		l.touched("/etc/systemd/system/"+a.at, true)
@@ -307,7 +309,7 @@ func (l *life) do(ctx context.Context, a *act) error {
 func (l *life) persistently(argv ...string) error {
 	var out string
 	var err error
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); pass(l.t.Context(), time.Second) {
+	for limit := time.Now().Add(2 * time.Minute); time.Now().Before(limit); pass(l.t.Context(), time.Second) {
 		if out, err = l.exec(argv...); err == nil {
 			return nil
 		}
@@ -328,13 +330,10 @@ func chattr(change, at string) error {
 
 // undo undoes it.
 func (l *life) undo(a *act) error {
-	h, at := l.host, l.at(a.at)
+	at := l.at(a.at)
 	switch a.kind {
 	case "cordon", "cordon anew":
-		l.c.Kubectl("uncordon", h.Name)
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.uncordoned = time.Now()
+		l.uncordon()
 	case "stop kubelet":
 		l.exec("systemctl", "--no-block", "start", "kubelet") //nolint:errcheck // a reboot undoes it too
 	case "edit", "delete", "chmod", "replace":
@@ -371,6 +370,14 @@ func (l *life) undo(a *act) error {
 		return l.persistently("systemctl", "unmask", a.at)
 	}
 	return nil
+}
+
+func (l *life) uncordon() {
+	begun := time.Now()
+	l.c.Kubectl("uncordon", l.host.Name)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.uncordoned = [2]time.Time{begun, time.Now()}
 }
 
 // twice is the document of a config that names one place twice.

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,6 +45,8 @@ type lives struct {
 	past []config
 	// played counts what people did, by kind, and chosen what they were to do.
 	played, chosen map[string]int
+	// green counts the updates that ended as they should.
+	green int
 	// configs by id, and the ids of rendered configs by name.
 	mu       sync.Mutex
 	configs  map[int]config
@@ -60,13 +63,29 @@ type life struct {
 	before hostState
 
 	mu sync.Mutex
-	// cuts of the power by the test.
-	cuts int
 	// hands are paths and units that a person has changed, with the time; undone are those that she changed back.
 	hands, undone map[string]time.Time
-	// cutting: the power is being cut. uncordoned is when a person last did that.
-	cutting    bool
-	uncordoned time.Time
+	// uncordoned is when a person last did that: when she began, and when it was done.
+	uncordoned [2]time.Time
+	// ends are those of the host's boots, in their order, and boots the IDs of these.
+	ends  []end
+	boots map[int]string
+}
+
+// end is why a boot ended: the power was cut, a person asked for a reboot, or the daemon did with these words.
+type end struct {
+	cut  bool
+	said string
+}
+
+func (e end) String() string {
+	switch {
+	case e.cut:
+		return "power cut"
+	case e.said == "":
+		return "reboot by a person"
+	}
+	return "reboot for " + e.said
 }
 
 // playLives plays lives on nodes.
@@ -87,7 +106,11 @@ func playLives(t *testing.T, c *cluster.Cluster, repo *cluster.Repository, hosts
 		h.Sh("mkdir -p /var/log/journal /etc/lives-linked && journalctl --flush")
 		h.Sh("echo before > " + linked + " && ln " + linked + " " + second)
 		h.Sh("mkdir -p /etc/lives-real && ln -s /etc/lives-real " + alias)
-		n := &life{lives: l, host: h, hands: map[string]time.Time{}, undone: map[string]time.Time{}}
+		n := &life{
+			lives: l, host: h, hands: map[string]time.Time{}, undone: map[string]time.Time{},
+			ends:  make([]end, len(h.Cuts())), // of boots before the lives
+			boots: map[int]string{},
+		}
 		var err error
 		if n.before, err = look(h, n.exec); err != nil {
 			t.Fatal(err)
@@ -188,11 +211,9 @@ func (l *lives) round(r *rand.Rand, number int) int {
 		}
 	}
 	begun := time.Now()
-	counts := map[*life][2]int{}
+	ended := map[*life]int{}
 	for _, n := range changed {
-		n.mu.Lock()
-		counts[n] = [2]int{n.host.Boots(), n.cuts}
-		n.mu.Unlock()
+		ended[n] = len(n.host.Cuts())
 		a := acts[n]
 		if a != nil && a.when == before {
 			l.t.Logf("round %d, %s: now %s", number, n.host.Name, a)
@@ -211,18 +232,21 @@ func (l *lives) round(r *rand.Rand, number int) int {
 			poolMost, poolWhat := l.pool.costFrom(oldPool)
 			most, what = max(most, poolMost), append(what, poolWhat...)
 			u := update{
-				number: number, life: n, act: acts[n], cost: most, begun: begun, pushed: pushed, boots: counts[n][0],
-				cuts: counts[n][1],
+				number: number, life: n, act: acts[n], cost: most, begun: begun, pushed: pushed, ended: ended[n],
 			}
 			err := u.play()
-			story := fmt.Sprintf("round %d, %s: config %d→%d, pool %d→%d, cost %d, changes %v; %s; %.0f s",
-				number, n.host.Name, old[n].id, n.now.id, oldPool.id, l.pool.id, most, what, acts[n],
-				time.Since(begun).Seconds())
+			story := fmt.Sprintf("round %d, %s: config %d→%d, pool %d→%d, cost %d, changes %v; %s; boots end by %v; "+
+				"%.0f s", number, n.host.Name, old[n].id, n.now.id, oldPool.id, l.pool.id, most, what, acts[n],
+				n.endsSince(ended[n]), time.Since(begun).Seconds())
 			if err != nil {
-				l.t.Errorf("FAILED %s\n%v\n%s", story, err, tellSights(l.watch.nodeSince(n.host.Name, begun)))
+				l.t.Errorf("FAILED %s\n%v\n%s\n%s", story, err, tellSights(l.watch.nodeSince(n.host.Name, begun)),
+					n.rollbacks())
 				return
 			}
-			l.t.Log(story)
+			l.mu.Lock()
+			l.green++
+			l.t.Logf("%d green: %s", l.green, story)
+			l.mu.Unlock()
 		})
 	}
 	wg.Wait()
@@ -240,7 +264,7 @@ func (l *lives) tellPlayed() {
 			l.t.Errorf("nobody did: %s", kind)
 		}
 	}
-	l.t.Logf("people did: %s", strings.Join(all, ", "))
+	l.t.Logf("%d updates were green; people did: %s", l.green, strings.Join(all, ", "))
 }
 
 // push commits files.
@@ -264,7 +288,8 @@ type update struct {
 	cost   cost
 	// begun is before what a person did before the commit, and pushed that of the commit.
 	begun, pushed time.Time
-	boots, cuts   int
+	// ended counts the boots that had ended when it begun.
+	ended int
 }
 
 // play waits for the update, with what the person does, and checks it.
@@ -308,7 +333,7 @@ func (u *update) play() error {
 	if err != nil {
 		return errors.Join(append(errs, err)...)
 	}
-	add(u.checkBoots(came))
+	add(u.checkBoots(ctx, came))
 	add(u.checkCordons())
 	if a := u.act; a != nil && a.when == after {
 		u.t.Logf("round %d, %s: now %s", u.number, u.host.Name, a)
@@ -397,7 +422,7 @@ func (u *update) reached(ctx context.Context) (sight, error) {
 func (n *life) differs() []string {
 	is, err := look(n.host, n.exec)
 	// A host that has just booted answers a moment later.
-	for end := time.Now().Add(time.Minute); err != nil && time.Now().Before(end); {
+	for limit := time.Now().Add(2 * time.Minute); err != nil && time.Now().Before(limit); {
 		pass(n.t.Context(), time.Second)
 		is, err = look(n.host, n.exec)
 	}
@@ -407,20 +432,78 @@ func (n *life) differs() []string {
 	return differences(wanted(n.before, n.now, n.pool), is)
 }
 
-// checkBoots checks that the host booted once if the update needs it, and not at all if not.
-func (u *update) checkBoots(came bool) error {
-	u.mu.Lock()
-	boots, cuts := u.host.Boots()-u.boots, u.life.cuts-u.cuts
-	u.mu.Unlock()
-	want := 0
-	if u.cost == reboots {
-		want = 1
+// checkBoots checks that the host booted once if the update needs it, and not at all if not. If the new config failed,
+// which only a person's doings may cause, a boot back into the old config follows, and then the next into the new one.
+// A power cut, or a person's reboot, may be in the place of any of these.
+func (u *update) checkBoots(ctx context.Context, came bool) error {
+	for len(u.endsSince(0)) < len(u.host.Cuts()) {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for what ended the boots of the host: %w", context.Cause(ctx))
+		case <-time.After(100 * time.Millisecond):
+		}
 	}
-	own := boots - cuts
-	if own == want || cuts > 0 && came && own == want-1 {
-		return nil
+	want := [2]int{u.now.id, u.pool.id}
+	var moves string // f: forth, b: back, ?: whatever it was
+	for _, e := range u.endsSince(u.ended) {
+		into, forth := strings.CutPrefix(e.said, "machine config ")
+		into, _, _ = strings.Cut(into, " ") // who asked for it
+		switch {
+		case e.cut || e.said == "":
+			moves += "?"
+		case !forth:
+			moves += "b"
+		case u.idsOf(into) != want:
+			return fmt.Errorf("the host booted for another config: %s", e)
+		default:
+			moves += "f"
+		}
 	}
-	return fmt.Errorf("the host booted %d times, %d of them after a power cut; the update needs %d", boots, cuts, want)
+	if strings.Contains(moves, "b") && !came {
+		return fmt.Errorf("the host went back to the old config, and nobody gave it a reason to: %v",
+			u.endsSince(u.ended))
+	}
+	if !isWay(moves, u.cost == reboots) {
+		return fmt.Errorf("the update needs %d boots; they ended by %v", map[bool]int{true: 1}[u.cost == reboots],
+			u.endsSince(u.ended))
+	}
+	return nil
+}
+
+// isWay tells whether the moves can be a way into the new config: forth, and any number of times back and forth again.
+func isWay(moves string, boots bool) bool {
+	at := map[bool]bool{false: true} // whether it may be in the old config, and in the new one
+	for _, m := range moves {
+		next := map[bool]bool{}
+		for isNew := range at {
+			if m == '?' {
+				next[isNew] = true
+			}
+			if boots && (m == '?' || (m == 'f') != isNew) {
+				next[!isNew] = true
+			}
+		}
+		at = next
+	}
+	return at[boots]
+}
+
+// endsSince are the ends of the host's boots after so many.
+func (n *life) endsSince(ended int) []end {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.ends[min(ended, len(n.ends)):])
+}
+
+// rollbacks is what the daemon logged about them, for people.
+func (n *life) rollbacks() string {
+	out, err := n.exec("sh", "-c", "{ cat /var/log/pods/bunsen-system_"+daemon+"-*/*/*.log; journalctl --no-pager "+
+		"--unit="+daemon+" --output=cat; } 2>/dev/null | grep -e 'rolled back' -e 'level=WARN' | tail -n 8 | "+
+		"cut -c 1-600")
+	if err != nil {
+		return err.Error()
+	}
+	return out
 }
 
 // checkCordons checks that an update without a drain cordoned nothing.
@@ -443,7 +526,10 @@ func (l *lives) idsOf(name string) (ids [2]int) {
 	if ids, known := l.rendered[name]; known || name == "" {
 		return ids
 	}
-	out := l.c.Kubectl("get", "machineconfig", name, "-o", "json")
+	out, err := l.c.Try("get", "machineconfig", name, "-o", "json")
+	if err != nil { // It may be unused, and deleted.
+		return [2]int{-1, -1}
+	}
 	var is struct {
 		Spec struct {
 			Config struct {
@@ -509,6 +595,9 @@ func (n *life) guardDone(ctx context.Context) {
 		}
 		last, lastLook = says, time.Now()
 		ids := n.idsOf(says.current)
+		if ids[0] < 0 {
+			continue
+		}
 		began := time.Now()
 		is, err := look(n.host, n.exec)
 		if again, _ := n.watch.node(n.host.Name); err != nil || again != says {
@@ -530,6 +619,11 @@ func (n *life) guardDone(ctx context.Context) {
 		}
 		n.mu.Unlock()
 		if lines := differences(want, is); len(lines) > 0 {
+			// Events of the API server come late on a busy machine.
+			pass(ctx, 5*time.Second)
+			if ctx.Err() != nil || len(n.watch.nodeSince(n.host.Name, began)) > 1 {
+				continue
+			}
 			n.t.Errorf("%s says Done since %s with the configs %v, and differs:\n  %s", n.host.Name,
 				says.at.Format(time.TimeOnly), ids, strings.Join(lines, "\n  "))
 		}
@@ -540,55 +634,104 @@ func (n *life) guardDone(ctx context.Context) {
 // least once a minute.
 const noticed = 75 * time.Second
 
-// guardBoots checks at each end of a boot that the node was drained when logind accepted the reboot.
+// guardBoots notes how each boot of the host ends, and checks that the node was drained when logind accepted a reboot
+// of the daemon.
 func (n *life) guardBoots(ctx context.Context) {
-	leader, boots := n.host.Leader(), n.host.Boots()
+	var noted sync.WaitGroup
+	noted.Go(func() { n.noteBoots(ctx) })
+	defer noted.Wait()
 	for pause := time.NewTicker(20 * time.Millisecond); ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-pause.C:
 		}
-		if n.host.Leader() == leader {
-			continue
-		}
-		down := time.Now()
-		n.mu.Lock()
-		cut := n.cutting
-		n.cutting = false
-		n.mu.Unlock()
-		boots++
-		n.host.AwaitBoot(ctx, boots)
-		leader = n.host.Leader()
-		if cut {
-			continue
-		}
-		if err := n.checkDrained(down); err != nil {
-			n.t.Errorf("%s rebooted at %s: %v\n%s", n.host.Name, down.Format(time.TimeOnly), err,
-				tellSights(n.watch.nodeSince(n.host.Name, down.Add(-time.Minute))))
+		cuts := n.host.Cuts()
+		for number := len(n.endsSince(0)); number < len(cuts) && ctx.Err() == nil; number++ {
+			e := end{cut: cuts[number]}
+			if !e.cut {
+				said, accepted, err := n.askedFor(ctx, n.bootID(number))
+				e.said = said
+				if err == nil && said != "" {
+					err = n.checkDrained(accepted)
+				}
+				if err != nil && ctx.Err() == nil {
+					n.t.Errorf("%s rebooted: %v\n%s", n.host.Name, err,
+						tellSights(n.watch.nodeSince(n.host.Name, accepted.Add(-time.Minute))))
+				}
+			}
+			n.mu.Lock()
+			n.ends = append(n.ends, e)
+			n.mu.Unlock()
 		}
 	}
 }
 
-// checkDrained checks that the node was drained when the boot before this one ended.
-func (n *life) checkDrained(down time.Time) error {
-	out, err := n.exec("journalctl", "--boot=-1", "--no-pager", "--output=short-unix", "--identifier=systemd-logind",
-		"--grep=reboot")
-	if err != nil {
-		return fmt.Errorf("it is unknown who asked for it: %w\n%s", err, out)
+// noteBoots notes the IDs of the host's boots, while each of them runs.
+func (n *life) noteBoots(ctx context.Context) {
+	for pause := time.NewTicker(20 * time.Millisecond); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-pause.C:
+		}
+		number := len(n.host.Cuts())
+		if n.bootID(number) != "" {
+			continue
+		}
+		id, err := os.ReadFile(filepath.Join(n.host.Inside(), "proc/sys/kernel/random/boot_id"))
+		if err == nil && len(n.host.Cuts()) == number {
+			n.mu.Lock()
+			n.boots[number] = strings.ReplaceAll(strings.TrimSpace(string(id)), "-", "")
+			n.mu.Unlock()
+		}
 	}
-	lines := strings.Split(strings.TrimSpace(out), "\n")
-	seconds, err := strconv.ParseFloat(strings.Fields(lines[len(lines)-1])[0], 64)
-	if err != nil {
-		return err
+}
+
+// bootID is the ID of a boot, by the number of those that had ended before; "" if it is not known.
+func (n *life) bootID(number int) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.boots[number]
+}
+
+// asked is what logind writes when it reboots the machine, with the words of who asked for it.
+var asked = regexp.MustCompile(`^([0-9.]+) .*: System is rebooting(?: \((.*)\))?\.$`)
+
+// askedFor are the words with which somebody asked for the reboot that ended a boot, and when logind accepted it.
+func (n *life) askedFor(ctx context.Context, boot string) (said string, accepted time.Time, err error) {
+	if boot == "" {
+		return "", accepted, errors.New("it is unknown which boot ended")
 	}
-	accepted := time.UnixMicro(int64(seconds * 1e6))
+	for limit := time.Now().Add(patience); ctx.Err() == nil; pass(ctx, time.Second) {
+		var out string
+		out, err = n.exec("journalctl", "--boot="+boot, "--no-pager", "--output=short-unix",
+			"--identifier=systemd-logind", "--grep=rebooting")
+		if err != nil {
+			if err = fmt.Errorf("it is unknown who asked for it: %w\n%s", err, out); time.Now().After(limit) {
+				break
+			}
+			continue // It has not booted yet, or goes down again.
+		}
+		lines := strings.Split(strings.TrimSpace(out), "\n")
+		found := asked.FindStringSubmatch(lines[len(lines)-1])
+		if found == nil {
+			return "", accepted, fmt.Errorf("it is unknown who asked for it: %q", lines[len(lines)-1])
+		}
+		seconds, err := strconv.ParseFloat(found[1], 64)
+		return found[2], time.UnixMicro(int64(seconds * 1e6)), err
+	}
+	return "", accepted, err
+}
+
+// checkDrained checks that the node was drained when logind accepted a reboot.
+func (n *life) checkDrained(accepted time.Time) error {
 	n.mu.Lock()
 	uncordoned := n.uncordoned
 	n.mu.Unlock()
 	// Between the daemon's last look at its Node and the answer of logind, somebody may uncordon it.
-	if ago := accepted.Sub(uncordoned); ago < 2*time.Second && down.After(uncordoned) {
-		n.t.Logf("%s was uncordoned %s before its reboot", n.host.Name, ago)
+	if accepted.After(uncordoned[0]) && accepted.Sub(uncordoned[1]) < time.Second {
+		n.t.Logf("%s was uncordoned between %v and its reboot at %s", n.host.Name, uncordoned, accepted)
 		return nil
 	}
 	then := n.watch.nodeSince(n.host.Name, accepted)

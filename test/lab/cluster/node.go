@@ -123,7 +123,8 @@ func launch(c *Cluster, name string, node form, prepare func(root string) error)
 	c.t.Helper()
 	number := 11 + len(c.Nodes)
 	address, subnet := fmt.Sprintf("10.77.0.%d", number), fmt.Sprintf("10.244.%d.0/24", number)
-	binds := []string{"--bind=" + c.smallDisk() + ":" + SmallDisk}
+	c.SmallDisks[name] = c.smallDisk()
+	binds := []string{"--bind=" + c.SmallDisks[name] + ":" + SmallDisk}
 	for _, program := range node.programs {
 		binds = append(binds, "--bind-ro="+filepath.Join(c.bin, program)+":/usr/local/bin/"+program)
 	}

@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/linux/systemd"
+	"github.com/bunsen-os/bunsen/mcd/plan"
 )
 
 // machine is the host that this process runs on.
@@ -178,6 +180,39 @@ var services = []struct {
 		m.ok(m.units.Stop(m.t.Context(), "gone.service"))
 		m.is("gone.service", "inactive dead")
 		m.ok(m.units.Stop(m.t.Context(), "gone.service"))
+	}},
+	{"the units of an update that fails are stopped by its rollback, the failing one too", func(m machine) {
+		texts := map[string]string{
+			"runs.service":  server,
+			"fails.service": "[Service]\nExecStart=/bin/false\nRestart=always\nRestartSec=0.1\nStartLimitBurst=1000\n",
+		}
+		p, contents := plan.Plan{From: "a", To: "b"}, map[host.Digest][]byte{}
+		for name, text := range texts {
+			digest := host.DigestOf([]byte(text))
+			contents[digest] = []byte(text)
+			p.Steps = append(p.Steps, plan.Step{
+				Verb: host.Write, Target: "/etc/systemd/system/" + name,
+				After: host.Value{Entry: host.Entry{Kind: host.File, Mode: 0o644, Digest: digest}},
+			})
+		}
+		p.Steps = append(p.Steps, plan.Step{Verb: host.DaemonReload},
+			plan.Step{Verb: host.Restart, Target: "runs.service"},
+			plan.Step{Verb: host.Restart, Target: "fails.service"})
+		ill := errors.New("the machine is not healthy")
+		r := apply.Runner{Host: m.h, HealthCheck: func(context.Context, host.Record) error {
+			m.is("runs.service", "active running success")
+			return ill
+		}}
+		done, err := r.Run(m.t.Context(), p, contents)
+		if err != nil || done.End != apply.Old || !errors.Is(done.Why, ill) {
+			m.t.Fatalf("%+v, %v", done, err)
+		}
+		for name := range texts {
+			m.is(name, "inactive dead")
+		}
+		if left := sh(m.t, "systemctl list-units --all --no-legend 'runs.service' 'fails.service'"); left != "" {
+			m.t.Errorf("systemd knows %s", left)
+		}
 	}},
 	{"a unit file that makes no sense is refused", func(m machine) {
 		m.unit("a.service", "[Service]\nType=simple\n")
