@@ -46,11 +46,29 @@ func (f *Fleet) WithoutSource() string {
 		}
 	}
 	slices.Sort(from)
+	if f.IsUnconfigured() {
+		return "there is no GitSource yet, so no pool has a config and nodes stay as they are"
+	}
 	text := "there is no GitSource: pushes have no effect"
 	if len(from) > 0 {
 		text += "; these pools came from GitSource " + strings.Join(from, ", ")
 	}
 	return text
+}
+
+// IsUnconfigured reports whether nobody has given the cluster a config yet: it has neither a GitSource nor a pool with
+// a config.
+func (f *Fleet) IsUnconfigured() bool {
+	return len(f.Sources) == 0 && !slices.ContainsFunc(f.Pools, func(p mcfgv1.MachineConfigPool) bool {
+		return p.Spec.Configuration.Name != "" || p.Annotations[v1alpha1.SourceAnnotation] != ""
+	})
+}
+
+// LostItsSource reports whether the config of a pool came from git, and no GitSource exists any more.
+func (f *Fleet) LostItsSource() bool {
+	return len(f.Sources) == 0 && slices.ContainsFunc(f.Pools, func(p mcfgv1.MachineConfigPool) bool {
+		return p.Annotations[v1alpha1.SourceAnnotation] != ""
+	})
 }
 
 // Fleet is a cluster's pools and nodes as the rollout sees them at one moment. Decisions, counts and reasons of nodes
