@@ -177,6 +177,10 @@ func applyingAnswer(b poolstate.Block, pool *mcfgv1.MachineConfigPool, sources [
 	now time.Time,
 ) Answer {
 	a := Answer{Outcome: Blocked, Cause: b.Cause, Reason: b.Reason}
+	if strings.HasSuffix(b.Reason, fleet.TakenUp) {
+		a.Outcome = Progressing
+		return a
+	}
 	for i := range sources {
 		src := &sources[i]
 		if text := fleet.ProgressText(src); text != "" && src.Status.Applying != nil && fleet.IsApplying(src, now) {

@@ -88,7 +88,7 @@ var failureCauses = map[string]causeRow{
 	"NoConfig": {typed: "script/todo"},
 	"NoAccess": {typed: "script/no-config"},
 
-	"UnsafePath": {other: "Host: the daemon looks for such paths before and after the drain, and refuses the config"},
+	"UnsafePath": {typed: "script/unsafe-path"},
 }
 
 // TestEveryCause: each cause that a program may give has a row that says which test types its commands from the state

@@ -286,7 +286,7 @@ func (f *Fleet) decide(v *Pool) {
 		v.Undecided = fmt.Sprintf("MachineConfig %s, which the pool should run, is not on the cluster",
 			target.Config)
 	}
-	applying, waits := v.applyingBlock()
+	applying, waits := f.applyingBlock(v)
 	if v.Undecided != "" || waits || !v.Object.DeletionTimestamp.IsZero() {
 		v.Decision = poolstate.Decision{Record: v.Facts.Care.Record, Target: target, Counts: f.count(v)}
 		switch {
@@ -298,7 +298,7 @@ func (f *Fleet) decide(v *Pool) {
 	} else {
 		v.Decision = rollout.Next(v.Facts, f.Now)
 	}
-	v.explainNodes(f.Now)
+	f.explainNodes(v)
 	for i := range v.Rows {
 		row := &v.Rows[i]
 		n := f.Node(row.Name)
@@ -311,17 +311,17 @@ func (f *Fleet) decide(v *Pool) {
 	}
 }
 
-// explainNodes sets why each node does not run the config that it should run.
-func (v *Pool) explainNodes(now time.Time) {
+// explainNodes sets why each node of a pool does not run the config that it should run.
+func (f *Fleet) explainNodes(v *Pool) {
 	v.Waits = map[string]poolstate.Waiting{}
-	if applying, waits := v.applyingBlock(); waits {
+	if applying, waits := f.applyingBlock(v); waits {
 		for i := range v.Facts.Nodes {
 			if n := &v.Facts.Nodes[i]; !n.UpdatedTo(v.Facts.Target) {
 				v.Waits[n.Name] = poolstate.Waiting{Node: n.Name, Cause: applying.Cause, Reason: applying.Reason}
 			}
 		}
 	} else if v.Undecided == "" {
-		for _, w := range rollout.Explain(v.Facts, v.Decision, now) {
+		for _, w := range rollout.Explain(v.Facts, v.Decision, f.Now) {
 			v.Waits[w.Node] = w
 		}
 	}
@@ -331,7 +331,7 @@ func (v *Pool) explainNodes(now time.Time) {
 	}
 	v.Rows = make([]NodeRow, len(v.Facts.Nodes))
 	for i := range v.Facts.Nodes {
-		v.Rows[i] = v.nodeRow(&v.Facts.Nodes[i], now)
+		v.Rows[i] = v.nodeRow(&v.Facts.Nodes[i], f.Now)
 	}
 	v.Unhealthy = v.unhealthyNodes()
 	slices.SortFunc(v.Rows, func(a, b NodeRow) int { return CompareNames(a.Name, b.Name) })

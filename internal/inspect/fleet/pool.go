@@ -19,12 +19,34 @@ import (
 // applyingBlock says that the cluster does not have one whole revision of a GitSource from which the pool gets its
 // config, so that the controller neither renders nor rolls it out; false if it has. Only the controller compares all
 // objects: its condition counts.
-func (v *Pool) applyingBlock() (poolstate.Block, bool) {
+func (f *Fleet) applyingBlock(v *Pool) (poolstate.Block, bool) {
 	c := v.Condition(v1alpha1.RolloutBlockedCondition)
 	if c.Status != corev1.ConditionTrue || c.Reason != string(poolstate.CauseApplying) {
 		return poolstate.Block{}, false
 	}
-	return poolstate.Block{Cause: poolstate.CauseApplying, Reason: c.Message}, true
+	text := c.Message
+	if rest, is := strings.CutSuffix(text, " is being applied"); is && f.hasJustApplied() {
+		text = rest + TakenUp
+	}
+	return poolstate.Block{Cause: poolstate.CauseApplying, Reason: text}, true
+}
+
+// TakenUp ends the reason of a pool whose condition is older than the end of the apply for which it waited.
+const TakenUp = " is applied, and the pool takes it up now"
+
+// hasJustApplied reports whether no commit is being applied any more, and one was within a minute: a controller needs
+// seconds until the conditions of all pools say so.
+func (f *Fleet) hasJustApplied() bool {
+	just := false
+	for i := range f.Sources {
+		s := &f.Sources[i].Status
+		if s.Applying != nil {
+			return false
+		}
+		just = just || len(s.History) > 0 && s.History[0].Refused == nil &&
+			f.Now.Sub(s.History[0].At.Time) < time.Minute
+	}
+	return just
 }
 
 // RevertFailures returns the nodes whose failures caused a pool's revert, each with its failure. The pool's record
