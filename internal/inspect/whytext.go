@@ -275,6 +275,12 @@ func (w Why) isOfConfig() bool {
 	return false
 }
 
+// isOfHost reports whether a command is typed on a node or on another host.
+func isOfHost(command string) bool {
+	program, _, _ := strings.Cut(command, " ")
+	return slices.Contains([]string{"journalctl", "kill", "systemctl", "touch"}, program)
+}
+
 // Commands returns all commands that help, each once, whatever its comment: those for the main reason first,
 // alternatives last. What a user stopped on purpose is not started again to solve another problem.
 func (w Why) Commands() []string {
@@ -285,7 +291,10 @@ func (w Why) Commands() []string {
 			continue
 		}
 		for _, do := range a.Do {
-			command, _, _ := strings.Cut(do, "   # ")
+			command, note, _ := strings.Cut(do, "   # ")
+			if isOfHost(command) { // The note names the host: the same command on another is another.
+				command += note
+			}
 			switch {
 			case seen[command]:
 			case fleet.IsAlternative(do):

@@ -24,29 +24,29 @@ func (f *Fleet) applyingBlock(v *Pool) (poolstate.Block, bool) {
 	if c.Status != corev1.ConditionTrue || c.Reason != string(poolstate.CauseApplying) {
 		return poolstate.Block{}, false
 	}
-	text := c.Message
-	if rest, is := strings.CutSuffix(text, " is being applied"); is && f.hasJustApplied() {
-		text = rest + TakenUp
+	if src := f.JustApplied(v); src != nil {
+		return poolstate.Block{Cause: poolstate.CauseApplying, Reason: "GitSource " + src.Name + " has applied " +
+			ShortRevision(src.Status.AppliedRevision) + ", and the pool takes it up now"}, true
 	}
-	return poolstate.Block{Cause: poolstate.CauseApplying, Reason: text}, true
+	return poolstate.Block{Cause: poolstate.CauseApplying, Reason: c.Message}, true
 }
 
-// TakenUp ends the reason of a pool whose condition is older than the end of the apply for which it waited.
-const TakenUp = " is applied, and the pool takes it up now"
-
-// hasJustApplied reports whether no commit is being applied any more, and one was within a minute: a controller needs
-// seconds until the conditions of all pools say so.
-func (f *Fleet) hasJustApplied() bool {
-	just := false
+// JustApplied returns the GitSource that ended, within a minute, an apply for which a pool has waited; nil if none did,
+// or if another goes on. A controller needs seconds until the conditions of all pools say so.
+func (f *Fleet) JustApplied(v *Pool) *v1alpha1.GitSource {
+	var out *v1alpha1.GitSource
+	since := v.Condition(v1alpha1.RolloutBlockedCondition).LastTransitionTime.Time
 	for i := range f.Sources {
-		s := &f.Sources[i].Status
-		if s.Applying != nil {
-			return false
+		src := &f.Sources[i]
+		if src.Status.Applying != nil {
+			return nil
 		}
-		just = just || len(s.History) > 0 && s.History[0].Refused == nil &&
-			f.Now.Sub(s.History[0].At.Time) < time.Minute
+		if applied := AppliedHistory(src); len(applied) > 0 && !applied[0].At.Time.Before(since) &&
+			f.Now.Sub(applied[0].At.Time) < time.Minute {
+			out = src
+		}
 	}
-	return just
+	return out
 }
 
 // RevertFailures returns the nodes whose failures caused a pool's revert, each with its failure. The pool's record
