@@ -130,6 +130,7 @@ func faults() []gitFault {
 		})},
 		{name: "the server does not know the object", fetches: true, answer: page(result, "0032ERR upload-pack: not our ref 11111111111111111")},
 		{name: "the server has no memory for the pack", fetches: true, answer: page(result, "000dpackfile\n0021\x03pack-objects out of memory\n0000")},
+		{name: "the server cannot read an object", fetches: true, answer: page(result, "000dpackfile\n0047\x03aborting due to possible repository corruption on the remote side.0000")},
 		{name: "the certificate has expired", certificate: func(t *testing.T) tls.Certificate { return certificate(t, -time.Minute, "127.0.0.1") }},
 		{name: "the certificate is for another name", certificate: func(t *testing.T) tls.Certificate { return certificate(t, time.Hour, "git.example.org") }},
 		{name: "the certificate has an unknown authority", certificate: func(t *testing.T) tls.Certificate { return certificate(t, time.Hour, "127.0.0.1") }},

@@ -71,3 +71,30 @@ func TestFetchesThatFail(t *testing.T) {
 		})
 	}
 }
+
+// TestADamagedRepositoryNeedsAPerson: the first fetch that lacks an object may have met a repository that was being
+// repacked. Once another fetch lacks it too, the controller says that a person is needed, and still looks.
+func TestADamagedRepositoryNeedsAPerson(t *testing.T) {
+	w := newWorld(t)
+	w.repo.Push("say hello", controllertest.Files("worker/10-motd.bu=hello"))
+	w.repo.Broken = func(int) error {
+		return fault.NewRetry(v1alpha1.ReasonRepositoryDamaged, errors.New("fetching: object 11 is missing"))
+	}
+	w.follow()
+	controllertest.Equal(t, "Stalled after one fetch", w.Condition("Stalled"), "absent")
+	w.follow() // The cluster changed: nothing is fetched.
+	controllertest.Equal(t, "trees fetched", w.repo.Fetches, 1)
+	controllertest.Equal(t, "Stalled before another fetch", w.Condition("Stalled"), "absent")
+	for end := w.Now.Add(15 * time.Second); w.Now.Before(end); {
+		w.Now = w.Now.Add(w.follow().RequeueAfter)
+	}
+	controllertest.Contains(t, "Stalled", w.Condition("Stalled"),
+		"True|RepositoryDamaged|fetching: object 11 is missing")
+	controllertest.Equal(t, "events", len(w.Events.Lines), 1)
+	w.repo.Broken = nil
+	for end := w.Now.Add(time.Minute); w.Now.Before(end); {
+		w.Now = w.Now.Add(w.follow().RequeueAfter)
+	}
+	controllertest.Contains(t, "Ready", w.Condition("Ready"), "True|Succeeded")
+	controllertest.Equal(t, "Stalled", w.Condition("Stalled"), "absent")
+}

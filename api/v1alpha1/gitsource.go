@@ -311,7 +311,7 @@ type HistoryEntry struct {
 type Refusal struct {
 	// Reason is the reason of the condition Ready.
 	Reason string `json:"reason"`
-	// Message is the first problem, in at most 200 characters.
+	// Message is the first problem and the number of the others, in at most 200 characters.
 	Message string `json:"message"`
 }
 

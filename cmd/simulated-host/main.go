@@ -70,6 +70,8 @@ Exit codes: 0 success, 1 failed, 2 wrong arguments.`,
 	cmd.Flags().DurationVar(&s.downtime, "reboot-time", time.Second, "how long a simulated reboot takes")
 	cmd.Flags().BoolVar(&s.noKubelet, "no-kubelet", false, "do not report the Node and its pods, because a separate "+
 		"kubelet does")
+	cmd.Flags().DurationVar(&s.patience, "config-patience", 10*time.Minute, "how long the host waits for a config "+
+		"that it cannot read before its update fails")
 	return cmd
 }
 
@@ -77,6 +79,7 @@ Exit codes: 0 success, 1 failed, 2 wrong arguments.`,
 type simulation struct {
 	downtime  time.Duration
 	noKubelet bool
+	patience  time.Duration
 }
 
 // simulateHost runs the boots of the simulated host one after the other.
@@ -119,6 +122,7 @@ func simulateHost(ctx context.Context, o process.Options, s simulation) error {
 	}
 	attached := o.Attach(ctx, h, cluster, v1alpha1.DaemonReport{}, true, nil, log)
 	defer attached.Close()
+	attached.Config.ConfigPatience = s.patience
 	for {
 		err := agent.New(attached.Config).Run(ctx, attached.Changed)
 		if !errors.Is(err, agent.ErrRebooting) {

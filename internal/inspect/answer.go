@@ -38,7 +38,13 @@ type Answer struct {
 	// Until is when the reason ends by itself; nil if unknown.
 	Until *time.Time `json:"until,omitempty"`
 	Do    []string   `json:"do,omitempty"`
+	// Problems are those of a GitSource if there are several; the first is a part of Reason. The last line may say how
+	// many more there are.
+	Problems []string `json:"problems,omitempty"`
 }
+
+// others are the problems that Reason does not have.
+func (a Answer) others() []string { return a.Problems[min(1, len(a.Problems)):] }
 
 // WorstFirst sorts answers by outcome. Answers with the same outcome stay in their order.
 func WorstFirst(answers []Answer) []Answer {
@@ -111,6 +117,9 @@ func NodeReason(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, drift []DriftR
 			fine = Answer{
 				Outcome: Progressing, Reason: "nothing is rendered for pool " + row.Pool + " yet",
 				Do: []string{"bunsen why pool/" + row.Pool},
+			}
+			if len(out) > 0 && f.IsUnconfigured() { // The next answer says how to begin.
+				fine = Answer{Outcome: Fine, Reason: fine.Reason + ", and it stays as it is"}
 			}
 		} else if v.Decision.Target != v.Facts.Target {
 			fine.Reason = "it runs " + row.Current.String() + ", to which pool " + row.Pool + " went back"

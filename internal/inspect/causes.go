@@ -35,7 +35,7 @@ type Advice func(x blocked, a Answer) Answer
 func Advices() map[poolstate.Cause]Advice {
 	return map[poolstate.Cause]Advice{
 		poolstate.CauseInvalid:   invalidAdvice,
-		poolstate.CauseSecrets:   commands(secretActions),
+		poolstate.CauseSecrets:   secretsAdvice,
 		poolstate.CauseApplying:  applyingAdvice,
 		poolstate.CausePaused:    pausedAdvice,
 		poolstate.CauseHalted:    commands(verdictActions),
@@ -115,6 +115,23 @@ func label(s labels.Selector, rows []fleet.NodeRow) string {
 	return "kubectl label node " + rows[0].Name + " " + strings.Join(pairs, " ")
 }
 
+// publishing is how long a server that runs may take to resolve the secrets of a new config.
+const publishing = time.Minute
+
+// secretsAdvice is for a config whose secrets are not resolved. A server that runs resolves those of a new config by
+// itself.
+func secretsAdvice(x blocked, a Answer) Answer {
+	target := x.f.Config(x.v.Facts.Target)
+	isNew := !target.Created.IsZero() && x.f.Now.Sub(target.Created) < publishing
+	if len(x.v.Facts.Secrets.Problems) == 0 && isNew &&
+		len(fleet.Alive(x.f.Leases, v1alpha1.ServerComponent, x.f.Now)) > 0 {
+		a.Outcome = Progressing
+		return a
+	}
+	a.Do = secretActions(x.f, x.v)
+	return a
+}
+
 // secretActions are for secrets that the server has not resolved.
 func secretActions(_ *fleet.Fleet, v *fleet.Pool) []string {
 	if problems := v.Facts.Secrets.Problems; len(problems) > 0 {
@@ -168,7 +185,11 @@ func commands(actions func(*fleet.Fleet, *fleet.Pool) []string) Advice {
 // endsByItself needs nobody.
 func endsByItself(_ blocked, a Answer) Answer { return a }
 
-func applyingAdvice(x blocked, _ Answer) Answer {
+func applyingAdvice(x blocked, a Answer) Answer {
+	if x.f.JustApplied(x.v) != nil {
+		a.Outcome = Progressing
+		return a
+	}
 	return applyingAnswer(x.b, x.v.Object, x.f.Sources, x.f.Now)
 }
 

@@ -139,7 +139,7 @@ func (w Why) stops(a Answer) bool {
 }
 
 func (w Why) isAtWork() bool {
-	return w.Pool != nil && (len(w.Busy) > 0 || w.Pool.Updated < w.Pool.Nodes)
+	return w.Pool != nil && w.Pool.Target != "" && (len(w.Busy) > 0 || w.Pool.Updated < w.Pool.Nodes)
 }
 
 // isToldFor reports whether an earlier answer has the same reason with the same commands, and the reason is outside of
@@ -204,6 +204,9 @@ func (o Overview) Text(now time.Time) string {
 		b.Add("Also", a.text(now))
 	}
 	for _, a := range o.Stopped {
+		if o.Outcome.NeedsUser() && a.isIntended() {
+			continue // The end of a hold solves no problem.
+		}
 		for _, do := range a.Do {
 			b.Add("To do", do)
 		}

@@ -46,6 +46,9 @@ func PoolReason(f *fleet.Fleet, v *fleet.Pool, asked []string) []Answer {
 		}
 		out = append(out, a)
 	}
+	if a, is := zeroAnswer(v); is {
+		out = append(out, a)
+	}
 	if v.Object.Status.ObservedGeneration < v.Object.Generation {
 		out = append(out, Answer{
 			Outcome: Progressing, Cause: fleet.CauseStale,
@@ -89,6 +92,28 @@ func keptSecretsAnswers(v *fleet.Pool) []Answer {
 			"machine-config-server cannot resolve " +
 			poolstate.ProblemsText(problems),
 	}}
+}
+
+// zeroAnswer is for a pool whose own maxUnavailable is 0: whoever wrote that may believe that it stops updates.
+func zeroAnswer(v *fleet.Pool) (Answer, bool) {
+	p := v.Object
+	most := p.Spec.MaxUnavailable
+	if most == nil || strings.TrimSuffix(most.String(), "%") != "0" || v.Facts.Care.Pace.MaxUnavailable != nil {
+		return Answer{}, false
+	}
+	a := Answer{
+		Outcome: Fine, Cause: poolstate.CauseBudget,
+		Reason: "its maxUnavailable of " + most.String() + " stops nothing: it is read as 1, so nodes are updated " +
+			"one at a time",
+		Do: []string{fmt.Sprintf(`kubectl patch mcp %s --type=merge -p '{"spec":{"maxUnavailable":1}}'`, p.Name)},
+	}
+	if of := p.Labels[v1alpha1.SourceLabel]; of != "" {
+		a.Do = []string{"change spec.maxUnavailable of MachineConfigPool " + p.Name + " in cluster/ of the " +
+			"repository of GitSource " + of + " to 1 or more, and push"}
+	}
+	a.Do = append(a.Do, fleet.Alternative("its nodes are to stay as they are", "bunsen pause pool/"+p.Name+
+		" --because TEXT"))
+	return a, true
 }
 
 // delayAnswers say why the newest commit is not on the cluster.
@@ -441,6 +466,8 @@ func progressAnswer(f *fleet.Fleet, v *fleet.Pool) Answer {
 	}):
 		return Answer{Outcome: Fine, Reason: "nothing is rendered for it: no commit has documents for it, and its " +
 			"nodes stay as they are"}
+	case target.IsZero() && f.IsUnconfigured() && f.ReadControllers() != nil:
+		return Answer{Outcome: Fine, Reason: "nothing is rendered for it yet, and its nodes stay as they are"}
 	case target.IsZero():
 		return Answer{Outcome: Blocked, Reason: "nothing is rendered for it yet: no commit has documents for it, or " +
 			"none could be applied", Do: []string{"bunsen get sources"}}

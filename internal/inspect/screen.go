@@ -255,6 +255,9 @@ func (o Overview) partLines(width int, now time.Time) []terminal.Line {
 	if told && len(controllers) > 0 {
 		controllers = controllers[:1]
 	}
+	if len(s.Begin) > 0 {
+		controllers = append(controllers, terminal.Labelled("to do", terminal.Plain.Of("bunsen why"), width, &few)...)
+	}
 	if n := s.Notifier; n != nil {
 		controllers = append(controllers, terminal.Labelled("warning", terminal.Bad.Of(n.Problem), width, &few)...)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,13 +37,29 @@ func SourceReason(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource) (Answe
 	}
 	a := Answer{
 		Outcome: Progressing, Cause: fleet.CauseSource, Reason: sourceFailure(src, c),
-		Do: sourceActions(f, v, src),
+		Do: sourceActions(f, v, src), Problems: sourceProblems(src, c),
 	}
 	if meta.IsStatusConditionTrue(src.Status.Conditions, v1alpha1.StalledCondition) ||
 		f.Now.Sub(c.LastTransitionTime.Time) > patientSource {
 		a.Outcome = Blocked
 	}
 	return a, true
+}
+
+// mostProblems is for a refused commit: whoever mends it wants to see all at once.
+const mostProblems = 10
+
+// sourceProblems returns the first problems of a source, or nil for a single one.
+func sourceProblems(src *v1alpha1.GitSource, c *metav1.Condition) []string {
+	all, more := fleet.SourceProblems(src, c.Message)
+	if len(all)+more < 2 {
+		return nil
+	}
+	out := slices.Clone(all[:min(len(all), mostProblems)])
+	if more += len(all) - len(out); more > 0 {
+		out = append(out, fmt.Sprintf("and %d more: kubectl describe gitsource %s", more, src.Name))
+	}
+	return out
 }
 
 // sourceFailure says what failed, when the controller retries, and which commit stays applied.

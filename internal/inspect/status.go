@@ -42,7 +42,11 @@ type Status struct {
 	PoolReports []PoolReport `json:"poolReports,omitempty"`
 	// Targets are the configs that pools should run, by pool.
 	Targets map[string]fleet.RenderedRow `json:"-"`
-	at      time.Time
+	// Unfollowed says in a few words that no GitSource exists, where that is not how users want it: nothing is
+	// configured yet, or the GitSource was deleted. Begin has the commands that create one. Both may be empty.
+	Unfollowed string   `json:"unfollowed,omitempty"`
+	Begin      []string `json:"begin,omitempty"`
+	at         time.Time
 }
 
 // SourceRow is one GitSource.
@@ -101,6 +105,7 @@ func StatusOf(f *fleet.Fleet) Status {
 		Targets: map[string]fleet.RenderedRow{}, at: now, Outcome: Fine,
 	}
 	s.ConfigAccess, s.Notifier = configAccess(f), f.ReadNotifier()
+	s.Unfollowed, s.Begin = unfollowed(f)
 	s.Warnings = warnings(f, s.Controllers)
 	if risk := s.ConfigAccess.text(); risk != "" {
 		s.Warnings = append(s.Warnings, risk)

@@ -107,6 +107,13 @@ func (s Status) Text() string {
 	if s.Outcome.NeedsUser() {
 		parts = append(parts, "Why, and what helps: bunsen why\n")
 	}
+	var begin terminal.Labels
+	for _, do := range s.Begin {
+		begin.Add("To do", do)
+	}
+	if text := begin.String(); text != "" {
+		parts = append(parts, text)
+	}
 	return strings.Join(parts, "\n")
 }
 

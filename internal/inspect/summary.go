@@ -49,6 +49,8 @@ func (o Overview) Headline() string {
 		return "There is no pool yet"
 	case moves > 0:
 		return o.movesText()
+	case o.Status.Unfollowed != "":
+		return o.Status.Unfollowed
 	}
 	return "All is well"
 }

@@ -18,6 +18,8 @@ var commandForms = []string{
 	`bunsen retry (pool|node)/[a-z0-9-]+`,
 	`bunsen resume pool/[a-z0-9-]+( --open-for 2h)?`,
 	`bunsen resume gitsource/[a-z0-9-]+`,
+	`bunsen pause pool/[a-z0-9-]+ --because TEXT`,
+	`bunsen init --help`,
 	`bunsen drift (show|adopt) node/[a-z0-9-]+ \S+`,
 	`bunsen drift [a-z0-9-]+`,
 	`bunsen get (nodes|sources|pools)`,

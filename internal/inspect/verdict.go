@@ -165,6 +165,10 @@ const mostNamed = 3
 
 // Sentence says how the whole cluster is: what is not fine by its outcome, the worst first, and how much there is.
 func (s Status) Sentence() string {
+	if s.Outcome == Fine && s.Unfollowed != "" {
+		return fmt.Sprintf("%s: %s and %s.", s.Unfollowed, fleet.Count(len(s.Pools), "pool"),
+			fleet.Count(len(s.Nodes), "node"))
+	}
 	if s.Outcome == Fine {
 		return fmt.Sprintf("All is well: %s, %s and %s.", fleet.Count(len(s.Sources), "source"),
 			fleet.Count(len(s.Pools), "pool"), fleet.Count(len(s.Nodes), "node"))
@@ -197,13 +201,36 @@ func (s Status) Sentence() string {
 	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
+// unfollowed returns what Status has of it.
+func unfollowed(f *fleet.Fleet) (text string, begin []string) {
+	switch {
+	case f.ReadControllers() == nil, f.WithoutSource() == "":
+		return "", nil
+	case f.IsUnconfigured():
+		return "Nothing is configured yet", beginCommands(f)
+	case f.LostItsSource():
+		return "No repository is followed", beginCommands(f)
+	}
+	return "", nil
+}
+
+// beginCommands create a GitSource: the one that was deleted, or the first.
+func beginCommands(f *fleet.Fleet) []string {
+	do := []string{createSource(f, "")}
+	if f.IsUnconfigured() {
+		do = append(do, fleet.Alternative("there is no repository yet", "bunsen init --help   # begins one: "+
+			"docs/new-repository.md"))
+	}
+	return do
+}
+
 // noSourceAnswers are for a cluster without a GitSource.
 func noSourceAnswers(f *fleet.Fleet) []Answer {
 	text := f.WithoutSource()
 	if text == "" || f.ReadControllers() == nil {
 		return nil
 	}
-	return []Answer{{Outcome: Fine, Cause: fleet.CauseSource, Reason: text, Do: []string{createSource(f, "")}}}
+	return []Answer{{Outcome: Fine, Cause: fleet.CauseSource, Reason: text, Do: beginCommands(f)}}
 }
 
 // Controllers says that no controller runs, or that it no longer reads the repository of one of the sources.

@@ -22,8 +22,14 @@ func (w Why) Text(now time.Time) string {
 	b := terminal.Labels{}
 	b.Add("", w.Sentence())
 	b.Gap()
+	for _, problem := range w.others() {
+		b.Add("More", problem)
+	}
 	for _, a := range w.Also {
 		b.Add("Also", a.Short()+a.When(now))
+		for _, problem := range a.others() {
+			b.Add("", "  "+problem)
+		}
 	}
 	b.Add("Also", w.sameForText())
 	if w.Until != nil && w.Cause != poolstate.CauseWindow {
@@ -31,9 +37,7 @@ func (w Why) Text(now time.Time) string {
 	}
 	w.addSubjects(&b, now)
 	w.addConfigs(&b)
-	if w.Windows != nil {
-		b.Add("Windows", w.Windows.Text(now))
-	}
+	b.Add("Windows", w.WindowsText(now))
 	w.addBusy(&b, now)
 	w.addDrain(&b, now)
 	for _, d := range w.Drift {
@@ -185,6 +189,14 @@ func (w Why) addBusy(b *terminal.Labels, now time.Time) {
 	}
 }
 
+// WindowsText says how the maintenance windows are; "" for none, and if an answer says it.
+func (w Why) WindowsText(now time.Time) string {
+	if w.Windows == nil || w.says(w.Windows.Text(now)) {
+		return ""
+	}
+	return w.Windows.Text(now)
+}
+
 // withoutTold leaves out the pods of a drain that an answer already names.
 func (w Why) withoutTold(text string) string {
 	const left = " left: "
@@ -246,14 +258,43 @@ func (w Why) addDrain(b *terminal.Labels, now time.Time) {
 	}
 }
 
+// isIntended reports whether the answer only says that a user keeps new commits from the subject: nothing is wrong with
+// that.
+func (a Answer) isIntended() bool {
+	isResume := func(do string) bool { return strings.HasPrefix(do, "bunsen resume ") }
+	return a.Outcome == Fine && (a.Cause == poolstate.CauseHeld || a.Cause == poolstate.CausePaused ||
+		a.Cause == fleet.CauseSource && slices.ContainsFunc(a.Do, isResume))
+}
+
+// isOfConfig reports whether the config may be the problem, so that it helps to let the next commit come.
+func (w Why) isOfConfig() bool {
+	switch w.Cause {
+	case poolstate.CauseHalted, poolstate.CauseReverted, poolstate.CauseFailed, fleet.CauseRender:
+		return true
+	}
+	return false
+}
+
+// isOfHost reports whether a command is typed on a node or on another host.
+func isOfHost(command string) bool {
+	program, _, _ := strings.Cut(command, " ")
+	return slices.Contains([]string{"journalctl", "kill", "systemctl", "touch"}, program)
+}
+
 // Commands returns all commands that help, each once, whatever its comment: those for the main reason first,
-// alternatives last.
+// alternatives last. What a user stopped on purpose is not started again to solve another problem.
 func (w Why) Commands() []string {
 	var out, others []string
 	seen := map[string]bool{}
 	for _, a := range append([]Answer{w.Answer}, w.Also...) {
+		if w.Outcome.NeedsUser() && a.isIntended() && !w.isOfConfig() {
+			continue
+		}
 		for _, do := range a.Do {
-			command, _, _ := strings.Cut(do, "   # ")
+			command, note, _ := strings.Cut(do, "   # ")
+			if isOfHost(command) { // The note names the host: the same command on another is another.
+				command += note
+			}
 			switch {
 			case seen[command]:
 			case fleet.IsAlternative(do):

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -42,6 +43,9 @@ type Config struct {
 	Events  Events
 	Metrics Metrics
 	Status  StatusPublisher
+	// ConfigPatience is how long the node waits for a config that it cannot read before its update fails; 0: 10
+	// minutes, which is long enough for a server to restart or to read new labels.
+	ConfigPatience time.Duration
 	// Reported is called each time the agent has read the Node and its config, and has reported the state of the node.
 	Reported func()
 }
@@ -70,6 +74,7 @@ func New(c Config) *Agent {
 	firstBoot := &firstBoot{files: files, cluster: c.Cluster, log: c.Log}
 	configs := configs{
 		cluster: c.Cluster, host: c.Host, files: files, fetch: c.Fetch, firstBoot: firstBoot, log: c.Log,
+		patience: cmp.Or(c.ConfigPatience, configPatience),
 	}
 	drains := &drains{cluster: c.Cluster, report: report, log: c.Log}
 	check := newHealthChecker(c.Health, files, c.Log, func(ctx context.Context) error {
@@ -128,9 +133,10 @@ const (
 	// outageLimit is how long a part of the API may fail to answer, while other parts answer, before the node reports
 	// the outage.
 	outageLimit = time.Minute
-	// unreadReportAfter is how long the node waits before it reports that it cannot read its config. After
-	// unreadFailAfter, the update fails. The times are long enough for a server to restart or to read new labels.
-	unreadReportAfter, unreadFailAfter = 5 * time.Second, 10 * time.Minute
+	// unreadReportAfter is how long the node waits before it reports that it cannot read its config.
+	unreadReportAfter = 5 * time.Second
+	// configPatience is the default of Config.ConfigPatience.
+	configPatience = 10 * time.Minute
 )
 
 // ErrRebooting reports that the machine reboots. The caller stops, and a new agent starts after the boot.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"time"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/internal/disruption"
@@ -34,6 +35,8 @@ type configs struct {
 	fetch     *fetch.Syncer
 	firstBoot *firstBoot
 	log       *slog.Logger
+	// for a config that cannot be read
+	patience time.Duration
 }
 
 // inForce returns the config in force. It is the config of the record on disk. Without a record, it is the config that
@@ -124,7 +127,7 @@ func (c configs) task(ctx context.Context, node report.Node) (state.Task, Outcom
 		t.Config, err = kept.Config, nil
 	}
 	if err != nil {
-		return t, unreadConfig(node.Desired, err)
+		return t, unreadConfig(node.Desired, err, c.patience)
 	}
 	t.Config.ManagedFields = nil
 	if t.Rules, err = c.cluster.Rules(ctx); errors.Is(err, report.ErrUnreachable) && kept != nil {
@@ -139,11 +142,11 @@ func (c configs) task(ctx context.Context, node report.Node) (state.Task, Outcom
 
 // unreadConfig returns the outcome of a desired config that the node cannot read from any server now, or that is not on
 // the cluster.
-func unreadConfig(at string, err error) Outcome {
+func unreadConfig(at string, err error, patience time.Duration) Outcome {
 	missing := apierrors.IsNotFound(err)
 	if !missing && errors.Is(err, report.ErrUnreachable) {
 		o := outcomeOf(fmt.Errorf("waiting for the config %s: %w", at, err))
-		o.limit, o.waits, o.failure.Cause = unreadFailAfter, true, v1alpha1.FailureNoAccess
+		o.limit, o.waits, o.failure.Cause = patience, true, v1alpha1.FailureNoAccess
 		return o
 	}
 	o := outcomeOf(fmt.Errorf("fetching the desired config %s: %w; see kubectl get machineconfig %s", at, err,

@@ -140,7 +140,9 @@ func (r *Controller) nextPoll(src *v1alpha1.GitSource, failed error, now time.Ti
 	if !last.at.IsZero() {
 		wait, spread = max(last.at.Add(last.wait).Sub(now), time.Second), last.wait
 	}
-	isSoon := failed != nil && (fault.Of(failed, "").Kind == fault.Retry || errors.As(failed, new(noSecretError)))
+	why := fault.Of(failed, "")
+	isSoon := failed != nil && (why.Kind == fault.Retry || why.Reason == v1alpha1.ReasonRepositoryDamaged ||
+		errors.As(failed, new(noSecretError)))
 	if isSoon && last.err == nil {
 		pause := r.memory.failedFetch(src.Name).remainingPause(now)
 		if pause == 0 {

@@ -138,10 +138,22 @@ func (r *Controller) fetch(ctx context.Context, src *v1alpha1.GitSource,
 	}
 	if same {
 		attempt.wait = last.wait
+		err = damagedAgain(last.err, err)
 	}
 	attempt.err, attempt.wait = err, nextPause(attempt.wait, kube.PollInterval(src), err)
 	r.memory.failures.Store(src.Name, attempt)
 	return source.Tree{}, checkedCommit{}, err
+}
+
+// damagedAgain returns the error of a fetch. If this fetch and the one before it found the repository damaged, only a
+// person can repair it. A single such fetch may have met a repository that was being repacked, or a damaged copy of its
+// objects on this machine, which is fetched anew.
+func damagedAgain(before, err error) error {
+	isDamage := func(err error) bool { return fault.Of(err, "").Reason == v1alpha1.ReasonRepositoryDamaged }
+	if !isDamage(before) || !isDamage(err) {
+		return err
+	}
+	return fault.NewStalled(v1alpha1.ReasonRepositoryDamaged, err)
 }
 
 // failedFetch is a fetch that failed. A fetch may fail although the remote answers listings, so the pauses between

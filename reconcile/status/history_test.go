@@ -80,6 +80,23 @@ func TestRefusedCommits(t *testing.T) {
 	}
 }
 
+// TestTheHistoryCountsProblems: it has the first problem of a commit, and says how many more there are.
+func TestTheHistoryCountsProblems(t *testing.T) {
+	const commit = "\nin main@sha1:bb \"a typo\" by A; nothing of it is applied"
+	for text, want := range map[string]string{
+		"a.bu:1:1: no":                          "a.bu:1:1: no",
+		"a.bu:1:1: no" + commit:                 "a.bu:1:1: no",
+		"a.bu:1:1: no\nb.bu:2:1: no" + commit:   "a.bu:1:1: no (+1 more)",
+		"a.bu:1:1: no\nb.bu:2:1: no\nin.bu: no": "a.bu:1:1: no (+2 more)",
+	} {
+		s := status.Source(v1alpha1.GitSourceStatus{},
+			tried("main@sha1:bb", fault.NewStalled(v1alpha1.ReasonTranspileFailed, errors.New(text))), noon)
+		if got := s.History[0].Refused.Message; got != want {
+			t.Errorf("%q gives %q, want %q", text, got, want)
+		}
+	}
+}
+
 // TestTheHistoryIsBounded: 20 applied commits and 10 refused ones, in whatever order they came, with texts of at most
 // 200 characters.
 func TestTheHistoryIsBounded(t *testing.T) {

@@ -2,6 +2,7 @@ package status
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -102,7 +103,7 @@ func Source(old v1alpha1.GitSourceStatus, f SourceFacts, now time.Time) v1alpha1
 		f.Tried.Revision != s.AppliedRevision && e.Kind == fault.Stalled {
 		s.History = refuse(s.History, *f.Tried, v1alpha1.Refusal{
 			Reason:  cmp.Or(e.Reason, v1alpha1.ReasonApplyFailed),
-			Message: cut(firstLine(e.Error()), mostOutcome),
+			Message: firstProblem(e.Error()),
 		}, now)
 	}
 	s.Conditions = replace(s.Conditions, append(sourceConditions(s, f), verifiedCondition(s, f)...), f.Generation, now)
@@ -140,6 +141,21 @@ func firstLine(text string) string {
 	return line
 }
 
+// firstProblem returns the first line of an error, and how many more problems it has. The line that names the commit is
+// none.
+func firstProblem(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	if last := len(lines) - 1; last > 0 && strings.HasPrefix(lines[last], "in ") &&
+		strings.HasSuffix(lines[last], "; nothing of it is applied") {
+		lines = lines[:last]
+	}
+	more := ""
+	if n := len(lines) - 1; n > 0 {
+		more = fmt.Sprintf(" (+%d more)", n)
+	}
+	return cut(lines[0], mostOutcome-len(more)) + more
+}
+
 // Given is what came of a revision in each pool: its rendered config, why it could not be rendered, or that a user
 // holds the pool at another revision.
 type Given struct {
@@ -166,7 +182,7 @@ func Gave(old v1alpha1.GitSourceStatus, revision string, given Given) v1alpha1.G
 			if h.NotRendered == nil {
 				h.NotRendered = map[string]string{}
 			}
-			h.NotRendered[pool] = cut(firstLine(why), mostOutcome)
+			h.NotRendered[pool] = firstProblem(why)
 		}
 		break
 	}

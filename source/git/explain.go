@@ -174,6 +174,10 @@ var causes = []cause{
 		"the server, or a proxy before it, ended the connection in the middle of an answer; the controller tries again",
 	},
 	{
+		says("possible repository corruption"), fault.NewRetry, v1alpha1.ReasonRepositoryDamaged,
+		"git on the server cannot read an object: the repository is damaged, or the server lacks memory",
+	},
+	{
 		is(plumbing.ErrObjectNotFound), fault.NewRetry, v1alpha1.ReasonRepositoryDamaged,
 		"an object is missing: the repository is damaged, a partial clone, or was repacked just now",
 	},

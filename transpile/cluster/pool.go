@@ -70,6 +70,9 @@ func (r *reader) maxUnavailable(root *yaml.Node) {
 	case err != nil || (v.Tag == "!!str") != percent || percent && n < 0:
 		r.Errorf(r.at(k), "field", "spec.maxUnavailable: %q is neither a number such as 2 nor a percentage such as "+
 			"\"10%%\"", v.Value)
+	case n == 0:
+		r.Warnf(r.at(k), "field", "spec.maxUnavailable: 0 stops nothing, for it is read as 1; write 1 or more, or "+
+			"pause the pool")
 	case n < 0:
 		r.Warnf(r.at(k), "field", "spec.maxUnavailable: with %d no node of the pool is ever updated", n)
 	}

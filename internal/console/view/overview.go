@@ -60,11 +60,17 @@ func Overview(f *fleet.Fleet, s inspect.Status, acts []SourceActions, done []str
 		draw("needs", "overview-needs", len(needs), needs...),
 		draw("moves", "overview-moves", len(moves), moves...),
 		draw("rest", "overview-rest", title, rest...),
-		draw("empty", "overview-empty", len(s.Pools) == 0),
+		draw("empty", "overview-empty", emptiness{len(s.Pools) == 0, s.Unfollowed != "", commandsOf(s.Begin)}),
 		draw("recent", "overview-recent", day[:min(len(day), mostRecent)]),
 		draw("warnings", "overview-warnings", warningsOf(s, now)),
 		unmanaged(s),
 	}
+}
+
+// emptiness is what a cluster lacks that follows no repository.
+type emptiness struct {
+	NoPool, Unfollowed bool
+	Commands           []command
 }
 
 // needsOf returns what needs a person. A pool that waits for a source is named at the source, and does not repeat why.

@@ -221,8 +221,8 @@ func (p NodePage) state(now time.Time) Region {
 			data.Facts = append(data.Facts, fact{Label: "Secret", Text: text})
 		}
 	}
-	if w.Windows != nil {
-		data.Facts = append(data.Facts, fact{Label: "Windows", Text: w.Windows.Text(now)})
+	if text := w.WindowsText(now); text != "" {
+		data.Facts = append(data.Facts, fact{Label: "Windows", Text: text})
 	}
 	return draw("node-state", "node-state", data)
 }

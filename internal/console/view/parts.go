@@ -204,7 +204,9 @@ type need struct {
 	About, ID, Outcome, Tone, Name, Href, Title, Rest string
 	Since                                             *time.Time
 	Commit                                            *commit
-	Also                                              []string
+	// Problems are further ones of a refused commit.
+	Problems []string
+	Also     []string
 	// Nodes are those of a pool that failed or are at work.
 	Nodes     []fact
 	MoreNodes int
@@ -288,6 +290,7 @@ func needOf(w inspect.Why, now time.Time) need {
 		}
 		n.Title = titleOf(w, n)
 	}
+	n.Problems = w.Problems[min(1, len(w.Problems)):] // The reason has the first.
 	for _, a := range w.Also {
 		if a.Cause == poolstate.CauseFailed && w.Cause == a.Cause {
 			continue // The main reason names all failed nodes.

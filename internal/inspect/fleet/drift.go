@@ -47,7 +47,8 @@ func driftText(n *corev1.Node) string {
 			continue
 		}
 		switch it.Kind {
-		case v1alpha1.DriftContent, v1alpha1.DriftMode, v1alpha1.DriftOwner, v1alpha1.DriftTarget:
+		case v1alpha1.DriftContent, v1alpha1.DriftMode, v1alpha1.DriftOwner, v1alpha1.DriftTarget,
+			v1alpha1.DriftMissing:
 		default:
 			return ""
 		}
@@ -63,6 +64,9 @@ func driftText(n *corev1.Node) string {
 	case 0:
 		return ""
 	case 1:
+		if how == string(v1alpha1.DriftMissing) {
+			return names[0] + " was removed by hand (by whom is not recorded)"
+		}
 		return fmt.Sprintf("%s was changed by hand (%s; by whom is not recorded)", names[0], how)
 	}
 	return Names(names, mostNamed) + " were changed by hand (by whom is not recorded)"

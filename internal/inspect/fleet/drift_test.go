@@ -42,7 +42,7 @@ func TestWhatSomebodyChanged(t *testing.T) {
 			"",
 			"/etc/motd was changed by hand (content, modified 2026-01-02 11:49:00 UTC; by whom is not recorded)",
 		},
-		"what is missing, the daemon says":          {[]string{item("/etc/motd", "missing", "")}, "", ""},
+		"a file is gone":                            {[]string{item("/etc/motd", "missing", "")}, "", "/etc/motd was removed by hand (by whom is not recorded)"},
 		"what needs advice, the daemon says":        {[]string{item("/etc/motd", "mode", `,"why":"immutable"`)}, "", ""},
 		"what the report omits, the daemon may say": {[]string{motd}, `,"more":1`, ""},
 		"a long report is not on a screen": {

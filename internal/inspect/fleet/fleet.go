@@ -46,11 +46,29 @@ func (f *Fleet) WithoutSource() string {
 		}
 	}
 	slices.Sort(from)
+	if f.IsUnconfigured() {
+		return "there is no GitSource yet, so no pool has a config and nodes stay as they are"
+	}
 	text := "there is no GitSource: pushes have no effect"
 	if len(from) > 0 {
 		text += "; these pools came from GitSource " + strings.Join(from, ", ")
 	}
 	return text
+}
+
+// IsUnconfigured reports whether nobody has given the cluster a config yet: it has neither a GitSource nor a pool with
+// a config.
+func (f *Fleet) IsUnconfigured() bool {
+	return len(f.Sources) == 0 && !slices.ContainsFunc(f.Pools, func(p mcfgv1.MachineConfigPool) bool {
+		return p.Spec.Configuration.Name != "" || p.Annotations[v1alpha1.SourceAnnotation] != ""
+	})
+}
+
+// LostItsSource reports whether the config of a pool came from git, and no GitSource exists any more.
+func (f *Fleet) LostItsSource() bool {
+	return len(f.Sources) == 0 && slices.ContainsFunc(f.Pools, func(p mcfgv1.MachineConfigPool) bool {
+		return p.Annotations[v1alpha1.SourceAnnotation] != ""
+	})
 }
 
 // Fleet is a cluster's pools and nodes as the rollout sees them at one moment. Decisions, counts and reasons of nodes
@@ -268,7 +286,7 @@ func (f *Fleet) decide(v *Pool) {
 		v.Undecided = fmt.Sprintf("MachineConfig %s, which the pool should run, is not on the cluster",
 			target.Config)
 	}
-	applying, waits := v.applyingBlock()
+	applying, waits := f.applyingBlock(v)
 	if v.Undecided != "" || waits || !v.Object.DeletionTimestamp.IsZero() {
 		v.Decision = poolstate.Decision{Record: v.Facts.Care.Record, Target: target, Counts: f.count(v)}
 		switch {
@@ -296,7 +314,7 @@ func (f *Fleet) decide(v *Pool) {
 // explainNodes sets what each node of a pool runs, and why it does not run the config that it should run.
 func (f *Fleet) explainNodes(v *Pool) {
 	v.Waits = map[string]poolstate.Waiting{}
-	if applying, waits := v.applyingBlock(); waits {
+	if applying, waits := f.applyingBlock(v); waits {
 		for i := range v.Facts.Nodes {
 			if n := &v.Facts.Nodes[i]; !n.UpdatedTo(v.Facts.Target) {
 				v.Waits[n.Name] = poolstate.Waiting{Node: n.Name, Cause: applying.Cause, Reason: applying.Reason}

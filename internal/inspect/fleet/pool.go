@@ -19,12 +19,34 @@ import (
 // applyingBlock says that the cluster does not have one whole revision of a GitSource from which the pool gets its
 // config, so that the controller neither renders nor rolls it out; false if it has. Only the controller compares all
 // objects: its condition counts.
-func (v *Pool) applyingBlock() (poolstate.Block, bool) {
+func (f *Fleet) applyingBlock(v *Pool) (poolstate.Block, bool) {
 	c := v.Condition(v1alpha1.RolloutBlockedCondition)
 	if c.Status != corev1.ConditionTrue || c.Reason != string(poolstate.CauseApplying) {
 		return poolstate.Block{}, false
 	}
+	if src := f.JustApplied(v); src != nil {
+		return poolstate.Block{Cause: poolstate.CauseApplying, Reason: "GitSource " + src.Name + " has applied " +
+			ShortRevision(src.Status.AppliedRevision) + ", and the pool takes it up now"}, true
+	}
 	return poolstate.Block{Cause: poolstate.CauseApplying, Reason: c.Message}, true
+}
+
+// JustApplied returns the GitSource that ended, within a minute, an apply for which a pool has waited; nil if none did,
+// or if another goes on. A controller needs seconds until the conditions of all pools say so.
+func (f *Fleet) JustApplied(v *Pool) *v1alpha1.GitSource {
+	var out *v1alpha1.GitSource
+	since := v.Condition(v1alpha1.RolloutBlockedCondition).LastTransitionTime.Time
+	for i := range f.Sources {
+		src := &f.Sources[i]
+		if src.Status.Applying != nil {
+			return nil
+		}
+		if applied := AppliedHistory(src); len(applied) > 0 && !applied[0].At.Time.Before(since) &&
+			f.Now.Sub(applied[0].At.Time) < time.Minute {
+			out = src
+		}
+	}
+	return out
 }
 
 // RevertFailures returns the nodes whose failures caused a pool's revert, each with its failure. The pool's record

@@ -2,7 +2,9 @@ package fleet
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -33,19 +35,41 @@ func refusedCommit(src *v1alpha1.GitSource) *v1alpha1.HistoryEntry {
 	return newest
 }
 
-// SourceProblem returns the message of a source's condition Ready on one line, without its last one, which names a
-// refused commit, and that commit, or "".
+// leftOut is the last line of a condition that had no room for more.
+var leftOut = regexp.MustCompile(`^… and (\d+) more$`)
+
+// SourceProblems returns the problems in a source's condition Ready, a line each, and the number of those that the
+// condition left out.
+func SourceProblems(src *v1alpha1.GitSource, message string) (lines []string, more int) {
+	lines = strings.Split(strings.TrimSpace(message), "\n")
+	last := len(lines) - 1
+	named := refusedCommit(src) != nil // by the last line
+	if m := leftOut.FindStringSubmatch(lines[last]); m != nil && last > 0 {
+		more, _ = strconv.Atoi(m[1]) // It has digits only.
+		if named {
+			more--
+		}
+		return lines[:last], more
+	}
+	if named && last > 0 {
+		lines = lines[:last]
+	}
+	return lines, 0
+}
+
+// SourceProblem returns the first problem of a source with the number of the others, and the refused commit that has
+// them, or "".
 func SourceProblem(src *v1alpha1.GitSource, message string) (problem, commit string) {
-	text := strings.TrimSpace(message)
-	c := refusedCommit(src)
-	if c == nil {
-		return FirstLine(text), ""
+	lines, more := SourceProblems(src, message)
+	problem = lines[0]
+	if more += len(lines) - 1; more > 0 {
+		problem += fmt.Sprintf(" (+%d more)", more)
 	}
-	if i := strings.LastIndexByte(text, '\n'); i >= 0 {
-		text = text[:i]
+	if c := refusedCommit(src); c != nil {
+		commit = fmt.Sprintf("in %s %s by %s; nothing of it is applied", ShortRevision(c.Revision),
+			source.Quote(c.Subject), c.Author)
 	}
-	return FirstLine(text), fmt.Sprintf("in %s %s by %s; nothing of it is applied", ShortRevision(c.Revision),
-		source.Quote(c.Subject), c.Author)
+	return problem, commit
 }
 
 // SourceProblemLine returns the problem of a source with its commit, for tables.
