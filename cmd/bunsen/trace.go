@@ -6,25 +6,28 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bunsen-os/bunsen/internal/cli"
 	"github.com/bunsen-os/bunsen/internal/cli/kube"
 )
 
 func traceCommand() *cobra.Command {
 	var repo string
 	cmd := &cobra.Command{
-		Use: "trace node/NAME | pool/NAME | rendered-POOL-HASH | MACHINECONFIG",
+		Use: "trace node/NAME | pool/NAME | rendered-POOL-HASH | MACHINECONFIG [ITEM]",
 		Short: "Trace a node or config back to its " +
 			"commit and lines", GroupID: "cluster",
 		Long: `Trace a node or a rendered config back to the commit, or to the change through the API, that requested the config. bunsen also
 prints the commit that first produced the content, the documents, and for each file, unit and user the commit that
 changed it last and the line that sets it. For a MachineConfig that is not rendered, bunsen prints where it comes from
 and which rendered configs contain it. A name without a kind is that of a config, or else of a node or a pool.
+With an item, such as a path or the name of a unit, bunsen prints only that one. What was changed by hand on a node is marked.
 
 bunsen computes the lines again from the commit in the source's repository, with the controller's functions. If the URL of the
 source is a path on this machine, bunsen reads that path. Otherwise name a clone with --repo.`,
 		Example: `  bunsen trace node/worker-07
+  bunsen trace node/worker-07 /etc/motd
   bunsen trace rendered-worker-77b0c... --repo ~/os-config`,
-		Args: needsArgs(1, 1, "trace needs one node (node/NAME), rendered config or other MachineConfig, for "+
+		Args: needsArgs(1, 2, "trace needs one node (node/NAME), rendered config or other MachineConfig, for "+
 			"example: bunsen trace node/worker-07"),
 	}
 	cmd.ValidArgsFunction = kube.CompleteSubjects(kube.KindNode, kube.KindPool)
@@ -43,6 +46,11 @@ source is a path on this machine, bunsen reads that path. Otherwise name a clone
 		if err := found.Changes(ctx, q.client, q.now); err != nil {
 			found.Trace.Note = strings.TrimPrefix(found.Trace.Note+"\nWho changed the items last is not known: "+
 				err.Error(), "\n")
+		}
+		if len(q.args) > 1 {
+			if err := found.Trace.Only(q.args[1]); err != nil {
+				return answer{}, cli.Invalid(err)
+			}
 		}
 		return answer{text: found.Trace.Text(), data: found.Trace}, nil
 	})

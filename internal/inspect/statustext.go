@@ -68,20 +68,42 @@ func nodeTable(rows []fleet.NodeRow, now time.Time) terminal.Table {
 	return t
 }
 
-// fewNodes are listed completely; of more, only those with a step or a problem.
+// fewNodes are listed completely; of more, only those with a step or a problem, and those with the same one in a line.
 const fewNodes = 12
+
+// nodeRows returns the rows of Text, and how many nodes are not in them.
+func (s Status) nodeRows() (rows []fleet.NodeRow, hidden int) {
+	if len(s.Nodes) <= fewNodes {
+		return s.Nodes, 0
+	}
+	var groups [][]string // the names of the nodes in a row
+	rowOf := map[string]int{}
+	for _, r := range s.Nodes {
+		if r.Reason == "" {
+			hidden++
+			continue
+		}
+		same := fmt.Sprintf("%q %q %q %q %q %q", r.Pool, r.Current, r.Desired, r.StateText(s.at), r.Step, r.Reason)
+		at, known := rowOf[same]
+		switch {
+		case known:
+			groups[at] = append(groups[at], r.Name)
+		case len(rows) < 2*fewNodes:
+			rowOf[same] = len(rows)
+			rows, groups = append(rows, r), append(groups, []string{r.Name})
+		default:
+			hidden++
+		}
+	}
+	for i, names := range groups {
+		rows[i].Name = fleet.Names(names, 1)
+	}
+	return rows, hidden
+}
 
 // Text prints the screen: sources, pools, servers, then nodes.
 func (s Status) Text() string {
-	shown := s.Nodes
-	if len(shown) > fewNodes {
-		shown = nil
-		for _, r := range s.Nodes {
-			if r.Reason != "" && len(shown) < 2*fewNodes {
-				shown = append(shown, r)
-			}
-		}
-	}
+	shown, hidden := s.nodeRows()
 	var parts []string
 	for _, text := range []string{
 		s.Controllers.Problems(s.at), s.head(), s.PoolTable().String(), s.Servers.Text(s.at),
@@ -97,7 +119,7 @@ func (s Status) Text() string {
 	if len(parts) == 0 {
 		return nothing
 	}
-	if hidden := len(s.Nodes) - len(shown); hidden > 0 {
+	if hidden > 0 {
 		more := "more nodes"
 		if len(shown) == 0 {
 			more = "nodes, all in service"

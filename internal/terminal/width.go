@@ -61,8 +61,8 @@ const narrowest = 24
 
 var (
 	// the first line of a Table, and one of its cells
-	heading     = regexp.MustCompile(`^[A-Z][A-Z-]*( [A-Z-]+)*( {3,}[A-Z][A-Z-]*( [A-Z-]+)*)+$`)
-	headingCell = regexp.MustCompile(`[A-Z][A-Z-]*( [A-Z-]+)*`)
+	heading     = regexp.MustCompile(`^[A-Z][A-Z-]*( [A-Z()-]+)*( {3,}[A-Z][A-Z-]*( [A-Z()-]+)*)+$`)
+	headingCell = regexp.MustCompile(`[A-Z][A-Z-]*( [A-Z()-]+)*`)
 	// of a line of Labels, with the blanks behind it
 	label = regexp.MustCompile(`^[A-Z][A-Za-z ]{0,16}:\s+`)
 )

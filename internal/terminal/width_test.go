@@ -45,6 +45,15 @@ func TestATextFitsTheTerminal(t *testing.T) {
 				"                     subject 節点\n-\n",
 		},
 		{
+			"a heading has a unit", terminal.Table{
+				Head: []string{"WHEN (UTC)", "SUBJECT"},
+				Rows: [][]string{{"15:57:51", "Forward packets on every worker"}},
+			}.String(), 40,
+			"WHEN (UTC)   SUBJECT\n" +
+				"15:57:51     Forward packets on every\n" +
+				"             worker\n",
+		},
+		{
 			"text is wrapped under itself, and a command stays whole",
 			"Reason:    " + strings.Repeat("word ", 8) + "\n" +
 				"To do:     kubectl -n bunsen-system get pods,leases --all-of-them\n" +

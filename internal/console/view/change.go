@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/internal/inspect/history"
 	"github.com/bunsen-os/bunsen/internal/review/report"
@@ -145,9 +146,11 @@ func (p ChangePage) review() Region {
 		*report.Outline
 		Changes []group
 		Cut     int
-		// Happened is what came of a rollout that ended; then its costs stand beside it, with the forecast.
-		Happened string
-	}{Outline: o, Happened: p.happened()}
+		// Happened is what came of a rollout that ended; then its costs stand beside it, with the forecast. If it halted,
+		// they stand before it, because most of them are still to come.
+		Happened   string
+		Unfinished bool
+	}{Outline: o, Happened: p.happened(), Unfinished: p.isHalted()}
 	left := mostLines
 	for _, g := range o.Groups {
 		shown := group{Title: g.Title}
@@ -182,6 +185,10 @@ func (p ChangePage) happened() string {
 		}
 	}
 	return text
+}
+
+func (p ChangePage) isHalted() bool {
+	return p.Head != nil && p.Head.Row.Result == history.Result(v1alpha1.RolloutWasHalted)
 }
 
 func (p ChangePage) about() Region {

@@ -2,9 +2,11 @@ package view
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/inspect/history"
 	"github.com/bunsen-os/bunsen/internal/review/report"
 )
@@ -43,5 +45,23 @@ func TestAnEndedRolloutSaysWhatHappened(t *testing.T) {
 	p.Head.Row.Ended = nil
 	if got := p.happened(); got != "" {
 		t.Errorf("before the rollout ended, what happened is %q", got)
+	}
+}
+
+// TestAHaltedRolloutSaysFirstWhatIsToCome: a reader asks what the commit reboots, and "0 reboots" is no answer.
+func TestAHaltedRolloutSaysFirstWhatIsToCome(t *testing.T) {
+	ended := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	p := ChangePage{
+		Head: &CommitHead{Pool: "worker", Row: history.Row{RowOutcome: history.RowOutcome{
+			Nodes: 18, Outcome: "halted at 0 of 18 nodes", Ended: &ended,
+			Result: history.Result(v1alpha1.RolloutWasHalted),
+		}}},
+		Review:   &report.Outline{Costs: []report.Cost{{Line: "worker: 18 reboots", Disruptive: true}}},
+		Forecast: []ForecastRow{{forecastReboots, "18", "0"}},
+	}
+	text := p.review().HTML()
+	cost, happened := strings.Index(text, "18 reboots"), strings.Index(text, "halted at 0 of 18 nodes, 0 reboots")
+	if cost < 0 || happened < cost {
+		t.Errorf("the page begins with what happened, or lacks a part:\n%s", text)
 	}
 }

@@ -302,12 +302,18 @@ func (f *Fleet) decide(v *Pool) {
 	for i := range v.Rows {
 		row := &v.Rows[i]
 		n := f.Node(row.Name)
-		if n == nil || row.Cause != poolstate.CauseFailed || row.Current != row.Desired {
+		if n == nil || row.Cause != poolstate.CauseFailed {
 			continue
 		}
-		if _, is := Drifted(n); is {
-			row.Reason = cmp.Or(v1alpha1.TruncateReason(driftText(n)), row.Reason)
+		_, is := Drifted(n)
+		text := driftText(n)
+		if !is || text == "" {
+			continue
 		}
+		if row.Current != row.Desired {
+			text += ": the update does not begin before that is decided"
+		}
+		row.Reason = v1alpha1.TruncateReason(text)
 	}
 }
 

@@ -53,6 +53,8 @@ type TraceNode struct {
 	Desired v1alpha1.ConfigVersion `json:"desired"`
 	State   string                 `json:"state"`
 	Reason  string                 `json:"reason,omitempty"`
+	// Drift are the items that are not as the config says, because somebody changed them on the node.
+	Drift []v1alpha1.DriftItem `json:"drift,omitempty"`
 }
 
 // RenderedTrace is the part of a trace about the rendered config, with the commit that first produced its content.
@@ -205,7 +207,42 @@ func (t *Trace) AddChanges(f *fleet.Fleet, live map[string]*mcfgv1.MachineConfig
 	return nil
 }
 
-// changedBy is who changed the item last, as text.
+// Only keeps an item by its name, such as /etc/motd or chronyd.service.
+func (t *Trace) Only(name string) error {
+	var items []TraceItem
+	for _, it := range t.Items {
+		if _, of, _ := strings.Cut(it.Item, " "); of == name || it.Item == name {
+			items = append(items, it)
+		}
+	}
+	if items == nil && t.Note == "" {
+		return fmt.Errorf("%s has no file, unit or user %q; `bunsen trace` without it lists them", t.Rendered.Name, name)
+	}
+	t.Items = items
+	return nil
+}
+
+// changedBy is who changed an item last, as text.
+func (t Trace) changedBy(it TraceItem) string {
+	text := it.changedBy()
+	if t.Node == nil {
+		return text
+	}
+	for _, d := range t.Node.Drift {
+		if _, name, _ := strings.Cut(it.Item, " "); name != d.Name && !strings.HasSuffix(d.Name, "/system/"+name) {
+			continue
+		}
+		at := d.Since
+		if d.Modified != nil {
+			at = *d.Modified
+		}
+		return "by hand on " + t.Node.Name + " at " + at.UTC().Format("2006-01-02 15:04:05 UTC") +
+			", it is not recorded by whom; before that " + text
+	}
+	return text
+}
+
+// changedBy is which row of the pool's history changed the item last, as text.
 func (it TraceItem) changedBy() string {
 	if it.Changed == nil {
 		return "-"
@@ -227,6 +264,9 @@ func (t *Trace) OfNode(n *corev1.Node) {
 	t.Node = &TraceNode{
 		Name: n.Name, Current: v1alpha1.ReportedConfig(a), Desired: v1alpha1.AssignedConfig(a),
 		State: a[v1alpha1.StateAnnotation], Reason: v1alpha1.TruncateReason(a[v1alpha1.ReasonAnnotation]),
+	}
+	if drift, err := v1alpha1.ParseDrift(a[v1alpha1.DriftAnnotation]); err == nil { // an invalid one counts as absent
+		t.Node.Drift = drift.Items
 	}
 	for i := range t.Inputs {
 		t.Inputs[i].Files = slices.DeleteFunc(t.Inputs[i].Files, func(file string) bool {
@@ -282,7 +322,7 @@ func (t Trace) Text() string {
 	if len(t.Items) > 0 {
 		items := terminal.Table{Head: []string{"ITEM", "SET BY", "LAST CHANGED BY"}}
 		for _, it := range t.Items {
-			items.Rows = append(items.Rows, []string{it.Item, terminal.Dash(it.Place), it.changedBy()})
+			items.Rows = append(items.Rows, []string{it.Item, terminal.Dash(it.Place), t.changedBy(it)})
 		}
 		b.Gap()
 		b.Text(items)
