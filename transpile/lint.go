@@ -11,6 +11,7 @@ import (
 
 	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/nodepath"
 	"github.com/bunsen-os/bunsen/transpile/kinds"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/unit"
@@ -156,6 +157,9 @@ func (l *linter) idle(at string, u ign.Unit) {
 			l.warnAt(at+".mask", ruleIdle, "%s is masked, so its contents, its drop-ins and enabled: true have no "+
 				"effect: remove them, or the mask", u.Name)
 		}
+	case isEnabled && l.hasMask(u.Name):
+		l.warnAt(at+".enabled", ruleIdle, "a link of storage.links to /dev/null masks %s, so enabled: true has no "+
+			"effect: remove one of them", u.Name)
 	case !own && len(u.Dropins) == 0 && u.Enabled == nil && u.Mask == nil:
 		l.warnAt(at+".name", ruleIdle, "nothing is set of %s: give it contents, dropins, enabled or mask, or remove "+
 			"it", u.Name)
@@ -165,6 +169,13 @@ func (l *linter) idle(at string, u ign.Unit) {
 			"effect: enable an instance such as %s, or write DefaultInstance= in the section [Install]", u.Name,
 			strings.Replace(u.Name, "@.", "@INSTANCE.", 1))
 	}
+}
+
+// hasMask reports whether a link of the document masks a unit.
+func (l *linter) hasMask(unit string) bool {
+	return slices.ContainsFunc(l.config.Ignition.Storage.Links, func(n ign.Link) bool {
+		return path.Clean(n.Path) == path.Join(nodepath.UnitDir, unit) && n.Target != nil && *n.Target == "/dev/null"
+	})
 }
 
 func hasDefaultInstance(u ign.Unit) bool {

@@ -92,19 +92,20 @@ func (u *update) undoStep(ctx context.Context, s host.Step) error {
 	return stepper{host: u.Host}.do(ctx, s, is)
 }
 
-// isGone reports whether the update made the file of a unit, and the unit has none now. The update may have started it,
-// and systemd can only stop it then. A unit that was there before the update keeps its step, also if only a generator
-// of systemd makes its file.
+// isGone reports whether the update made the file of a unit, and the unit has none now, or is masked again. The update
+// may have started it, and systemd can only stop it then. A unit that was there before the update keeps its step, also
+// if only a generator of systemd makes its file.
 func (u *update) isGone(ctx context.Context, name string) bool {
 	made := slices.ContainsFunc(u.rec.Steps, func(s host.Step) bool {
-		return s.IsPath() && s.Before.Entry.Kind == host.Absent && path.Dir(s.Target) == host.UnitDir &&
-			slices.Contains(host.FileNames(name), path.Base(s.Target))
+		was := s.Before.Entry
+		return s.IsPath() && (was.Kind == host.Absent || host.IsMask(s.Target, was)) &&
+			path.Dir(s.Target) == host.UnitDir && slices.Contains(host.FileNames(name), path.Base(s.Target))
 	})
 	if !made {
 		return false
 	}
 	unit, err := u.Host.Units.Status(ctx, name)
-	return err == nil && unit.Obstacle.Why == host.UnitMissing
+	return err == nil && (unit.Obstacle.Why == host.UnitMissing || unit.Obstacle.Why == host.UnitMasked)
 }
 
 // cannotEnable reports whether a unit cannot be enabled, because its file is masked, does not exist or has no [Install]

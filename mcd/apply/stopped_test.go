@@ -34,6 +34,8 @@ func TestARollbackStopsWhatItsUpdateStarted(t *testing.T) {
 		}
 		return all
 	}
+	masked := withUnits("vendor.service")
+	masked.Ignition.Systemd.Units[0] = ign.Unit{Name: "vendor.service", Mask: ptr(true)}
 	for sentence, c := range map[string]struct {
 		from, to machineconfig.Config
 		actions  []disruption.Action
@@ -64,6 +66,10 @@ func TestARollbackStopsWhatItsUpdateStarted(t *testing.T) {
 		"a service of the vendor, whose file is in force again": {
 			to: withUnits("vendor.service"), actions: restart("vendor.service"),
 			want: "daemon-reload, restart vendor.service",
+		},
+		"a service that the config masked before": {
+			from: masked, to: withUnits("vendor.service"), actions: restart("vendor.service"),
+			want: "daemon-reload, stop vendor.service",
 		},
 		"a service that is nowhere, and not the update's": {
 			to: withUnits("new.service"), actions: restart("none.service"),

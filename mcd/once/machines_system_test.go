@@ -1,6 +1,9 @@
 package once_test
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // systemMachines are more of machines: what systems have by themselves, and names that are rare.
 var systemMachines = map[string]oddMachine{
@@ -275,4 +278,99 @@ var systemMachines = map[string]oddMachine{
 			},
 		},
 	},
+	"a unit of the config with an alias that is a unit of the image": {
+		has: []string{"/usr/lib/systemd/system/ssh.service = " + install},
+		then: [][]string{
+			{`{"name":"a.service","enabled":true,"contents":"[Install]\nWantedBy=a.target\nAlias=ssh.service\n"}`},
+			{`{"name":"a.service","enabled":true,` + wanted + `}`},
+			{`{"name":"a.service","enabled":true,` + wanted + `}`, `{"name":"ssh.service","enabled":true}`},
+		},
+	},
+	"a unit that the image starts by a link of its own is disabled": {
+		has: []string{
+			"/usr/lib/systemd/system/a.service = " + install,
+			"/usr/lib/systemd/system/a.target.wants/a.service -> ../a.service",
+		},
+		then: [][]string{{`{"name":"a.service","enabled":false}`}, {`{"name":"a.service","enabled":true}`}},
+	},
+	"a unit that is enabled until the next boot": {
+		has: []string{
+			"/usr/lib/systemd/system/a.service = " + install,
+			"/run/systemd/system/a.target.wants/a.service -> /usr/lib/systemd/system/a.service",
+		},
+		then: [][]string{{`{"name":"a.service","enabled":true}`}, {`{"name":"a.service","enabled":false}`}},
+	},
+	"a section over several lines": {
+		then: [][]string{
+			{`{"name":"a.service","enabled":true,"contents":"[Install]\nWantedBy=a.target \\\n b.target\n"}`},
+			{`{"name":"a.service","enabled":true,"contents":"[Install]\nWantedBy=a.target \\\n b.target\nWantedBy=\n` +
+				`RequiredBy=c.target\nUpheldBy=d.target\n"}`},
+			{`{"name":"a.service","enabled":true,"contents":"[Install]\nWantedBy=\n"}`},
+		},
+	},
+	"a specifier that is the instance": {
+		then: [][]string{
+			{`{"name":"t@i.service","enabled":true}`, `{"name":"t@.service","contents":"[Install]\nWantedBy=%i.target\n"}`},
+			{`{"name":"t@j.service","enabled":true}`, `{"name":"t@.service","contents":"[Install]\nWantedBy=%p@%i.target\n"}`},
+		},
+	},
+	"drop-ins of one name for a template and its instance": {
+		has: []string{"/usr/lib/systemd/system/t@.service = [Service]\nExecStart=/bin/a\n"},
+		then: [][]string{
+			{
+				`{"name":"t@.service","dropins":[{"name":"x.conf",` + wanted + `}]}`,
+				`{"name":"t@i.service","enabled":true,"dropins":[{"name":"x.conf","contents":"[Install]\nWantedBy=i.target\n"}]}`,
+				`{"name":"t@j.service","enabled":true}`,
+			},
+			{
+				`{"name":"t@.service","dropins":[{"name":"x.conf",` + wanted + `}]}`,
+				`{"name":"t@i.service","enabled":true}`, `{"name":"t@j.service","enabled":false}`,
+			},
+		},
+	},
+	"the machine's whole list of users, without the owner of a file": {
+		then: [][]string{
+			{"user 1000", "/srv/x = 1", "/etc/passwd = root:x:0:0::/root:/bin/bash\n"},
+			{"user 1000", "/srv/x = 2"},
+		},
+	},
+	"a directory of the image update takes the place of a file's directory": {
+		has: []string{"/opt/"},
+		then: [][]string{
+			{"/opt/app/x = 1"},
+			{"by hand", "/opt/app/x -", "/opt/app -", "/opt -", "/var/opt/app/x = 1", "/opt -> var/opt"},
+			{"/opt/app/x = 2", "/opt/app/y = 3"},
+		},
+		leaves: []string{"/opt", "/var/opt"},
+	},
+	"a file that somebody replaced by a link to it": {
+		then: [][]string{
+			{"/etc/a = 1"}, {"by hand", "/etc/a -", "/var/a = 1", "/etc/a -> ../var/a"}, {"/etc/a = 2"},
+		},
+		refuses: "unexpected on-disk state",
+	},
+	"a file of the config that a later image has as a directory": {
+		then: [][]string{
+			{"/etc/a = 1"}, {"by hand", "/etc/a -", "/etc/a/own = mine"}, {"/etc/b = 1"},
+		},
+		refuses: "unexpected on-disk state",
+	},
+	"a link of the machine out of its root, to itself": {
+		has:  []string{"/srv/l -> /../../srv/../srv/d/./", "/srv/d/"},
+		then: [][]string{{"/srv/l/x = 1"}, {"/srv/d/x = 1"}, {"/srv/l/x = 2"}},
+	},
+	"a thousand files, and a thousand others": {
+		then: [][]string{many("/srv/m/a/%d = 1", 1000), many("/srv/m/b/%d = 1", 1000)},
+	},
+	"files of many directories move one level down": {
+		then: [][]string{many("/srv/m/%d/x = 1", 100), many("/srv/m/%d/x/y = 1", 100)},
+	},
+}
+
+// many are lines with the numbers from zero.
+func many(format string, n int) (lines []string) {
+	for i := range n {
+		lines = append(lines, fmt.Sprintf(format, i))
+	}
+	return lines
 }

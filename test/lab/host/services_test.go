@@ -181,6 +181,15 @@ var services = []struct {
 		m.is("gone.service", "inactive dead")
 		m.ok(m.units.Stop(m.t.Context(), "gone.service"))
 	}},
+	{"a unit that is masked while it runs is stopped", func(m machine) {
+		m.unit("hidden.service", server)
+		m.ok(m.restart("hidden.service"))
+		m.ok(m.h.Files.Link("/etc/systemd/system/hidden.service", host.Entry{Target: "/dev/null"}))
+		m.ok(m.units.DaemonReload(m.t.Context()))
+		m.is("hidden.service", "active running success")
+		m.ok(m.units.Stop(m.t.Context(), "hidden.service"))
+		m.is("hidden.service", "inactive dead success")
+	}},
 	{"the units of an update that fails are stopped by its rollback, the failing one too", func(m machine) {
 		texts := map[string]string{
 			"runs.service":  server,
