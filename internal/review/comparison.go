@@ -371,6 +371,9 @@ func (it Item) Places() string {
 // runningCluster is the name of a base that is read from a cluster.
 const runningCluster = "the cluster"
 
+// FromCluster reports whether the base is what the pools of a cluster should run.
+func (c Comparison) FromCluster() bool { return c.Base == runningCluster }
+
 // ShortHash shortens a hash to eight digits. It returns any other name unchanged.
 func ShortHash(name string) string {
 	if len(name) != 40 && len(name) != 64 {

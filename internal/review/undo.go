@@ -54,9 +54,9 @@ func undo(c Comparison) string {
 	switch base, head := c.BaseCommit, c.HeadCommit; {
 	case !c.Changed():
 		return ""
-	case base == nil && c.Base == runningCluster:
+	case base == nil && c.FromCluster():
 		return "revert the commit after it is pushed; every pool then returns to its earlier rendered config"
-	case c.Base == runningCluster && (head == nil || head.Hash == ""):
+	case c.FromCluster() && (head == nil || head.Hash == ""):
 		return "revert the commit after it is pushed; every pool then returns to its earlier rendered config"
 	case head == nil || head.Hash == "" || base == nil || base.Hash == "":
 		return fmt.Sprintf("restore the files of %s; every pool then returns to its earlier rendered config", c.Base)

@@ -185,6 +185,10 @@ func nothing(c review.Comparison) string {
 	if changes := notRendered(c); changes != "" {
 		return "No rendered change, but " + changes + "."
 	}
+	if c.FromCluster() {
+		return "No rendered change: these configs are the targets of the cluster's pools already. " +
+			"`bunsen status` shows which nodes do not run them yet."
+	}
 	return "No rendered change: nothing will be rolled out."
 }
 
