@@ -309,8 +309,7 @@ func hostActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1alpha
 	case v1alpha1.FailureUncordon:
 		return []string{findController + row.Name}
 	case v1alpha1.FailureNoAccess:
-		return []string{"kubectl -n bunsen-system get pods,leases   # does a machine-config-server run? " + row.Name +
-			" tries again by itself"}
+		return serverActions(f, " "+row.Name+" tries again by itself")
 	case v1alpha1.FailureDrift:
 		do := []string{"bunsen drift " + row.Name + "   # what differs"}
 		if at := f.Node(row.Name); at != nil {

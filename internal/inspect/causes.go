@@ -133,11 +133,25 @@ func secretsAdvice(x blocked, a Answer) Answer {
 }
 
 // secretActions are for secrets that the server has not resolved.
-func secretActions(_ *fleet.Fleet, v *fleet.Pool) []string {
+func secretActions(f *fleet.Fleet, v *fleet.Pool) []string {
 	if problems := v.Facts.Secrets.Problems; len(problems) > 0 {
 		return problemActions(problems, v.Object.Name)
 	}
-	return []string{"kubectl -n " + v1alpha1.ServerNamespace + " get pods,leases   # does a machine-config-server run?"}
+	return serverActions(f, "")
+}
+
+// serverActions are for a machine-config-server that does not do what it should. The note says what happens then.
+func serverActions(f *fleet.Fleet, note string) []string {
+	do := []string{"kubectl -n " + v1alpha1.ServerNamespace + " get pods,leases   # does a machine-config-server run?" +
+		note}
+	if s := f.ReadServers(); s != nil && len(s.Alive()) == 0 && len(s.Replicas) > 0 {
+		var names []string
+		for _, r := range s.Replicas {
+			names = append(names, r.Name)
+		}
+		do = append(do, "restart machine-config-server, which ran as "+fleet.Names(names, mostAdvised))
+	}
+	return do
 }
 
 // fetchActions are for nodes that cannot download content. They try again by themselves, so there are commands only for

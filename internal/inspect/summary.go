@@ -59,7 +59,7 @@ func (o Overview) Headline() string {
 func (o Overview) Counts() string {
 	needs, moves, fine := len(o.Needs()), len(o.Moves()), 0
 	for _, row := range o.Rest() {
-		if !row.Outcome.NeedsUser() {
+		if !row.Outcome.NeedsUser() && (row.Target != "" || o.Status.Unfollowed == "") {
 			fine++
 		}
 	}

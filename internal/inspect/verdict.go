@@ -218,7 +218,7 @@ func unfollowed(f *fleet.Fleet) (text string, begin []string) {
 func beginCommands(f *fleet.Fleet) []string {
 	do := []string{createSource(f, "")}
 	if f.IsUnconfigured() {
-		do = append(do, fleet.Alternative("there is no repository yet", "bunsen init --help   # begins one: "+
+		do = append(do, fleet.Alternative("there is no repository yet", "bunsen init --help   # "+
 			"docs/new-repository.md"))
 	}
 	return do

@@ -37,9 +37,11 @@ var (
 // ReadWebhook returns the refs that changed; none for an event that is not a push, such as a ping. Call Read only after
 // Verify. Each text of the result has the form that its field documents, whatever the body contains.
 func ReadWebhook(host v1alpha1.WebhookType, header func(string) string, body []byte) ([]PushedRef, error) {
-	body, err := unform(header("Content-Type"), body)
-	if err != nil {
-		return nil, err
+	if host != v1alpha1.WebhookGeneric { // curl calls each body a form.
+		var err error
+		if body, err = unform(header("Content-Type"), body); err != nil {
+			return nil, err
+		}
 	}
 	read, ok := readers[host]
 	if !ok {

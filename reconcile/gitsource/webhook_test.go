@@ -148,6 +148,8 @@ func TestRead(t *testing.T) {
 			"",
 		},
 		"a generic request":                  {v1alpha1.WebhookGeneric, nil, `{"ref":"refs/heads/main","commit":"` + c1 + `"}`, main1, ""},
+		"a generic request of curl":          {v1alpha1.WebhookGeneric, headers{"Content-Type": "application/x-www-form-urlencoded"}, `{"ref":"refs/heads/main","commit":"` + c1 + `"}`, main1, ""},
+		"a generic request of garbage":       {v1alpha1.WebhookGeneric, headers{"Content-Type": "application/x-www-form-urlencoded"}, `garbage`, nil, "reading the request: invalid character"},
 		"a generic request without a body":   {v1alpha1.WebhookGeneric, nil, "", []gitsource.PushedRef{{}}, ""},
 		"a hash that is none is left out":    {v1alpha1.WebhookGeneric, nil, `{"ref":"refs/heads/main","commit":"$(reboot)"}`, []gitsource.PushedRef{{Ref: "refs/heads/main"}}, ""},
 		"a short ref name is refused":        {v1alpha1.WebhookGeneric, nil, `{"ref":"main"}`, nil, "names a ref that is not refs/<name>"},

@@ -301,7 +301,7 @@ func poolLine(s inspect.Status, row inspect.PoolRow, past history.History) Regio
 		data.Commit = commitOf(row.Name, c)
 	}
 	switch {
-	case row.Nodes == 0:
+	case row.Nodes == 0 || row.Target == "":
 		data.Sign, data.Tone = "dot", ""
 	case row.Updated == row.Nodes: // What stops newer commits is said above, and the nodes run what they should.
 		data.Sign, data.Tone = "check", "good"

@@ -168,6 +168,62 @@ func TestOverviewOfTrouble(t *testing.T) {
 	golden(t, "overview-trouble", got)
 }
 
+// TestOverviewOfABeginning: without a GitSource and a config, the page says so with the command that begins.
+func TestOverviewOfABeginning(t *testing.T) {
+	c := cluster(2)
+	c.Sources, c.Rendered, c.Leases = nil, nil, []coordinationv1.Lease{controllerLease()}
+	for i := range c.Pools {
+		c.Pools[i].Annotations, c.Pools[i].Spec.Configuration.Name = nil, ""
+	}
+	for i := range c.Nodes {
+		c.Nodes[i].Annotations = map[string]string{v1alpha1.StateAnnotation: v1alpha1.StateDone}
+	}
+	got := html(overview(c))
+	checkHTML(t, got)
+	golden(t, "overview-beginning", got)
+}
+
+// controllerLease is that of a controller that leads.
+func controllerLease() coordinationv1.Lease {
+	holder, seconds, renewed := "a", int32(35), metav1.NewMicroTime(noon)
+	l := coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
+		HolderIdentity: &holder, LeaseDurationSeconds: &seconds, RenewTime: &renewed,
+	}}
+	l.Name, l.Labels = "machine-config-controller-a", map[string]string{
+		v1alpha1.ServerLabel: v1alpha1.ControllerComponent,
+	}
+	report := v1alpha1.ControllerReport{Leader: true, Version: "v1", Started: metav1.NewTime(noon)}
+	l.Annotations = map[string]string{v1alpha1.ControllerAnnotation: report.String()}
+	return l
+}
+
+// TestOverviewOfMistakes: all mistakes of a refused commit are on the page.
+func TestOverviewOfMistakes(t *testing.T) {
+	c := cluster(2)
+	bad := "main@sha1:" + strings.Repeat("d", 40)
+	s := &c.Sources[0].Status
+	text := "pools/worker/a.bu:1:1: error: one\npools/worker/b.bu:2:2: error: two\n" +
+		"in main@sha1:dddddddd; nothing of it is applied"
+	s.ObservedRevision, s.History = bad, append([]v1alpha1.HistoryEntry{{
+		CommitInfo: v1alpha1.CommitInfo{Revision: bad, Subject: "two mistakes"},
+		Refused:    &v1alpha1.Refusal{Reason: v1alpha1.ReasonTranspileFailed, Message: "one"},
+	}}, s.History...)
+	s.Conditions = nil
+	for kind, status := range map[string]metav1.ConditionStatus{
+		v1alpha1.ReadyCondition: metav1.ConditionFalse, v1alpha1.StalledCondition: metav1.ConditionTrue,
+	} {
+		s.Conditions = append(s.Conditions, metav1.Condition{
+			Type: kind, Status: status, Reason: v1alpha1.ReasonTranspileFailed, Message: text,
+		})
+	}
+	got := html(overview(c))
+	checkHTML(t, got)
+	if !strings.Contains(got, "a.bu:1:1: error: one (&#43;1 more)") ||
+		!strings.Contains(got, "<li>pools/worker/b.bu:2:2: error: two</li>") {
+		t.Errorf("a mistake is not on the page:\n%s", got)
+	}
+}
+
 func TestEmptyPool(t *testing.T) {
 	c := cluster(0)
 	c.Sources = nil
