@@ -146,8 +146,8 @@ func (p ChangePage) review() Region {
 		*report.Outline
 		Changes []group
 		Cut     int
-		// Happened is what came of a rollout that ended; then its costs stand beside it, with the forecast. If it halted,
-		// they stand before it, because most of them are still to come.
+		// Happened is what came of a rollout that ended; then its costs stand beside it, with the forecast. If it
+		// halted, they stand before it, because most of them are still to come.
 		Happened   string
 		Unfinished bool
 	}{Outline: o, Happened: p.happened(), Unfinished: p.isHalted()}

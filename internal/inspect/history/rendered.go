@@ -216,7 +216,8 @@ func (t *Trace) Only(name string) error {
 		}
 	}
 	if items == nil && t.Note == "" {
-		return fmt.Errorf("%s has no file, unit or user %q; `bunsen trace` without it lists them", t.Rendered.Name, name)
+		return fmt.Errorf("%s has no file, unit or user %q; `bunsen trace` without it lists them", t.Rendered.Name,
+			name)
 	}
 	t.Items = items
 	return nil
