@@ -143,7 +143,7 @@ func livenessAnswers(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow) []Answer 
 		switch u.Cause {
 		case fleet.CauseSilent:
 			a.Reason = fleet.SilentText + v.Since(*row.AsOf) + ", so its state is not known"
-			a.Do = daemonCommands(row.Name)
+			a.Do = silentCommands(row.Name)
 		case fleet.CauseNoDaemon:
 			a.Reason = "no machine-config-daemon has reported from it, so its config is not known"
 			a.Do = daemonCommands(row.Name)

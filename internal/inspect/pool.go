@@ -206,6 +206,9 @@ func unhealthyCommands(g fleet.UnhealthyGroup, f *fleet.Fleet) []string {
 	if g.Cause == poolstate.CauseNotReady {
 		return notReadyCommands(f, g.Nodes[0])
 	}
+	if g.Cause == fleet.CauseSilent {
+		return silentCommands(g.Nodes...)
+	}
 	return daemonCommands(g.Nodes...)
 }
 

@@ -68,7 +68,7 @@ var commandForms = []string{
 	`touch /run/machine-config-daemon-force`,
 
 	`push a document for pool [a-z0-9-]+ with the server's authority in ignition\.security\.tls\.certificate_authorities`,
-	`(push|free|change|remove|start|restart) .*`,
+	`(push|free|change|remove|start|restart|correct) .*`,
 }
 
 // TestEveryCommandHasAKnownForm: what the golden answers print under `To do` can be typed as it is printed.
@@ -99,7 +99,7 @@ func TestEveryCommandHasAKnownForm(t *testing.T) {
 				t.Errorf("%s: %q has no known form", file, command)
 			}
 			_, text, _ := fleet.CommandParts(command)
-			if advice := strings.Fields("push free change remove start restart"); fleet.IsTyped(text) ==
+			if advice := strings.Fields("push free change remove start restart correct"); fleet.IsTyped(text) ==
 				slices.Contains(advice, strings.Fields(text)[0]) {
 				t.Errorf("%s: whether %q can be typed is not known", file, text)
 			}

@@ -290,6 +290,14 @@ func daemonCommands(nodes ...string) []string {
 	}
 }
 
+// silentCommands are for nodes whose daemons do not report any more. A heartbeat has the time of its node, so one with
+// a wrong clock looks the same.
+func silentCommands(nodes ...string) []string {
+	do := daemonCommands(nodes...)
+	return append(do, fleet.Alternative("its daemon runs and reports", "correct the clock of "+nodes[0]+", which is "+
+		"behind"))
+}
+
 // deadNodeCommands help if a kubelet does not report.
 func deadNodeCommands(node string) []string {
 	return []string{
