@@ -379,7 +379,7 @@ soak: setup build $(ASSETS) $(if $(ROOT),$(KUBELET)) #: Random histories, foreca
 	@$(ENVTEST) $(GOTEST) -count=1 ./mcd/agent -run TestADaemonWhoseWrites -lost-writes 0
 	@$(ENVTEST) $(GOTEST) -count=1 ./reconcile -run TestAControllerWhoseWrites -lost-writes 0
 	@$(if $(ROOT),BUNSEN_LAB=1 $(ENVTEST) $(GOTEST) -count=1 -v -timeout 60m ./test/lab/reboots -reboots 100,printf '==> the 100 updates of a real host: NOT RUN. They need root\n')
-	@$(if $(ROOT),$(subst 30m,90m,$(CLUSTER)) -run '^TestLives$$' -lives 150,printf '==> the 150 lives of real nodes: NOT RUN. They need root\n')
+	@$(if $(ROOT),$(subst 30m,90m,$(CLUSTER)) -run '^TestLives$$' -lives 200,printf '==> the 200 lives of real nodes: NOT RUN. They need root\n')
 
 # BASE is the commit with which the work tree is compared.
 BASE ?= $(shell [ -n "$$(git status --porcelain 2>/dev/null)" ] && echo HEAD || echo HEAD~1)
