@@ -183,10 +183,10 @@ func TestNestedOwners(t *testing.T) {
 		"by name and by number, which the config says": {dirs(app, two) + numbered, "/srv/a/b/c"},
 		"of one user, by name and by number":           {dirs(app, one) + numbered, ""},
 		"by name and by number, which a node knows":    {dirs(app, two), ""},
-		"of one user":          {dirs(one, one), ""},
-		"of root below a user": {dirs(one, `,"user":{"id":0}`), ""},
-		"of a user below root": {dirs(`,"user":{"name":"root"}`, two), ""},
-		"without an owner":     {dirs(one, ""), ""},
+		"of one user":                                  {dirs(one, one), ""},
+		"of root below a user":                         {dirs(one, `,"user":{"id":0}`), ""},
+		"of a user below root":                         {dirs(`,"user":{"name":"root"}`, two), ""},
+		"without an owner":                             {dirs(one, ""), ""},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			if got := refusals(t, disruption.Invalid(config(t, c.config))); got != c.want {
