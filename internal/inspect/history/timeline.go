@@ -178,6 +178,9 @@ func (t *Timeline) addConditions(n *TimelineNode, r *fleet.NodeRow, own v1alpha1
 	n.Reboot = cmp.Or(n.Reboot, at(mcfgv1.MachineConfigNodeUpdateRebooted, metav1.ConditionTrue,
 		metav1.ConditionUnknown))
 	n.Failed = cmp.Or(at(mcfgv1.MachineConfigNodeNodeDegraded, metav1.ConditionTrue), n.Failed)
+	if n.Failed == nil && r.Step == fleet.StepFailed && r.Since != nil && !r.Since.Before(t.Began) {
+		n.Failed = r.Since // The node was Degraded already, so that its condition is older.
+	}
 }
 
 // settle sets the begin to the first known step before the end, and forgets a failure from which the node recovered.

@@ -21,7 +21,7 @@ var began = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 // after returns a time some minutes after the begin of the rollout.
 func after(minutes int) time.Time { return began.Add(time.Duration(minutes) * time.Minute) }
 
-// rolling is a pool whose rollout to config new began, with nodes `name current desired`.
+// rolling is a pool whose rollout to config new began, with nodes `name current desired [failure]`.
 func rolling(record string, nodes ...string) *fleet.Pool {
 	p := mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{
 		Name:        "worker",
@@ -31,13 +31,17 @@ func rolling(record string, nodes ...string) *fleet.Pool {
 	p.Spec.Configuration.Name = "new"
 	c := fleet.Cluster{Pools: []mcfgv1.MachineConfigPool{p}}
 	for _, text := range nodes {
-		f := strings.Fields(text)
+		f := append(strings.Fields(text), "")
+		state := v1alpha1.StateDone
+		if f[3] != "" {
+			state = v1alpha1.StateDegraded
+		}
 		c.Nodes = append(c.Nodes,
 			corev1.Node{ObjectMeta: metav1.ObjectMeta{
 				Name: f[0], Labels: map[string]string{"role": "worker"},
 				Annotations: map[string]string{
 					v1alpha1.CurrentConfigAnnotation: f[1], v1alpha1.DesiredConfigAnnotation: f[2],
-					v1alpha1.StateAnnotation: v1alpha1.StateDone,
+					v1alpha1.StateAnnotation: state, v1alpha1.FailureAnnotation: f[3],
 				},
 			}})
 	}
@@ -144,6 +148,12 @@ func TestTimeline(t *testing.T) {
 				machine("n2", old, "Updated True 30"),
 			},
 			events: []string{"n2 WentBack 8"}, want: "n2 done 30\nn1 began 1 failed 7\nbefore 0, waiting 0\n",
+		},
+		"a node that was Degraded before, and fails the config": {
+			pool: rolling(record,
+				`n1 old new {"config":"new","cause":"Drift","phase":"Blocked","since":"2026-01-02T12:02:00Z"}`),
+			machines: []mcfgv1.MachineConfigNode{machine("n1", old, "Updated False 1", "NodeDegraded True -1")},
+			want:     "n1 began 1 failed 2\nbefore 0, waiting 0\n",
 		},
 		"the last step comes first": {
 			pool: rolling(record, "n1 new new", "n2 new new", "n3 old new"),
