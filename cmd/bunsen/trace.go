@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -36,6 +37,10 @@ source is a path on this machine, bunsen reads that path. Otherwise name a clone
 		found, err := kube.Trace(ctx, q.client, q.args[0])
 		if err != nil {
 			return answer{}, err
+		}
+		if found.Input != nil && len(q.args) > 1 {
+			return answer{}, cli.Invalid(fmt.Errorf("tracing %s: it is not rendered, and bunsen traces it as a whole: "+
+				"leave out %q", q.args[0], q.args[1]))
 		}
 		if found.Input != nil {
 			return answer{text: found.Input.Text(), data: found.Input}, nil

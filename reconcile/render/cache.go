@@ -147,9 +147,9 @@ func find(of digest, last answer, others []answer) (in Input, ok bool) {
 	return in, false
 }
 
-// contentsOf returns the digest of everything on which a merge in this order depends, except the names of the pool and
-// of the MachineConfigs.
-func contentsOf(ordered []Input, d Defaults) digest {
+// digestOfInputs returns the digest of everything on which a merge in this order depends, except the names of the pool
+// and of the MachineConfigs.
+func digestOfInputs(ordered []Input, d Defaults) digest {
 	h := sha256.New()
 	writeDefaults(h, d)
 	for _, in := range ordered {
@@ -159,11 +159,11 @@ func contentsOf(ordered []Input, d Defaults) digest {
 	return digest(h.Sum(nil))
 }
 
-// sameContents returns the config of another pool with these contents, or the zero value. A config of which files went
+// fromSameInputs returns the config of another pool from these inputs, or the zero value. A config of which files went
 // to the content store is none: how many go depends on the names in it.
-func sameContents(of digest, others []answer) Rendered {
+func fromSameInputs(of digest, others []answer) Rendered {
 	for _, a := range others {
-		if a.rendered.contents == of && len(a.rendered.Contents) == 0 {
+		if a.rendered.inputs == of && len(a.rendered.Contents) == 0 {
 			return a.rendered
 		}
 	}

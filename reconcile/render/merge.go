@@ -86,8 +86,8 @@ type Rendered struct {
 
 	book *book
 	own  ownConfigs
-	// contents is the contentsOf the inputs; zero if nodes have configs of their own.
-	contents digest
+	// inputs is the digestOfInputs; zero if nodes have configs of their own.
+	inputs digest
 }
 
 // Winner returns the name of the MachineConfig that set an entry last, or "" if the config has no such entry. The name
@@ -245,8 +245,8 @@ func mergeInputs(pool string, inputs []Input, d Defaults, earlier Rendered, othe
 	if err := checkInputs(append(slices.Clip(inputs), table...)); err != nil {
 		return Rendered{}, err
 	}
-	of := contentsOf(inputs, d)
-	r, err := combine(pool, inputs, d, sameContents(of, others))
+	of := digestOfInputs(inputs, d)
+	r, err := combine(pool, inputs, d, fromSameInputs(of, others))
 	if err == nil {
 		r.own.unreviewed, err = d.Unreviewed, checkReviewed(r, d.Unreviewed)
 	}
@@ -254,7 +254,7 @@ func mergeInputs(pool string, inputs []Input, d Defaults, earlier Rendered, othe
 		return r, err
 	}
 	if len(table) == 0 {
-		r.contents = of
+		r.inputs = of
 		return r, nil
 	}
 	return withNodes(r, earlier, table[0], d.LargeFiles)

@@ -31,19 +31,30 @@ func TestTheTraceOfANodeHasNoFilesOfOtherNodes(t *testing.T) {
 func TestATraceOfANodeMarksWhatWasChangedByHand(t *testing.T) {
 	tr := history.Trace{
 		Rendered: history.RenderedTrace{Name: "rendered-worker-1"},
-		Items:    []history.TraceItem{{Item: "file /etc/motd"}, {Item: "unit a.service"}, {Item: "file /etc/hosts"}},
+		Items: []history.TraceItem{
+			{Item: "file /etc/motd"},
+			{Item: "unit a.service"},
+			{Item: "file /etc/hosts"},
+			{Item: "user core"},
+			{Item: "unit b.service"},
+		},
 	}
 	tr.OfNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker-2", Annotations: map[string]string{
 		v1alpha1.DriftAnnotation: `{"config":"rendered-worker-1","items":[
 			{"name":"/etc/motd","kind":"content","action":"Degrade","since":"2026-01-02T12:00:00Z",
 				"modified":"2026-01-02T11:58:00Z"},
-			{"name":"/etc/systemd/system/a.service","kind":"missing","action":"Repair","since":"2026-01-02T12:00:00Z"}]}`,
+			{"name":"/etc/systemd/system/a.service","kind":"missing","action":"Repair","since":"2026-01-02T12:00:00Z"},
+			{"name":"/srv/system/core","kind":"content","action":"Ignore","since":"2026-01-02T12:00:00Z"},
+			{"name":"/etc/systemd/system/b.service.d/10-a.conf","kind":"mode","action":"Ignore",
+				"since":"2026-01-02T12:00:00Z"}]}`,
 	}}})
 	text := tr.Text()
 	for _, want := range []string{
 		"file /etc/motd    -        by hand on worker-2 at 2026-01-02 11:58:00 UTC, it is not recorded by whom; before that -\n",
 		"unit a.service    -        by hand on worker-2 at 2026-01-02 12:00:00 UTC, ",
 		"file /etc/hosts   -        -\n",
+		"user core         -        -\n",
+		"unit b.service    -        by hand on worker-2 at 2026-01-02 12:00:00 UTC, ",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the trace lacks %q:\n%s", want, text)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/nodepath"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/disruption"
@@ -229,8 +231,17 @@ func (t Trace) changedBy(it TraceItem) string {
 	if t.Node == nil {
 		return text
 	}
+	kind, name, _ := strings.Cut(it.Item, " ")
 	for _, d := range t.Node.Drift {
-		if _, name, _ := strings.Cut(it.Item, " "); name != d.Name && !strings.HasSuffix(d.Name, "/system/"+name) {
+		isOf := d.Name == name
+		switch disruption.ChangeKind(kind) {
+		case disruption.KindUser:
+			isOf = d.Name == "user/"+name
+		case disruption.KindUnit: // its file and its drop-ins, too
+			at := path.Join(nodepath.UnitDir, name)
+			isOf = isOf || d.Name == at || strings.HasPrefix(d.Name, at+".d/")
+		}
+		if !isOf {
 			continue
 		}
 		at := d.Since

@@ -195,22 +195,24 @@ addEventListener("focusin", (event) => describe(cellOf(event)));
 addEventListener("pointerover", (event) => { if (event.pointerType !== "touch") describe(cellOf(event)); });
 
 // A finger cannot point without pressing. Its first tap on a cell describes the node, at the bottom of a small screen;
-// the second one follows the link, and a tap beside both puts the description away.
-let firstTap = null;
+// the second one follows the link, and a tap beside both puts the description away. A live update may replace the cell
+// under the finger, so it is known by its id.
+let firstTap = "";
 addEventListener("pointerdown", (event) => {
   const node = document.getElementById("pool-node"), cell = cellOf(event);
-  firstTap = null;
+  firstTap = "";
   if (!node || event.pointerType !== "touch") return;
-  const known = node.matches(".tapped") && document.getElementById("pool-node-card").dataset.cell === (cell && cell.id);
-  firstTap = known ? null : cell;
   if (!cell && !node.contains(event.target)) node.classList.remove("tapped");
+  const known = node.matches(".tapped") && cell && document.getElementById("pool-node-card").dataset.cell === cell.id;
+  if (cell && !known) firstTap = cell.id;
 });
 addEventListener("click", (event) => {
-  if (!firstTap || cellOf(event) !== firstTap) return;
+  const cell = cellOf(event);
+  if (!cell || cell.id !== firstTap) return;
   event.preventDefault();
-  describe(firstTap);
+  describe(cell);
   document.getElementById("pool-node").classList.add("tapped");
-  firstTap = null;
+  firstTap = "";
 });
 
 const shown = (root) => { showTimes(root); showTitle(); };
