@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -43,6 +44,45 @@ func ParseDrift(text string) (Drift, error) {
 		}
 	}
 	return d, nil
+}
+
+// ByHand says in a sentence without advice what somebody changed on the node, of the items that degrade it; "" if more is
+// to be said: the report omits items, the kind of one does not tell how it differs, or one needs advice of its own.
+func (d Drift) ByHand() string {
+	const mostNamed = 3
+	var names []string
+	how := ""
+	for _, it := range d.Items {
+		if it.Action != DriftDegrade {
+			continue
+		}
+		switch it.Kind {
+		case DriftContent, DriftMode, DriftOwner, DriftTarget, DriftMissing:
+		default:
+			return ""
+		}
+		if it.Why != "" {
+			return ""
+		}
+		names, how = append(names, it.Name), string(it.Kind)
+		if it.Modified != nil && it.Kind == DriftContent {
+			how += ", modified " + it.Modified.UTC().Format("2006-01-02 15:04:05 UTC")
+		}
+	}
+	const unknown = "by whom is not recorded"
+	switch {
+	case len(names) == 0 || d.More > 0:
+		return ""
+	case len(names) > 1:
+		text := strings.Join(names[:min(len(names), mostNamed)], ", ")
+		if more := len(names) - mostNamed; more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
+		}
+		return text + " were changed by hand (" + unknown + ")"
+	case how == string(DriftMissing):
+		return names[0] + " was removed by hand (" + unknown + ")"
+	}
+	return fmt.Sprintf("%s was changed by hand (%s; %s)", names[0], how, unknown)
 }
 
 var (

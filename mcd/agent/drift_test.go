@@ -218,8 +218,9 @@ var drifted = []struct {
 		if is := r.reported(); len(is.Items) != 1 || is.Config != "rendered-a" {
 			r.t.Errorf("it reports %+v", is)
 		}
-		// A commit is not the cause, so nobody is told to revert it.
-		if f := r.c.failure(r.t); f.Cause != v1alpha1.FailureDrift || f.Config != "rendered-b" {
+		// A commit is not the cause, so nobody is told to revert it. What the pool says of it is a plain sentence.
+		if f := r.c.failure(r.t); f.Cause != v1alpha1.FailureDrift || f.Config != "rendered-b" ||
+			!strings.HasPrefix(f.Problem, policyFile+" was changed by hand (content; ") {
 			r.t.Errorf("the failure is %+v", f)
 		}
 		r.policy = rules("/etc/**", "Repair")

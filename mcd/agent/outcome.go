@@ -96,8 +96,9 @@ func failing(k kind, err error) Outcome {
 	if errors.As(err, new(*secrets.WaitError)) {
 		o.limit, o.waits = math.MaxInt64, true
 	}
-	if errors.As(err, new(*drift.FoundError)) {
-		o.failure.Cause = v1alpha1.FailureDrift
+	var found *drift.FoundError
+	if errors.As(err, &found) {
+		o.failure.Cause, o.failure.Problem = v1alpha1.FailureDrift, found.Problem
 	}
 	return o
 }

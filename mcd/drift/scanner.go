@@ -115,7 +115,7 @@ func (c Scanner) BeforeUpdate(ctx context.Context, at plan.Config, way plan.Tran
 		if node, err := c.Cluster.Node(ctx); err == nil {
 			return p, false, c.report(ctx, node, seen)
 		}
-		return p, false, &FoundError{reason}
+		return p, false, seen.found(reason)
 	}
 	return seen.WithoutTolerated(p, way.Old, way.New), false, nil
 }
@@ -393,10 +393,20 @@ func (s driftScan) driftedSince() (at time.Time) {
 }
 
 // FoundError is the error for a machine that differs from its config in a way that the policy does not tolerate.
-type FoundError struct{ reason string }
+type FoundError struct {
+	reason string
+	// Problem is what somebody changed, in a sentence without advice; "" if only the error has it.
+	Problem string
+}
 
 // Error says what differs, and what to do.
 func (e *FoundError) Error() string { return e.reason }
+
+// found returns the error with that reason.
+func (s driftScan) found(reason string) *FoundError {
+	report, _ := s.Report(s.config)
+	return &FoundError{reason, report.ByHand()}
+}
 
 // report reports the differences: on the Node, as an event and as a metric. If a report does not reach the API
 // server, the next scan repeats the report. The error is the reason for the state Degraded.
@@ -425,7 +435,7 @@ func (c Scanner) report(ctx context.Context, node report.Node, s driftScan) erro
 		}
 	}
 	if reason := s.Reason(s.config); reason != "" {
-		return errors.Join(&FoundError{reason}, untold)
+		return errors.Join(s.found(reason), untold)
 	}
 	return untold
 }

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,43 +30,13 @@ func Drifted(n *corev1.Node) (since time.Time, is bool) {
 	return since, is
 }
 
-// driftText says which items somebody changed on a node, in fewer words than its daemon; "" if the daemon has more to
-// say, because the kind of an item does not tell how it differs, or because it needs advice of its own.
+// driftText is what somebody changed on a node, in the words of its daemon; "" if its drift is more than a screen has
+// room for.
 func driftText(n *corev1.Node) string {
-	const mostNamed = 3
 	raw := n.Annotations[v1alpha1.DriftAnnotation]
 	report, err := v1alpha1.ParseDrift(raw)
-	if err != nil || report.More > 0 || len(raw) > ShortDrift {
+	if err != nil || len(raw) > ShortDrift {
 		return ""
 	}
-	var names []string
-	how := ""
-	for _, it := range report.Items {
-		if it.Action != v1alpha1.DriftDegrade {
-			continue
-		}
-		switch it.Kind {
-		case v1alpha1.DriftContent, v1alpha1.DriftMode, v1alpha1.DriftOwner, v1alpha1.DriftTarget,
-			v1alpha1.DriftMissing:
-		default:
-			return ""
-		}
-		if it.Why != "" {
-			return ""
-		}
-		names, how = append(names, it.Name), string(it.Kind)
-		if it.Modified != nil && it.Kind == v1alpha1.DriftContent {
-			how += ", modified " + it.Modified.UTC().Format("2006-01-02 15:04:05 UTC")
-		}
-	}
-	switch len(names) {
-	case 0:
-		return ""
-	case 1:
-		if how == string(v1alpha1.DriftMissing) {
-			return names[0] + " was removed by hand (by whom is not recorded)"
-		}
-		return fmt.Sprintf("%s was changed by hand (%s; by whom is not recorded)", names[0], how)
-	}
-	return Names(names, mostNamed) + " were changed by hand (by whom is not recorded)"
+	return report.ByHand()
 }
