@@ -83,8 +83,8 @@ func (o Blocker) String() string {
 		return fmt.Sprintf("this node's file system at %s is in memory, so the reboot of this update would remove the "+
 			"path again: let a line of /etc/tmpfiles.d make it at each boot, or choose another path", o.At)
 	case UsedDir:
-		return "this node has a directory here with something in it that no config made" + o.Text +
-			": move that away on the node, or choose another path"
+		return "this node has a directory here that is not empty" + o.Text +
+			": move it away on the node, or choose another path"
 	case Special:
 		return "this node has a device, pipe or socket here, which no config made: move it away, or choose another " +
 			"path"
