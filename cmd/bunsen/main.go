@@ -48,14 +48,16 @@ func root() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bunsen",
 		Short: "Manage the operating system of a cluster's nodes from git",
-		Long: `Bunsen keeps the operating system of a cluster's nodes in git, as Butane documents.
+		Long: `Bunsen keeps the operating system of a cluster's nodes in git, as Butane documents. Begin with what you want to know:
 
-validate, build, diff, explain, init and import need no cluster: these commands run the controller's functions, so they print what
-will happen on the cluster. secret encrypts files of the repository. comment posts a comparison to a pull request.
-push publishes a commit as an OCI artifact. lsp and schema are for editors. status,
-why, history, get, trace, drift and ui read the cluster of your kubeconfig. pause, suspend, resume, hold, release and retry
-control rollouts on this cluster. rollback prepares a commit that returns a pool to an earlier config. token and pointer prepare
-new machines. install, check, uninstall and support-bundle manage the installation of Bunsen itself.
+  Is all well? What needs me?           bunsen status
+  Why does it wait, and what helps?     bunsen why [pool/NAME | node/NAME]
+  What will a commit change or reboot?  bunsen diff --cluster COMMIT
+  Who changed this file on a node?      bunsen trace node/NAME PATH
+  What happened last night?             bunsen history --since 1d
+
+Commands without a cluster run the controller's functions, so they print what will happen on the cluster. The others use the cluster
+of your kubeconfig.
 
 Exit codes:
   0  success

@@ -52,12 +52,7 @@ Exit codes, which are those of bunsen why for the worst pool or GitSource:
 		f := fleet.New(cluster, q.now)
 		s := inspect.StatusOf(f)
 		kube.NewStepTimes(q.client).FillStatus(ctx, &s)
-		text := s.Text()
-		if len(s.Pools) > 0 {
-			o := inspect.OverviewOf(f, s)
-			text = o.Headline() + " · " + o.Counts() + "\n\n" + text
-		}
-		return answer{text, s, exitFor(s.Outcome)}, nil
+		return answer{inspect.OverviewOf(f, s).StatusText(), s, exitFor(s.Outcome)}, nil
 	})
 	once := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

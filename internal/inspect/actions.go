@@ -358,7 +358,7 @@ func restoreActions(node, item string) []string {
 
 // restoreAction lets the daemon restore what the config says.
 func restoreAction(node string) string {
-	return "touch " + forceFile + "   # run on " + node + ": its daemon discards the change"
+	return "touch " + forceFile + "   # run on " + node + ": undoes what was changed by hand"
 }
 
 // FailureCause returns why a node failed, by its annotations, or else by the daemon's structured report; "" if only the

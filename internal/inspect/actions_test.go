@@ -69,8 +69,8 @@ func TestTheTextsOfOthersAreNoCommands(t *testing.T) {
 		entry("a", "well"),
 	}}}
 	r.describe(v, src)
-	if got, want := r.commands(v)[1], "git revert --no-edit aaaaaaaa..bbbbbbbb && git push   # undoes all after "+
-		`"well" up to '$(reboot)'; a pushed fix does too`; got != want {
+	if got, want := r.commands(v)[1], "git revert --no-edit aaaaaaaa..bbbbbbbb && git push   # undoes "+
+		`'$(reboot)', back to "well"; a pushed fix does too`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

@@ -192,7 +192,7 @@ func (c cluster) show(t *testing.T, command string) string {
 	status := inspect.NewStatus(c.Cluster, noon)
 	switch {
 	case verb == "status":
-		return status.Text()
+		return inspect.NewOverview(c.Cluster, noon).StatusText()
 	case command == "get rendered":
 		return fleet.RenderedText(c.Rendered, noon)
 	case command == "get sources":

@@ -59,7 +59,7 @@ spec: {nodeSelector: {matchLabels: {node-role.kubernetes.io/worker: ""}}, config
 `+string(raw)))
 		for answer, text := range map[string]string{
 			"why node": c.why(t, "node/n1"), "why pool": c.why(t, "pool/worker"),
-			"status": inspect.NewStatus(c.Cluster, noon).Text(), "drift": inspect.NewDriftReport(c.Nodes, nil,
+			"status": inspect.NewOverview(c.Cluster, noon).StatusText(), "drift": inspect.NewDriftReport(c.Nodes, nil,
 				noon).Text(noon),
 		} {
 			for line := range strings.Lines(text) {

@@ -216,3 +216,59 @@ func (o Overview) Text(now time.Time) string {
 	}
 	return strings.Join(texts, "\n")
 }
+
+// StatusText is what `bunsen status` prints: whether something needs a person and what, and then the tables, which do
+// not repeat those reasons.
+func (o Overview) StatusText() string {
+	const most = 5
+	s, needs := o.Status, o.Needs()
+	if len(s.Pools) == 0 {
+		return s.Text()
+	}
+	var b terminal.Labels
+	b.Line("%s · %s", o.Headline(), o.Counts())
+	told := map[string]bool{}
+	for i, w := range needs {
+		for _, a := range append([]Answer{w.Answer}, w.Also...) {
+			told[a.Reason] = true
+		}
+		if i == most {
+			b.Line("  and %d more", len(needs)-most)
+		}
+		if i >= most {
+			continue
+		}
+		b.Line("  %s", w.Sentence()+w.When(s.at))
+		do := w.Commands()
+		if len(do) > 1 && strings.HasPrefix(do[0], "git log ") { // It only shows what the next one reverts.
+			do = do[1:]
+		}
+		if len(do) > 1 && strings.HasSuffix(do[0], "then:") {
+			do[0] += " " + do[1]
+		}
+		if len(do) > 0 {
+			b.Line("    To do: %s", do[0])
+		}
+	}
+	s.Pools, s.Nodes = slices.Clone(s.Pools), slices.Clone(s.Nodes)
+	begin := func(reason string) string {
+		reason, _, _ = strings.Cut(reason, ": ")
+		reason, _, _ = strings.Cut(reason, " (")
+		return reason
+	}
+	for i := range s.Pools {
+		if slices.ContainsFunc(needs, func(w Why) bool { return w.About == "pool/"+s.Pools[i].Name }) {
+			s.Pools[i].State = begin(s.Pools[i].State)
+		}
+	}
+	for i := range s.Nodes {
+		if told[s.Nodes[i].Reason] {
+			s.Nodes[i].Reason = begin(s.Nodes[i].Reason)
+		}
+	}
+	problems := s.Controllers.Problems(s.at)
+	if slices.ContainsFunc(needs, func(w Why) bool { return w.Cause == fleet.CauseController }) {
+		problems = ""
+	}
+	return b.String() + "\n" + s.tables(problems)
+}

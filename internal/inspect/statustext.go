@@ -102,11 +102,14 @@ func (s Status) nodeRows() (rows []fleet.NodeRow, hidden int) {
 }
 
 // Text prints the screen: sources, pools, servers, then nodes.
-func (s Status) Text() string {
+func (s Status) Text() string { return s.tables(s.Controllers.Problems(s.at)) }
+
+// tables prints the screen below the problems of the controllers.
+func (s Status) tables(problems string) string {
 	shown, hidden := s.nodeRows()
 	var parts []string
 	for _, text := range []string{
-		s.Controllers.Problems(s.at), s.head(), s.PoolTable().String(), s.Servers.Text(s.at),
+		problems, s.head(), s.PoolTable().String(), s.Servers.Text(s.at),
 		nodeTable(shown, s.at).String(),
 	} {
 		if text != "" {

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,8 +18,21 @@ import (
 // Needs returns what needs a person, the worst first.
 func (o Overview) Needs() []Why {
 	needs := slices.DeleteFunc(slices.Clone(o.Whys), func(w Why) bool { return !w.Outcome.NeedsUser() })
-	slices.SortStableFunc(needs, func(a, b Why) int { return b.Outcome.Rank() - a.Outcome.Rank() })
+	slices.SortStableFunc(needs, func(a, b Why) int {
+		return cmp.Or(b.Outcome.Rank()-a.Outcome.Rank(), b.late()-a.late())
+	})
 	return needs
+}
+
+// late is how many nodes do not run what they should. A refused commit harms none yet.
+func (w Why) late() int {
+	switch {
+	case w.Pool != nil:
+		return w.Pool.Nodes - w.Pool.Updated
+	case w.Node != nil:
+		return 1
+	}
+	return 0
 }
 
 // Moves returns the pools and GitSources that change without a person, or wait for something that ends by itself.

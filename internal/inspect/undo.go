@@ -292,8 +292,11 @@ func (r *commitRange) describe(v *fleet.Pool, src *v1alpha1.GitSource) {
 		return
 	}
 	if before > last {
-		r.what = "undoes all after " + fleet.ShellNote(history[before].Subject) + " up to " +
-			fleet.ShellNote(history[last].Subject)
+		r.what = "undoes " + fleet.ShellNote(history[last].Subject) + ", back to "
+		if before > last+1 {
+			r.what = "undoes all up to " + fleet.ShellNote(history[last].Subject) + ", back to "
+		}
+		r.what += fleet.ShellNote(history[before].Subject)
 	} else {
 		before = len(history)
 	}

@@ -263,5 +263,5 @@ func Paragraphs(text string, width int) string {
 	return strings.Join(out, "\n")
 }
 
-// column: an indented word and the blanks behind it
-var column = regexp.MustCompile(`^ +\S+ {2,}`)
+// column: indented words and the blanks behind them
+var column = regexp.MustCompile(`^ +\S+( \S+)* {2,}`)

@@ -78,6 +78,8 @@ type RowOutcome struct {
 	RanBefore     bool `json:"ranBefore,omitempty"`
 	// Next is what replaced the rollout; otherwise nil.
 	Next *v1alpha1.NextRollout `json:"next,omitempty"`
+	// nextSubject is that of the commit which replaced it; empty if unknown.
+	nextSubject string
 	// Back is where a revert went.
 	Back string `json:"back,omitempty"`
 	// Why the commit was refused, halted or reverted, or its rollout waits.
@@ -211,7 +213,7 @@ func rolloutRows(f *fleet.Fleet, v *fleet.Pool, past []v1alpha1.RolloutOutcome) 
 	}
 	for i, o := range ended {
 		row := newRow(f, v.Object.Name, o.Requester, o.Config)
-		row.RowOutcome, row.Before = endOf(o), o.Before
+		row.RowOutcome, row.Before = endOf(f, o), o.Before
 		row.At = row.Began
 		setSecrets(f, &row, o.Began.Time, ended[i+1:])
 		rows = append(rows, row)
@@ -313,11 +315,18 @@ func newRow(f *fleet.Fleet, pool string, asked v1alpha1.Requester, config string
 	return row
 }
 
-func endOf(o v1alpha1.RolloutOutcome) RowOutcome {
+func endOf(f *fleet.Fleet, o v1alpha1.RolloutOutcome) RowOutcome {
 	out := RowOutcome{
 		Result: Result(o.Result), Updated: o.Updated, Nodes: o.Nodes, Began: fleet.TimeOrNil(o.Began.UTC()),
 		Ended: fleet.TimeOrNil(o.Ended.UTC()), Back: o.Back, Why: o.Why, Next: o.Next,
 		Failed: o.Failed, UpdatedBefore: o.UpdatedBefore, RanBefore: o.Nodes > 0 && o.UpdatedBefore >= o.Nodes,
+	}
+	for i := range f.Sources {
+		for _, e := range f.Sources[i].Status.History {
+			if o.Next != nil && o.Next.Revision == e.Revision && out.nextSubject == "" {
+				out.nextSubject = e.Subject
+			}
+		}
 	}
 	out.Outcome = out.text()
 	return out

@@ -3,6 +3,7 @@ package history
 import (
 	"cmp"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -100,9 +101,9 @@ func (o RowOutcome) text() string {
 		return "reverted to " + fleet.Shorten(o.Back) + " at " + o.at() + why
 	case Result(v1alpha1.RolloutSuperseded):
 		if o.Nodes == 0 {
-			return "replaced by " + nextText(o.Next) + "; the pool had no nodes"
+			return "replaced by " + o.nextText() + "; the pool had no nodes"
 		}
-		return "replaced by " + nextText(o.Next) + " at " + o.at() + o.failures()
+		return "replaced by " + o.nextText() + " at " + o.at() + o.failures()
 	case ResultNoNodes:
 		return "the pool has no nodes; the next one gets it"
 	case ResultWaiting:
@@ -158,7 +159,9 @@ func by(r Row) string {
 	return " by " + r.By
 }
 
-func nextText(next *v1alpha1.NextRollout) string {
+// nextText names what replaced the rollout.
+func (o RowOutcome) nextText() string {
+	next := o.Next
 	switch {
 	case next == nil:
 		return "another config"
@@ -168,6 +171,8 @@ func nextText(next *v1alpha1.NextRollout) string {
 		return "a hold at " + fleet.ShortRevision(next.Revision)
 	case next.API != nil:
 		return fleet.APINames([]v1alpha1.APIChange{*next.API})
+	case o.nextSubject != "":
+		return strconv.Quote(fleet.Shorten(o.nextSubject))
 	case next.Revision != "":
 		return fleet.ShortRevision(next.Revision)
 	}
