@@ -62,7 +62,7 @@ func Overview(f *fleet.Fleet, s inspect.Status, acts []SourceActions, done []str
 		draw("rest", "overview-rest", title, rest...),
 		draw("empty", "overview-empty", emptiness{len(s.Pools) == 0, s.Unfollowed != "", commandsOf(s.Begin)}),
 		draw("recent", "overview-recent", day[:min(len(day), mostRecent)]),
-		draw("warnings", "overview-warnings", warningsOf(s, now)),
+		draw("warnings", "overview-warnings", warningsOf(o, now)),
 		unmanaged(s),
 	}
 }
@@ -118,9 +118,13 @@ func needsOf(o inspect.Overview, now time.Time) []need {
 	return out
 }
 
-// warningsOf returns what is worth a look without a hurry. A source that is not ready is one of the needs.
-func warningsOf(s inspect.Status, now time.Time) []string {
-	warnings := lines(s.Controllers.Problems(now))
+// warningsOf returns what is worth a look without a hurry, and none of the needs has.
+func warningsOf(o inspect.Overview, now time.Time) []string {
+	s := o.Status
+	var warnings []string
+	if !slices.ContainsFunc(o.Whys, func(w inspect.Why) bool { return w.Cause == fleet.CauseController }) {
+		warnings = lines(s.Controllers.Problems(now))
+	}
 	for _, r := range s.Sources {
 		if r.Overdue && r.LastLook != nil {
 			warnings = append(warnings, fleet.OverdueText(r.Name, terminal.Age(*r.LastLook, now)+" ago"))
@@ -264,23 +268,12 @@ func moveRow(f *fleet.Fleet, w inspect.Why, now time.Time) Region {
 		data.Updated, data.Nodes, data.Bar = row.Updated, row.Nodes, bar(row.PoolCounts)
 		data.Numbers = fmt.Sprintf("%d busy, %d to come", row.Busy, row.Waiting)
 		data.Expected = inspect.Expected(f, row.Name)
-		data.Step, data.Next = currentStage(f, row.Name), row.Next
+		data.Step, data.Next = row.Step, row.Next
 		if data.Next == "" && w.Outcome == inspect.Waiting {
 			data.Next = w.Short()
 		}
 	}
 	return draw(n.ID, "overview-move", data)
-}
-
-// currentStage names the stage at which a rollout is; empty for one without stages.
-func currentStage(f *fleet.Fleet, pool string) string {
-	stages := inspect.Stages(f, pool)
-	for i, s := range stages {
-		if s.State == inspect.StageNow {
-			return fmt.Sprintf("%s, %d of %d", strings.ToLower(s.Name), i+1, len(stages))
-		}
-	}
-	return ""
 }
 
 // poolLine draws a pool of which nothing else on the page tells.

@@ -146,12 +146,23 @@ func shortHash(revision string) string {
 type command struct {
 	Lead, Text string
 	Typed      bool
+	// Step is its place among several that follow each other, from 1; 0 for the only one, and for an alternative.
+	Step int
 }
 
 func commandsOf(lines []string) []command {
 	out := make([]command, len(lines))
+	steps := len(lines)
+	for _, line := range lines {
+		if fleet.IsAlternative(line) {
+			steps--
+		}
+	}
 	for i, line := range lines {
 		when, text, note := fleet.CommandParts(line)
+		if steps > 1 && i < steps && when == "" {
+			out[i].Step = i + 1
+		}
 		out[i].Text, out[i].Typed = text, fleet.IsTyped(text)
 		if !out[i].Typed && note != "" {
 			out[i].Text, note = text+"; "+note, ""
@@ -202,8 +213,10 @@ const shownCommands = 2
 // need is something that needs a person, with the first command that helps.
 type need struct {
 	About, ID, Outcome, Tone, Name, Href, Title, Rest string
-	Since                                             *time.Time
-	Commit                                            *commit
+	// Counts says how many nodes of a pool are done.
+	Counts string
+	Since  *time.Time
+	Commit *commit
 	// Problems are further ones of a refused commit.
 	Problems []string
 	Also     []string
@@ -280,6 +293,9 @@ func needOf(w inspect.Why, now time.Time) need {
 		}
 	default:
 		n.ID, n.Href = idOf("pool", name), poolPath(name)
+		if w.Pool != nil && w.Pool.Nodes > 0 {
+			n.Counts = fmt.Sprintf("%d of %d updated", w.Pool.Updated, w.Pool.Nodes)
+		}
 	}
 	if w.Until != nil {
 		n.Rest = strings.TrimSpace(n.Rest + " Until " + fleet.Moment(*w.Until, nil, now) + ".")

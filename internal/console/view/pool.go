@@ -277,8 +277,8 @@ func (p PoolPage) history() Region {
 func historyRowOf(pool string, r *history.Row, outcome inspect.Outcome) historyRow {
 	look := lookOf(r.RowOutcome, outcome)
 	return historyRow{
-		Result: string(r.Result), Outcome: r.Line().Outcome, Word: look.word, Tone: look.tone, Sign: look.sign,
-		Commit: rowCommit(pool, r),
+		Result: string(r.Result), Outcome: withoutWord(r.Line().Outcome, resultOf(r.RowOutcome).word), Word: look.word,
+		Tone: look.tone, Sign: look.sign, Commit: rowCommit(pool, r),
 	}
 }
 
