@@ -76,7 +76,7 @@ func Markdown(c review.Comparison, o MarkdownOptions) string {
 	}
 	if c.Undo != "" {
 		words := atMost(undoMarkdown(c), limit/10, "go back to the base")
-		fmt.Fprintf(&bottom, "**Undo:** %s. Nodes that have not taken the change by then do nothing.\n", words)
+		fmt.Fprintf(&bottom, "**Undo:** %s. A node that does not have the change by then does nothing.\n", words)
 		if text := undoCostText(c.UndoCosts); text != "" {
 			words := atMost(prose(text), limit/10, "disturbs nodes more than the change")
 			fmt.Fprintf(&bottom, "⚠ This undo %s.\n", words)
@@ -234,7 +234,7 @@ func atMost(text string, limit int, otherwise string) string {
 
 func undoMarkdown(c review.Comparison) string {
 	if strings.HasPrefix(c.Undo, "git ") {
-		return code(c.Undo) + " renders to the same names as before"
+		return code(c.Undo) + " brings back the earlier configs, under the same names"
 	}
 	return prose(c.Undo)
 }
