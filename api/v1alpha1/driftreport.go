@@ -46,8 +46,9 @@ func ParseDrift(text string) (Drift, error) {
 	return d, nil
 }
 
-// ByHand says in a sentence without advice what somebody changed on the node, of the items that degrade it; "" if more is
-// to be said: the report omits items, the kind of one does not tell how it differs, or one needs advice of its own.
+// ByHand says in a sentence without advice what somebody changed on the node, of the items that degrade it. It is empty
+// if more is to be said: the report omits items, the kind of one does not tell how it differs, or one needs advice of
+// its own.
 func (d Drift) ByHand() string {
 	const mostNamed = 3
 	var names []string
