@@ -106,7 +106,8 @@ func NodeReason(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, drift []DriftR
 	if wrong {
 		out = append(out, a)
 	}
-	if len(drift) > 0 && (!wrong || a.Cause != poolstate.CauseFailed || row.Current != row.Desired) {
+	if told := wrong && a.Cause == poolstate.CauseFailed && (row.Current == row.Desired ||
+		FailureCause(f, row) == v1alpha1.FailureDrift); len(drift) > 0 && !told {
 		out = append(out, driftAnswer(drift))
 	}
 	out = WorstFirst(append(out, otherNodeAnswers(f, row)...))

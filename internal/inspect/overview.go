@@ -261,6 +261,12 @@ func (o Overview) StatusText() string {
 			s.Pools[i].State = begin(s.Pools[i].State)
 		}
 	}
+	s.Sources = slices.Clone(s.Sources)
+	for i := range s.Sources {
+		if slices.ContainsFunc(needs, func(w Why) bool { return w.About == "gitsource/"+s.Sources[i].Name }) {
+			s.Sources[i].brief = begin(s.Sources[i].brief)
+		}
+	}
 	for i := range s.Nodes {
 		if told[s.Nodes[i].Reason] {
 			s.Nodes[i].Reason = begin(s.Nodes[i].Reason)

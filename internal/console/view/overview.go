@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/inspect"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
@@ -403,7 +404,7 @@ func daySum(all []happening) string {
 	counts := map[string]int{}
 	for _, x := range all {
 		if x.Tone != "good" && x.Tone != "" && len(named) < mostInDay {
-			named = append(named, terminal.Truncate(x.Subject, mostTitle)+" "+x.Word)
+			named = append(named, safetext.Short(x.Subject, mostTitle)+" "+x.Word)
 			continue
 		}
 		if counts[x.Word]++; counts[x.Word] == 1 {

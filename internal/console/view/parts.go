@@ -190,8 +190,15 @@ func splitReason(reason string) (title, rest string) {
 	const short = 64
 	title = fleet.OneLine(reason)
 	if len(title) > short {
-		if head, tail, found := strings.Cut(title, ": "); found {
-			title, rest = head, tail
+		quoted := false // The subject of a commit often has a colon.
+		for i, r := range title {
+			if r == '"' {
+				quoted = !quoted
+			}
+			if !quoted && strings.HasPrefix(title[i:], ": ") {
+				title, rest = title[:i], title[i+2:]
+				break
+			}
 		}
 	}
 	return sentenceCase(fleet.Shorten(title)), fleet.Shorten(rest)
@@ -239,6 +246,9 @@ func titleOf(w inspect.Why, n need) string {
 	case len(drifted) > 0 && w.Cause == poolstate.CauseFailed && len(drifted) == len(w.Busy):
 		return fleet.Names(drifted, mostNamed) + " " + differsText(drifted)
 	case w.Target.Subject == "" || n.Rest == "":
+	case len(drifted) > 0 && w.Cause == poolstate.CauseHalted && len(drifted) == len(w.Busy):
+		return fmt.Sprintf("%s %s, which halts %q", fleet.Names(drifted, mostNamed), differsText(drifted),
+			w.Target.Subject)
 	case w.Cause == poolstate.CauseHalted:
 		return fmt.Sprintf("The rollout of %q is halted", w.Target.Subject)
 	case w.Cause == poolstate.CauseReverted:
