@@ -217,7 +217,7 @@ func (w Why) addFailed(b *terminal.Labels, n BusyNode) {
 	}
 	b.Add("Failed", n.Name+commit)
 	lines := strings.Split(strings.TrimSpace(n.Reason), "\n")
-	if len(lines) == 1 && w.says(n.Name+" "+FailureText(n.NodeRow)) {
+	if len(lines) == 1 && w.says(n.Name+" "+strings.TrimSuffix(FailureText(n.NodeRow), fleet.Undecided)) {
 		return
 	}
 	for _, line := range lines {

@@ -30,6 +30,9 @@ func Drifted(n *corev1.Node) (since time.Time, is bool) {
 	return since, is
 }
 
+// Undecided stands behind what somebody changed on a node that should be updated.
+const Undecided = ": the update does not begin before that is decided"
+
 // driftText is what somebody changed on a node, in the words of its daemon; "" if its drift is more than a screen has
 // room for.
 func driftText(n *corev1.Node) string {

@@ -311,7 +311,7 @@ func (f *Fleet) decide(v *Pool) {
 			continue
 		}
 		if row.Current != row.Desired {
-			text += ": the update does not begin before that is decided"
+			text += Undecided
 		}
 		row.Reason = v1alpha1.TruncateReason(text)
 	}

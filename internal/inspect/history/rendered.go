@@ -46,6 +46,8 @@ type Trace struct {
 	Items []TraceItem `json:"items,omitempty"`
 	// Note says what is unknown, and why.
 	Note string `json:"note,omitempty"`
+	// one item was asked for.
+	one bool
 }
 
 // TraceNode is the part of a trace about the node.
@@ -221,7 +223,7 @@ func (t *Trace) Only(name string) error {
 		return fmt.Errorf("%s has no file, unit or user %q; `bunsen trace` without it lists them", t.Rendered.Name,
 			name)
 	}
-	t.Items = items
+	t.Items, t.one = items, true
 	return nil
 }
 
@@ -306,19 +308,40 @@ func FilesOf(mc *mcfgv1.MachineConfig) []string {
 // Text prints the blocks in this order: node, rendered config, commit, source, lines.
 func (t Trace) Text() string {
 	var b terminal.Labels
+	for _, it := range t.Items {
+		if t.one {
+			b.Add("Item", it.Item)
+			b.Add("Changed", t.changedBy(it))
+			b.Add("Set by", terminal.Dash(it.Place))
+		}
+	}
 	if n := t.Node; n != nil {
 		way := terminal.Dash(n.Current.String())
 		if n.Desired != n.Current {
 			way += " → " + terminal.Dash(n.Desired.String())
 		}
 		b.Add("Node", fmt.Sprintf("%s   %s   (%s)", n.Name, way, terminal.Dash(n.State)))
-		b.Add("Reason", n.Reason)
+		if !t.one {
+			b.Add("Reason", n.Reason)
+		}
 	}
 	r := t.Rendered
 	b.Add("Rendered", r.Name)
 	b.Add("Pool", terminal.Dash(r.Pool))
 	t.addCommits(&b)
 	b.Add("Source", terminal.Dash(r.Source)+"   "+r.Repository)
+	if !t.one {
+		t.addContents(&b)
+	}
+	if t.Note != "" {
+		b.Gap()
+		b.Line("%s", t.Note)
+	}
+	return b.String()
+}
+
+// addContents adds who asked for the config, what it is made of, and what it has.
+func (t Trace) addContents(b *terminal.Labels) {
 	for _, a := range t.Asked {
 		b.Add("Asked by", a)
 	}
@@ -339,11 +362,6 @@ func (t Trace) Text() string {
 		b.Gap()
 		b.Text(items)
 	}
-	if t.Note != "" {
-		b.Gap()
-		b.Line("%s", t.Note)
-	}
-	return b.String()
 }
 
 // text has the name and the origin.
