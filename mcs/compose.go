@@ -6,16 +6,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
+	"path"
 	"slices"
+	"strings"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"github.com/vincent-petithory/dataurl"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-	"github.com/vincent-petithory/dataurl"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/bunsen-os/bunsen/internal/secretmask"
 )
 
 // Input is what Compose makes the config of a new machine from, without changing it.
@@ -86,44 +89,6 @@ func (b Body) Len() int {
 	return len(b.Head) + BootstrapTokenLength + len(b.Tail)
 }
 
-// errPlaceholder: splitAtToken avoids this error.
-var errPlaceholder = errors.New("cannot locate the bootstrap-token placeholder in the config")
-
-// What a kubelet reads.
-type (
-	kubeconfig struct {
-		APIVersion     string         `json:"apiVersion"`
-		Kind           string         `json:"kind"`
-		Clusters       []namedCluster `json:"clusters"`
-		Users          []namedUser    `json:"users"`
-		Contexts       []namedContext `json:"contexts"`
-		CurrentContext string         `json:"current-context"`
-	}
-	namedCluster struct {
-		Name    string      `json:"name"`
-		Cluster clusterPart `json:"cluster"`
-	}
-	clusterPart struct {
-		Server string `json:"server"`
-		CA     []byte `json:"certificate-authority-data,omitempty"` // CA becomes base64, like every []byte in JSON.
-	}
-	namedUser struct {
-		Name string   `json:"name"`
-		User userPart `json:"user"`
-	}
-	userPart struct {
-		Token string `json:"token"`
-	}
-	namedContext struct {
-		Name    string      `json:"name"`
-		Context contextPart `json:"context"`
-	}
-	contextPart struct {
-		Cluster string `json:"cluster"`
-		User    string `json:"user"`
-	}
-)
-
 // Each replaces an entry of the rendered config, of any kind, at its path.
 const (
 	// NodeAnnotationsPath has the first annotations of the machine's Node, as a JSON object.
@@ -134,6 +99,41 @@ const (
 	// Ignition cannot express (OS image, kernel arguments and type, extensions). It is always the last file.
 	EncapsulatedPath = "/etc/ignition-machine-config-encapsulated.json"
 )
+
+// FirstBootSecretsError says that a config has secrets that a machine needs for its first boot, so the server serves
+// all of it or none.
+type FirstBootSecretsError struct {
+	// of the rendered config
+	Config string
+	// of the secrets in the config, such as storage.luks[root].keyFile; never empty
+	Fields []string
+}
+
+// Error names the config and every field, and what to do.
+func (e *FirstBootSecretsError) Error() string {
+	return fmt.Sprintf("config %s has secrets that a machine needs for its first boot (%s): "+
+		"ask with a token of the node: bunsen token create --node", e.Config, strings.Join(e.Fields, ", "))
+}
+
+// NoContentStoreError says that a config has files of the content store, and that the server has no content store.
+type NoContentStoreError struct {
+	Config string
+	Files  []string
+}
+
+// Error names the config and its files.
+func (e *NoContentStoreError) Error() string {
+	return fmt.Sprintf("config %s has files in the content store of a cluster (%s), and this server has no content "+
+		"store. Run the server in the cluster, or serve the files at an https:// address",
+		e.Config, strings.Join(e.Files, ", "))
+}
+
+// errNoRegistries: the server reads none.
+var errNoRegistries = errors.New("the config has files in OCI registries, which new machines read from the server, " +
+	"and this server reads no registries")
+
+// errPlaceholder: splitAtToken avoids this error.
+var errPlaceholder = errors.New("cannot locate the bootstrap-token placeholder in the config")
 
 // Compose writes the Ignition config for a new machine in a version: the rendered config with the inline configs that
 // it names, and the files that the machine needs to boot it and to join the cluster. The same input gives the same
@@ -191,87 +191,231 @@ func Compose(in Input, v Version) (Body, error) {
 	return body, nil
 }
 
-// splitAtToken splits what compose returns at a placeholder that it does not contain elsewhere.
-func splitAtToken(compose func(hole string) ([]byte, error)) (Body, error) {
-	mark := placeholder(0)
-	whole, err := compose(mark)
-	if err != nil {
-		return Body{}, err
-	}
-	if bytes.Count(whole, []byte(mark)) != 1 {
-		for n := 1; bytes.Contains(whole, []byte(mark)); n++ {
-			mark = placeholder(n)
+// withoutSecrets puts the resolved contents of secrets into the config, or leaves out those that the machine may not
+// have, and returns their names.
+func (in Input) withoutSecrets(config machineconfig.Config) (machineconfig.Config, []string, error) {
+	if !in.Withhold && in.Secrets != nil {
+		resolved, err := machineconfig.ResolveSecrets(config, in.Secrets.Contents)
+		if err != nil {
+			return config, nil, fmt.Errorf("resolving the secrets of config %s: %w", in.Rendered.Name, err)
 		}
-		if whole, err = compose(mark); err != nil {
-			return Body{}, err
-		}
+		return resolved, nil, nil
 	}
-	head, tail, found := bytes.Cut(whole, []byte(mark))
-	if !found || bytes.Contains(tail, []byte(mark)) {
-		return Body{}, errPlaceholder
+	var withheld, needed []string
+	if in.Withhold {
+		config.Ignition.Storage = removePaths(config.Ignition.Storage, in.addedPaths()...)
+		config, withheld, needed = withhold(config, secretPathsOf(in.Rendered))
+	} else {
+		config, withheld, needed = withholdUnresolved(config)
 	}
-	return Body{Head: bytes.Clone(head), Tail: bytes.Clone(tail)}, nil
+	if len(needed) > 0 {
+		return config, nil, &FirstBootSecretsError{Config: in.Rendered.Name, Fields: needed}
+	}
+	return config, withheld, nil
 }
 
-// placeholder has BootstrapTokenLength characters that no format escapes. Only the first is a b, so that two cannot
-// overlap.
-func placeholder(n int) string { return fmt.Sprintf("bunsen.%016d", n) }
-
-func (d spec) write(config machineconfig.Config, name string) ([]byte, error) {
-	if bad := machineconfig.Validate(config); len(bad) > 0 {
-		return nil, fmt.Errorf("composing Ignition from config %s: %w", name, bad.Err())
-	}
-	raw, err := config.IgnitionJSON()
-	if err != nil {
-		return nil, fmt.Errorf("composing Ignition from config %s: %w", name, err)
-	}
-	body, unsupported, err := d.convert(raw)
-	if err != nil {
-		return nil, fmt.Errorf("converting config %s to Ignition %s: %w", name, d.version, err)
-	}
-	if len(unsupported) > 0 {
-		return nil, &UnsupportedFieldsError{Config: name, Version: d.version, Fields: unsupported}
-	}
-	return body, nil
+// secretPathsOf returns what users marked. The controller has validated the annotation; an invalid pattern matches
+// nothing.
+func secretPathsOf(rendered *mcfgv1.MachineConfig) secretmask.Paths {
+	paths, _ := secretmask.ParsePaths(rendered.Annotations[v1alpha1.SecretPathsAnnotation])
+	return paths
 }
 
-// moveKernelArguments moves those of the Ignition config to the MachineConfig's, for the encapsulated config. Those
-// under shouldNotExist stay, and are reported as unsupported.
-func moveKernelArguments(c machineconfig.Config) machineconfig.Config {
-	c.KernelArguments = slices.Clone(c.KernelArguments)
-	for _, arg := range c.Ignition.KernelArguments.ShouldExist {
-		if !slices.Contains(c.KernelArguments, string(arg)) {
-			c.KernelArguments = append(c.KernelArguments, string(arg))
+// withhold returns a config without what documents declare as secret: unresolved files, paths that owners mark, and the
+// hashes of passwords. It also returns what was withheld, and the secret fields that the machine needs before it joins
+// or that no program adds later. The caller's lists do not change. The config must be flat.
+func withhold(c machineconfig.Config, marked secretmask.Paths) (machineconfig.Config, []string, []string) {
+	w := &withholder{secretPaths: marked}
+	c.Ignition.Storage = w.storage(c.Ignition.Storage)
+	c.Ignition.Systemd.Units = w.units(c.Ignition.Systemd.Units)
+	c.Ignition.Passwd = w.passwd(c.Ignition.Passwd)
+	return c, w.withheld, w.needed
+}
+
+// withholdUnresolved is withhold for a machine that may have the secrets, where only the contents of references are not
+// known.
+func withholdUnresolved(c machineconfig.Config) (machineconfig.Config, []string, []string) {
+	w := &withholder{onlyUnresolved: true}
+	c.Ignition.Storage = w.storage(c.Ignition.Storage)
+	return c, w.withheld, w.needed
+}
+
+type withholder struct {
+	// only files whose contents are unresolved, because the machine may have the other secrets
+	onlyUnresolved bool
+
+	secretPaths secretmask.Paths // secretPaths are the paths that users marked as secret.
+	withheld    []string         // withheld has the items that are left out; the machine gets them after it has joined.
+	needed      []string         // needed has the secret fields that the machine cannot get later.
+}
+
+// joinPaths are files without which a machine cannot join the cluster.
+var joinPaths = []string{KubeconfigPath, "/etc/kubernetes/bootstrap-kubelet.conf", "/etc/kubernetes/kubelet.conf"}
+
+func (w *withholder) storage(s ign.Storage) ign.Storage {
+	gone := map[string]bool{}
+	s.Files = without(s.Files, func(f ign.File) bool {
+		hidden := slices.ContainsFunc(append([]ign.Resource{f.Contents}, f.Append...), func(r ign.Resource) bool {
+			return w.secretResource(f.Path, r)
+		})
+		if slices.Contains(joinPaths, f.Path) {
+			w.need("storage.files["+f.Path+"]", hidden)
+			return false
 		}
-	}
-	c.Ignition.KernelArguments.ShouldExist = nil
-	return c
-}
-
-// decompressFiles keeps the hashes, which are those of decompressed contents.
-func decompressFiles(files []ign.File) []ign.File {
-	files = slices.Clone(files)
-	for i := range files {
-		files[i].Contents = decompress(files[i].Contents)
-		files[i].Append = slices.Clone(files[i].Append)
-		for j, a := range files[i].Append {
-			files[i].Append[j] = decompress(a)
+		if hidden {
+			gone[f.Path] = true
+			w.leaveOut("file %s", f.Path)
 		}
+		return hidden
+	})
+	// Also hard links to withheld files, and to such links: they would stop the machine's first boot.
+	for before := -1; before != len(s.Links); {
+		before = len(s.Links)
+		s.Links = without(s.Links, func(l ign.Link) bool {
+			hangs := l.Hard != nil && *l.Hard && l.Target != nil && gone[path.Join("/", *l.Target)]
+			if hangs {
+				gone[l.Path] = true
+				w.leaveOut("link %s", l.Path)
+			}
+			return hangs
+		})
 	}
-	return files
+	if w.onlyUnresolved {
+		return s
+	}
+	for _, l := range s.Luks {
+		w.need("storage.luks["+l.Name+"].keyFile", l.KeyFile.Source != nil)
+	}
+	return s
 }
 
-func decompress(r ign.Resource) ign.Resource {
-	if r.Compression == nil || *r.Compression == "" {
-		return r
+// secretResource reports whether contents are declared as secret. An empty file at a marked path has no secret.
+func (w *withholder) secretResource(file string, r ign.Resource) bool {
+	if r.Source != nil && machineconfig.IsUnresolved(*r.Source) {
+		return true
+	}
+	if w.onlyUnresolved || !w.secretPaths.Match(file) {
+		return false
 	}
 	data, err := machineconfig.Contents(r)
-	if err != nil {
-		return r // Either the contents are remote, or Ignition reports what is wrong with the contents.
+	return err != nil || len(data) > 0
+}
+
+func (w *withholder) units(units []ign.Unit) []ign.Unit {
+	units = without(units, func(u ign.Unit) bool {
+		hidden := u.Contents != nil && *u.Contents != "" && w.secretPaths.Match(u.Name)
+		if hidden {
+			w.leaveOut("unit %s", u.Name)
+		}
+		return hidden
+	})
+	for i, u := range units {
+		units[i].Dropins = without(u.Dropins, func(d ign.Dropin) bool {
+			hidden := d.Contents != nil && *d.Contents != "" && w.secretPaths.Match(u.Name+".d/"+d.Name)
+			if hidden {
+				w.leaveOut("drop-in %s of unit %s", d.Name, u.Name)
+			}
+			return hidden
+		})
 	}
-	source := "data:;base64," + base64.StdEncoding.EncodeToString(data)
-	r.Source, r.Compression = &source, nil
+	return units
+}
+
+func (w *withholder) passwd(p ign.Passwd) ign.Passwd {
+	p.Users = slices.Clone(p.Users)
+	for i, u := range p.Users {
+		if u.PasswordHash != nil && *u.PasswordHash != "" {
+			p.Users[i].PasswordHash = nil
+			w.leaveOut("password of user %s", u.Name)
+		}
+	}
+	for _, g := range p.Groups {
+		w.need("passwd.groups["+g.Name+"].passwordHash", g.PasswordHash != nil && *g.PasswordHash != "")
+	}
+	return p
+}
+
+func (w *withholder) leaveOut(format string, args ...any) {
+	w.withheld = append(w.withheld, fmt.Sprintf(format, args...))
+}
+
+func (w *withholder) need(field string, secret bool) {
+	if secret {
+		w.needed = append(w.needed, field)
+	}
+}
+
+// withContent replaces the addresses of files of the content store and of registries by those of the server, with
+// grants, in the address for versions of Ignition without headers. The machine reaches the server as for its config:
+// without the proxies of the config, and with the server's CA.
+func (d spec) withContent(c machineconfig.Config, in Input) (machineconfig.Config, error) {
+	paths := storedFiles(c)
+	if len(paths) > 0 && in.Content == nil {
+		return c, &NoContentStoreError{Config: in.Rendered.Name, Files: paths}
+	}
+	if len(servedFiles(c)) == 0 {
+		return c, nil
+	}
+	if in.Content == nil {
+		return c, fmt.Errorf("serving config %s: %w", in.Rendered.Name, errNoRegistries)
+	}
+	files := slices.Clone(c.Ignition.Storage.Files)
+	for i, f := range files {
+		if f.Contents.Source == nil {
+			continue
+		}
+		if name := servedName(*f.Contents.Source); name != "" {
+			files[i].Contents = in.Content.resource(f.Contents, name, d.headers())
+		}
+	}
+	c.Ignition.Storage.Files = files
+	settings := &c.Ignition.Ignition
+	if len(in.Content.CA) > 0 && !trusts(settings.Security.TLS.CertificateAuthorities, in.Content.CA) {
+		source := "data:;base64," + base64.StdEncoding.EncodeToString(in.Content.CA)
+		settings.Security.TLS.CertificateAuthorities = append(
+			slices.Clone(settings.Security.TLS.CertificateAuthorities), ign.Resource{Source: &source})
+	}
+	if u, err := url.Parse(in.Content.Server); err == nil &&
+		(settings.Proxy.HTTPProxy != nil || settings.Proxy.HTTPSProxy != nil) {
+		settings.Proxy.NoProxy = append(slices.Clone(settings.Proxy.NoProxy), ign.NoProxyItem(u.Hostname()))
+	}
+	return c, nil
+}
+
+// storedFiles are in the content store. The config is flat.
+func storedFiles(c machineconfig.Config) (paths []string) {
+	for _, f := range c.Ignition.Storage.Files {
+		if f.Contents.Source == nil {
+			continue
+		}
+		if _, stored := machineconfig.StoredHash(*f.Contents.Source); stored {
+			paths = append(paths, f.Path)
+		}
+	}
+	return paths
+}
+
+// headers reports whether this version of Ignition sends headers of the config.
+func (d spec) headers() bool { return d.version != V2_2 && d.version != V3_0 }
+
+func (a ContentAccess) resource(r ign.Resource, name string, headers bool) ign.Resource {
+	source, grant := a.Server+contentPath(name), a.Grant(name)
+	if !headers {
+		source += "?" + v1alpha1.ContentGrantQuery + "=" + url.QueryEscape(grant)
+		r.Source, r.HTTPHeaders = &source, nil
+		return r
+	}
+	value := v1alpha1.ContentGrantScheme + grant
+	r.Source, r.HTTPHeaders = &source, ign.HTTPHeaders{{Name: "Authorization", Value: &value}}
 	return r
+}
+
+// trusts reports whether a list of CAs has a bundle.
+func trusts(all []ign.Resource, pem []byte) bool {
+	return slices.ContainsFunc(all, func(r ign.Resource) bool {
+		have, err := machineconfig.Contents(r)
+		return err == nil && bytes.Equal(have, pem)
+	})
 }
 
 // appendFiles adds what the machine needs: the server's additions, the annotations of its Node, the bootstrap
@@ -302,23 +446,6 @@ func appendFiles(c machineconfig.Config, in Input, withheld bool, token string) 
 	return c, nil
 }
 
-// bootstrapKubeconfig is JSON, because YAML would parse a token of digits and a dot as a number.
-func bootstrapKubeconfig(j Join, token string) ([]byte, error) {
-	const cluster, user = "local", "kubelet"
-	out, err := json.MarshalIndent(kubeconfig{
-		APIVersion:     "v1",
-		Kind:           "Config",
-		Clusters:       []namedCluster{{cluster, clusterPart(j)}},
-		Users:          []namedUser{{user, userPart{Token: token}}},
-		Contexts:       []namedContext{{user, contextPart{Cluster: cluster, User: user}}},
-		CurrentContext: user,
-	}, "", "  ")
-	if err != nil {
-		return nil, fmt.Errorf("writing the bootstrap kubeconfig: %w", err)
-	}
-	return append(out, '\n'), nil
-}
-
 func nodeAnnotations(in Input, withheld bool) ([]byte, error) {
 	config := in.Rendered.Name
 	all := map[string]string{
@@ -339,6 +466,58 @@ func nodeAnnotations(in Input, withheld bool) ([]byte, error) {
 	}
 	return text, nil
 }
+
+// bootstrapKubeconfig is JSON, because YAML would parse a token of digits and a dot as a number.
+func bootstrapKubeconfig(j Join, token string) ([]byte, error) {
+	const cluster, user = "local", "kubelet"
+	out, err := json.MarshalIndent(kubeconfig{
+		APIVersion:     "v1",
+		Kind:           "Config",
+		Clusters:       []namedCluster{{cluster, clusterPart(j)}},
+		Users:          []namedUser{{user, userPart{Token: token}}},
+		Contexts:       []namedContext{{user, contextPart{Cluster: cluster, User: user}}},
+		CurrentContext: user,
+	}, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("writing the bootstrap kubeconfig: %w", err)
+	}
+	return append(out, '\n'), nil
+}
+
+// What a kubelet reads.
+type (
+	kubeconfig struct {
+		APIVersion     string         `json:"apiVersion"`
+		Kind           string         `json:"kind"`
+		Clusters       []namedCluster `json:"clusters"`
+		Users          []namedUser    `json:"users"`
+		Contexts       []namedContext `json:"contexts"`
+		CurrentContext string         `json:"current-context"`
+	}
+	namedCluster struct {
+		Name    string      `json:"name"`
+		Cluster clusterPart `json:"cluster"`
+	}
+	clusterPart struct {
+		Server string `json:"server"`
+		CA     []byte `json:"certificate-authority-data,omitempty"` // CA becomes base64, like every []byte in JSON.
+	}
+	namedUser struct {
+		Name string   `json:"name"`
+		User userPart `json:"user"`
+	}
+	userPart struct {
+		Token string `json:"token"`
+	}
+	namedContext struct {
+		Name    string      `json:"name"`
+		Context contextPart `json:"context"`
+	}
+	contextPart struct {
+		Cluster string `json:"cluster"`
+		User    string `json:"user"`
+	}
+)
 
 // encapsulate keeps no metadata but the name, which identifies the content: the same content gives the same bytes,
 // whatever the commit is.
@@ -388,3 +567,29 @@ func (in Input) addedPaths() []string {
 func without[T any](list []T, drop func(T) bool) []T {
 	return slices.DeleteFunc(slices.Clone(list), drop)
 }
+
+// splitAtToken splits what compose returns at a placeholder that it does not contain elsewhere.
+func splitAtToken(compose func(hole string) ([]byte, error)) (Body, error) {
+	mark := placeholder(0)
+	whole, err := compose(mark)
+	if err != nil {
+		return Body{}, err
+	}
+	if bytes.Count(whole, []byte(mark)) != 1 {
+		for n := 1; bytes.Contains(whole, []byte(mark)); n++ {
+			mark = placeholder(n)
+		}
+		if whole, err = compose(mark); err != nil {
+			return Body{}, err
+		}
+	}
+	head, tail, found := bytes.Cut(whole, []byte(mark))
+	if !found || bytes.Contains(tail, []byte(mark)) {
+		return Body{}, errPlaceholder
+	}
+	return Body{Head: bytes.Clone(head), Tail: bytes.Clone(tail)}, nil
+}
+
+// placeholder has BootstrapTokenLength characters that no format escapes. Only the first is a b, so that two cannot
+// overlap.
+func placeholder(n int) string { return fmt.Sprintf("bunsen.%016d", n) }

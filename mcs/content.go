@@ -1,18 +1,12 @@
 package mcs
 
 import (
-	"bytes"
-	"encoding/base64"
-	"errors"
-	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
-	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
@@ -29,32 +23,6 @@ type ContentAccess struct {
 	Grant func(name string) string
 }
 
-// NoContentStoreError says that a config has files of the content store, and that the server has no content store.
-type NoContentStoreError struct {
-	Config string
-	Files  []string
-}
-
-// Error names the config and its files.
-func (e *NoContentStoreError) Error() string {
-	return fmt.Sprintf("config %s has files in the content store of a cluster (%s), and this server has no content "+
-		"store. Run the server in the cluster, or serve the files at an https:// address",
-		e.Config, strings.Join(e.Files, ", "))
-}
-
-// storedFiles are in the content store. The config is flat.
-func storedFiles(c machineconfig.Config) (paths []string) {
-	for _, f := range c.Ignition.Storage.Files {
-		if f.Contents.Source == nil {
-			continue
-		}
-		if _, stored := machineconfig.StoredHash(*f.Contents.Source); stored {
-			paths = append(paths, f.Path)
-		}
-	}
-	return paths
-}
-
 // StoredHashes returns the hashes of files in the content store; none for an invalid config, which no machine gets.
 func StoredHashes(rendered *mcfgv1.MachineConfig) (hashes []string) {
 	config, err := machineconfig.Parse(rendered.Spec)
@@ -68,10 +36,6 @@ func StoredHashes(rendered *mcfgv1.MachineConfig) (hashes []string) {
 	}
 	return hashes
 }
-
-// errNoRegistries: the server reads none.
-var errNoRegistries = errors.New("the config has files in OCI registries, which new machines read from the server, " +
-	"and this server reads no registries")
 
 // NeedsServer reports whether machines with a rendered config read files from the server. No machine gets an invalid
 // config.
@@ -90,72 +54,12 @@ func servedFiles(c machineconfig.Config) (names []string) {
 	return names
 }
 
-// withContent replaces the addresses of files of the content store and of registries by those of the server, with
-// grants, in the address for versions of Ignition without headers. The machine reaches the server as for its config:
-// without the proxies of the config, and with the server's CA.
-func (d spec) withContent(c machineconfig.Config, in Input) (machineconfig.Config, error) {
-	paths := storedFiles(c)
-	if len(paths) > 0 && in.Content == nil {
-		return c, &NoContentStoreError{Config: in.Rendered.Name, Files: paths}
-	}
-	if len(servedFiles(c)) == 0 {
-		return c, nil
-	}
-	if in.Content == nil {
-		return c, fmt.Errorf("serving config %s: %w", in.Rendered.Name, errNoRegistries)
-	}
-	files := slices.Clone(c.Ignition.Storage.Files)
-	for i, f := range files {
-		if f.Contents.Source == nil {
-			continue
-		}
-		if name := servedName(*f.Contents.Source); name != "" {
-			files[i].Contents = in.Content.resource(f.Contents, name, d.headers())
-		}
-	}
-	c.Ignition.Storage.Files = files
-	settings := &c.Ignition.Ignition
-	if len(in.Content.CA) > 0 && !trusts(settings.Security.TLS.CertificateAuthorities, in.Content.CA) {
-		source := "data:;base64," + base64.StdEncoding.EncodeToString(in.Content.CA)
-		settings.Security.TLS.CertificateAuthorities = append(
-			slices.Clone(settings.Security.TLS.CertificateAuthorities), ign.Resource{Source: &source})
-	}
-	if u, err := url.Parse(in.Content.Server); err == nil &&
-		(settings.Proxy.HTTPProxy != nil || settings.Proxy.HTTPSProxy != nil) {
-		settings.Proxy.NoProxy = append(slices.Clone(settings.Proxy.NoProxy), ign.NoProxyItem(u.Hostname()))
-	}
-	return c, nil
-}
-
-// headers reports whether this version of Ignition sends headers of the config.
-func (d spec) headers() bool { return d.version != V2_2 && d.version != V3_0 }
-
-func (a ContentAccess) resource(r ign.Resource, name string, headers bool) ign.Resource {
-	source, grant := a.Server+contentPath(name), a.Grant(name)
-	if !headers {
-		source += "?" + v1alpha1.ContentGrantQuery + "=" + url.QueryEscape(grant)
-		r.Source, r.HTTPHeaders = &source, nil
-		return r
-	}
-	value := v1alpha1.ContentGrantScheme + grant
-	r.Source, r.HTTPHeaders = &source, ign.HTTPHeaders{{Name: "Authorization", Value: &value}}
-	return r
-}
-
 func contentPath(name string) string {
 	rest, isArtifact := strings.CutPrefix(name, machineconfig.ArtifactScheme)
 	if !isArtifact {
 		return v1alpha1.ContentPath + name
 	}
 	return (&url.URL{Path: v1alpha1.ContentPath + v1alpha1.ContentArtifact + rest}).EscapedPath()
-}
-
-// trusts reports whether a list of CAs has a bundle.
-func trusts(all []ign.Resource, pem []byte) bool {
-	return slices.ContainsFunc(all, func(r ign.Resource) bool {
-		have, err := machineconfig.Contents(r)
-		return err == nil && bytes.Equal(have, pem)
-	})
 }
 
 // servedName returns the server's name of the file that a source names: the hash of one of the content store, or the
