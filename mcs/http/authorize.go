@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/time/rate"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
 	"github.com/bunsen-os/bunsen/mcs/join"
 )
@@ -51,6 +51,51 @@ func ParseAllowFrom(texts []string) ([]netip.Prefix, error) {
 		all = append(all, p.Masked())
 	}
 	return all, errors.Join(bad...)
+}
+
+// IsAllowedAddress reports whether an address is in one of the networks. Without any, each address is allowed.
+func IsAllowedAddress(networks []netip.Prefix, from netip.Addr) bool {
+	return len(networks) == 0 || slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(from) })
+}
+
+// ClientAddress parses the remote address of a connection, without a zone, and an IPv4-mapped one as IPv4; zero if it
+// is invalid.
+func ClientAddress(addrPort string) netip.Addr {
+	ap, err := netip.ParseAddrPort(addrPort)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return ap.Addr().Unmap().WithZone("")
+}
+
+// AddressOf returns the address of one end of a connection, a net.Addr, as ClientAddress does; zero for an end that has
+// no IP address.
+func AddressOf(end any) netip.Addr {
+	if ip, ok := end.(interface{ AddrPort() netip.AddrPort }); ok {
+		return ip.AddrPort().Addr().Unmap().WithZone("")
+	}
+	return netip.Addr{}
+}
+
+// IsLocalAddress reports whether a connection comes from this host: both of its ends have one address. local is a
+// net.Addr.
+func IsLocalAddress(from netip.Addr, local any) bool {
+	return from.IsValid() && from == AddressOf(local)
+}
+
+// SourceAddress returns the source of an address: itself for IPv4, its network of 64 bits for IPv6, and zero for an
+// invalid one.
+func SourceAddress(a netip.Addr) netip.Prefix {
+	const network = 64
+	bits := a.BitLen()
+	if a.Is6() {
+		bits = network
+	}
+	p, err := a.Prefix(bits)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	return p
 }
 
 // Of the subject of a client certificate: an organization for each pool that the client may read, and the node as the
@@ -119,6 +164,36 @@ func (a authorizer) checkSource(from netip.Addr, now time.Time) error {
 	return nil
 }
 
+// admit authorizes a request for a pool. A client with an unknown token has to retry until the server has read all
+// tokens. One whose token has no room waits for it, until the context ends.
+func (a authorizer) admit(ctx context.Context, r *http.Request, to *response, isSynced bool,
+	now time.Time,
+) (err error) {
+	to.client, err = a.authorize(r, to.pool, to.from, now)
+	if err != nil && !isSynced {
+		err = retryUntilSynced(err)
+	}
+	if err != nil {
+		return err
+	}
+	c, _ := ctx.Value(connKey{}).(*conn)
+	if of := to.client.holder(to.from); c != nil && of.proof != "" {
+		return c.listener.assign(ctx, c, of)
+	}
+	return nil
+}
+
+// retryUntilSynced lets Ignition retry, which would give up after a 401, while the server has not read all tokens. A
+// token with a wrong secret gets the same response.
+func retryUntilSynced(err error) error {
+	var invalid *join.InvalidError
+	if isRateLimited(err) || !errors.As(err, &invalid) || invalid.Reason != join.Unknown &&
+		invalid.Reason != join.Wrong {
+		return err
+	}
+	return unavailable(notSynced, "the server has not read the provisioning tokens yet", err)
+}
+
 // authorize finds out what authorizes a request to read a pool's config: its token, its client certificate, or open
 // access. Only requests with a valid token or certificate are not limited by their source. To check one costs a
 // thousandth of the handshake before, which the listener limits by source. Unauthorized requests have a limit of their
@@ -157,41 +232,6 @@ func (a authorizer) authorize(r *http.Request, pool string, from netip.Addr, now
 		return who, fmt.Errorf("%w: %w", errTooManyFailures, err)
 	}
 	return who, err
-}
-
-// admit authorizes a request for a pool. A client with an unknown token has to retry until the server has read all
-// tokens. One whose token has no room waits for it, until the context ends.
-func (a authorizer) admit(ctx context.Context, r *http.Request, to *response, isSynced bool,
-	now time.Time,
-) (err error) {
-	to.client, err = a.authorize(r, to.pool, to.from, now)
-	if err != nil && !isSynced {
-		err = retryUntilSynced(err)
-	}
-	if err != nil {
-		return err
-	}
-	c, _ := ctx.Value(connKey{}).(*conn)
-	if of := to.client.holder(to.from); c != nil && of.proof != "" {
-		return c.listener.assign(ctx, c, of)
-	}
-	return nil
-}
-
-// answer returns the writer of an authorized answer.
-func (a authorizer) answer(w http.ResponseWriter, r *http.Request, to *response) turnWriter {
-	return turnWriter{ResponseWriter: w, ctx: r.Context(), turns: a.answers, of: to.client.holder(to.from)}
-}
-
-// retryUntilSynced lets Ignition retry, which would give up after a 401, while the server has not read all tokens. A
-// token with a wrong secret gets the same response.
-func retryUntilSynced(err error) error {
-	var invalid *join.InvalidError
-	if isRateLimited(err) || !errors.As(err, &invalid) || invalid.Reason != join.Unknown &&
-		invalid.Reason != join.Wrong {
-		return err
-	}
-	return unavailable(notSynced, "the server has not read the provisioning tokens yet", err)
 }
 
 func (a authorizer) tokenClient(r *http.Request, pool string, now time.Time) (client, error) {
@@ -234,6 +274,11 @@ func certificateClient(leaf *x509.Certificate, pool string) (client, error) {
 		return who, errOtherCertificate
 	}
 	return who, nil
+}
+
+// answer returns the writer of an authorized answer.
+func (a authorizer) answer(w http.ResponseWriter, r *http.Request, to *response) turnWriter {
+	return turnWriter{ResponseWriter: w, ctx: r.Context(), turns: a.answers, of: to.client.holder(to.from)}
 }
 
 // Rate limits how often an event may happen.

@@ -5,19 +5,131 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
+	"net"
 	"net/http"
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
-	"github.com/bunsen-os/bunsen/mcs/content"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
+	"github.com/bunsen-os/bunsen/mcs/content"
 	"github.com/bunsen-os/bunsen/mcs/join"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
+
+// Source has the config that each pool serves.
+type Source interface {
+	// NodeConfig returns the config that a pool serves to the machine of a node, which may be empty. The error wraps
+	// mcs.ErrUnknownPool, mcs.ErrNothingRendered or mcs.ErrNotSynced.
+	NodeConfig(pool, node string) (*mcs.ServedConfig, error)
+	// Ready reports whether the server knows any pools. Before the server knows a pool, it serves no config.
+	Ready() bool
+	// Synced reports whether the server knows all pools and tokens. Before, an unknown one may still appear.
+	Synced() bool
+}
+
+// Tokens gives access to the provisioning tokens.
+type Tokens interface {
+	// Token returns the token with the given id, or nil. The handler does not change the returned token.
+	Token(id string) *v1alpha1.ProvisioningToken
+	// Use counts a use of a token before the response is sent. A *join.InvalidError says that it is no longer valid.
+	// After any other error, the use cannot be counted now, and the machine has to retry.
+	Use(ctx context.Context, id string, use v1alpha1.TokenUse) error
+}
+
+// BootstrapTokens creates bootstrap tokens.
+type BootstrapTokens interface {
+	// CreateBootstrapToken creates a token of mcs.BootstrapTokenLength characters for one machine.
+	CreateBootstrapToken(ctx context.Context, machine mcs.JoiningMachine) (string, error)
+}
+
+// Options are the options of Routes. Source and Log are required.
+type Options struct {
+	Source Source
+	// Tokens is nil if every token is unknown.
+	Tokens Tokens
+	// BootstrapTokens is nil if configs that need a bootstrap token are not served.
+	BootstrapTokens BootstrapTokens
+	// Nodes is zero if no node is served.
+	Nodes Nodes
+	// Content is zero without a content store.
+	Content Content
+	// Daemons are binaries for new machines, at most one for each architecture.
+	Daemons join.Binaries
+	// ClientCAs sign the client certificates that authorize machines. Server needs the same.
+	ClientCAs *ClientCAFile
+	// Access without a token or certificate.
+	Access Access
+	// Limits of each source; zero sets none. DefaultLimits returns reasonable ones.
+	Limits Limits
+	// Audit gets one line of JSON for each response, one Write at a time; nil for none.
+	Audit io.Writer
+	Log   *slog.Logger
+	// Now is time.Now if nil.
+	Now func() time.Time
+}
+
+// Routes returns the handler of /config/<pool>, /daemon/<arch>/<pool>, /node/config/<name>, /node/secrets/<name>,
+// /node/content/<hash>, /content/<hash>, /content/oci/<artifact>, /node/trust, /healthz and /readyz. Any other path
+// gets a 404, and any method other than GET and HEAD a 405. The metrics count the responses of /config/ and /node/.
+func Routes(o Options) (http.Handler, *Metrics) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	metrics := newMetrics()
+	log := &requestLog{log: o.Log, audit: o.Audit, metrics: metrics, errors: errorLines.Limiter()}
+	authorizer := authorizer{
+		tokens: o.Tokens, clients: o.ClientCAs, access: o.Access, limits: NewLimiter(o.Limits), answers: &mcs.Turns{},
+	}
+	mux := http.NewServeMux()
+	configs := &configHandler{
+		source:          o.Source,
+		tokens:          o.Tokens,
+		bootstrapTokens: o.BootstrapTokens,
+		secrets:         o.Nodes.Secrets,
+		content:         o.Content,
+		authorizer:      authorizer,
+		log:             log,
+		now:             o.Now,
+	}
+	mux.Handle("GET /config/", configs)
+	if o.Content.Open != nil {
+		streams := &Streams{Total: maxStreams}
+		node := &nodeConfigHandler{nodes: o.Nodes}
+		mux.Handle("GET "+v1alpha1.ContentPath, &contentHandler{streams: streams, configHandler: configs})
+		mux.Handle("GET "+v1alpha1.NodeContentPath, &contentHandler{
+			nodes: node, streams: streams,
+			configHandler: configs,
+		})
+	}
+	if len(o.Daemons) > 0 {
+		mux.Handle("GET /daemon/{arch}/{pool}", &daemonHandler{
+			binaries: o.Daemons, authorizer: authorizer,
+			synced: o.Source.Synced, log: log, now: o.Now,
+		})
+	}
+	for prefix, isServed := range map[string]bool{
+		v1alpha1.NodeConfigPath:  o.Nodes.Configs != nil,
+		v1alpha1.NodeTrustPath:   o.Nodes.Trust != nil,
+		v1alpha1.NodeSecretsPath: o.Nodes.Secrets != nil,
+	} {
+		if isServed {
+			mux.Handle("GET "+prefix, &nodeConfigHandler{
+				nodes: o.Nodes, prefix: prefix, authorizer: authorizer, log: log, now: o.Now,
+			})
+		}
+	}
+	probes := NewLimiter(o.Limits)
+	mux.Handle("GET /healthz", probe{o.Access, probes, func() bool { return true }, o.Now})
+	mux.Handle("GET /readyz", probe{o.Access, probes, o.Source.Ready, o.Now})
+	return mux, metrics
+}
 
 // vary: the request headers that a response depends on: a cache before the server must store a response, also of an
 // error, for each combination
@@ -78,6 +190,16 @@ func (h *configHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.status = writeError(w, a.err)
 	}
 	h.log.add(r, &a, now)
+}
+
+// poolOf returns the pool of a path /config/<pool>; "" for a path with more elements: a proxy that allows paths by
+// prefix would not see the pool at the end.
+func poolOf(urlPath string) string {
+	name := strings.TrimPrefix(urlPath, "/config/")
+	if strings.Contains(name, "/") {
+		return ""
+	}
+	return name
 }
 
 // recover turns a panic into an error response, or breaks off one that has started, and logs it: net/http would write
@@ -165,6 +287,8 @@ func (h *configHandler) selectBody(r *http.Request, a *response) error {
 	return err
 }
 
+func headerList(r *http.Request, name string) string { return strings.Join(r.Header.Values(name), ",") }
+
 // body returns the body in the format of a response. A machine whose token or certificate names its node gets the
 // secrets of the config. Others boot without, and get them after they have joined.
 func (h *configHandler) body(r *http.Request, a *response) (mcs.ServedBody, error) {
@@ -178,6 +302,15 @@ func (h *configHandler) body(r *http.Request, a *response) (mcs.ServedBody, erro
 		}
 	}
 	return a.config.Body(a.format, access)
+}
+
+// access says how the machine reads files from the server; nil if its config has none.
+func (h *configHandler) access(r *http.Request, a *response) (*mcs.ContentAccess, error) {
+	if !a.config.NeedsContent() || h.content.Identity == nil {
+		return nil, nil
+	}
+	access, err := content.Access(h.content.Identity(), r.Host, a.pool, h.now())
+	return &access, err
 }
 
 // prepare creates the bootstrap token that the body needs, or returns "", and then counts the use of the provisioning
@@ -228,6 +361,21 @@ func (h *configHandler) createBootstrapToken(ctx context.Context, a *response) (
 	return text, err
 }
 
+// matches compares an If-None-Match header with an ETag, by the weak comparison (RFC 9110, section 13.1.2).
+func matches(header, etag string) bool {
+	if header == "" {
+		return false
+	}
+	etag = strings.TrimPrefix(etag, "W/")
+	for tag := range strings.SplitSeq(header, ",") {
+		tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/")
+		if tag == "*" || tag == etag {
+			return true
+		}
+	}
+	return false
+}
+
 // setHeaders sets the headers of a response with a config, or of one that says that it has not changed. Clients may
 // cache a config without secrets if they revalidate it, and none with secrets or with grants.
 func setHeaders(header http.Header, a *response) {
@@ -263,38 +411,88 @@ func send(w http.ResponseWriter, a *response, bootstrapToken string) error {
 	return nil
 }
 
-func headerList(r *http.Request, name string) string { return strings.Join(r.Header.Values(name), ",") }
+// So many answers are sent at a time: in all, for one token or certificate, and for one of them at one source. More
+// would only end later, and a machine with another token, or at another source, would wait for all of them.
+const (
+	answersAtOnce      = 256
+	answersOfProof     = answersAtOnce / 2
+	answersOfProofHere = answersOfProof / 2
+)
 
-// poolOf returns the pool of a path /config/<pool>; "" for a path with more elements: a proxy that allows paths by
-// prefix would not see the pool at the end.
-func poolOf(urlPath string) string {
-	name := strings.TrimPrefix(urlPath, "/config/")
-	if strings.Contains(name, "/") {
-		return ""
-	}
-	return name
+const (
+	// turnBytes of an answer are sent in one turn: the whole of an ordinary config.
+	turnBytes = 2 << 20
+	// leastTurn is the size in bytes from which a part of an answer needs a turn: less costs less than to wait.
+	leastTurn = 4 << 10
+	// turnTime is the longest turn. Then the client is slow, not the server, and the next answer begins beside it.
+	turnTime = 250 * time.Millisecond
+)
+
+// turnWriter sends an answer in turns. Before the first one it sends the headers, so that a client that waits for them
+// only for some seconds, as Ignition does, waits for the body.
+type turnWriter struct {
+	http.ResponseWriter
+	ctx   context.Context
+	turns *mcs.Turns
+	of    holder
 }
 
-// matches compares an If-None-Match header with an ETag, by the weak comparison (RFC 9110, section 13.1.2).
-func matches(header, etag string) bool {
-	if header == "" {
-		return false
+// Write sends bytes. The error is that of the context if the client has gone before its turn.
+func (w turnWriter) Write(all []byte) (sent int, err error) {
+	for len(all) > 0 && err == nil {
+		part := all[:min(len(all), turnBytes)]
+		n := 0
+		n, err = w.turn(part)
+		sent += n
+		all = all[n:]
 	}
-	etag = strings.TrimPrefix(etag, "W/")
-	for tag := range strings.SplitSeq(header, ",") {
-		tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/")
-		if tag == "*" || tag == etag {
-			return true
-		}
-	}
-	return false
+	return sent, err
 }
 
-// access says how the machine reads files from the server; nil if its config has none.
-func (h *configHandler) access(r *http.Request, a *response) (*mcs.ContentAccess, error) {
-	if !a.config.NeedsContent() || h.content.Identity == nil {
-		return nil, nil
+func (w turnWriter) turn(part []byte) (int, error) {
+	if len(part) < leastTurn {
+		return w.ResponseWriter.Write(part)
 	}
-	access, err := content.Access(h.content.Identity(), r.Host, a.pool, h.now())
-	return &access, err
+	if err := http.NewResponseController(w.ResponseWriter).Flush(); err != nil {
+		return 0, err
+	}
+	end, err := w.turns.Take(w.ctx, mcs.Limit{Key: w.of, Most: answersOfProofHere},
+		mcs.Limit{Key: w.of.proof, Most: answersOfProof}, mcs.Limit{Most: answersAtOnce})
+	if err != nil {
+		return 0, err
+	}
+	end = sync.OnceFunc(end)
+	defer time.AfterFunc(turnTime, end).Stop()
+	defer end()
+	return w.ResponseWriter.Write(part)
+}
+
+// Unwrap is for http.ResponseController.
+func (w turnWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// probe responds to health probes with 200 or 503 and no body, and with 403 to addresses that are not allowed. Those of
+// this host always are, because the kubelet probes a pod in the host's network from them. Probes have the limit of
+// configs, but a budget of their own, so that a load balancer that hides addresses gets a response while thousands of
+// machines boot.
+type probe struct {
+	access Access
+	limits *Limiter
+	ready  func() bool
+	now    func() time.Time
+}
+
+// ServeHTTP responds to one probe.
+func (h probe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	from := ClientAddress(r.RemoteAddr)
+	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	status := http.StatusOK
+	switch {
+	case !IsAllowedAddress(h.access.AllowFrom, from) && !IsLocalAddress(from, local):
+		status = http.StatusForbidden
+	case !h.limits.Request(from, h.now()), !h.ready():
+		status = http.StatusServiceUnavailable
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Content-Length", "0")
+	w.WriteHeader(status)
 }

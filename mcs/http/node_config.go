@@ -1,6 +1,7 @@
 package http
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -22,6 +23,45 @@ const (
 	// before a config's name in the logs, where a node reads its secrets
 	secretsContent = "secrets-of-"
 )
+
+// Nodes has the data that nodes read with the certificates of their kubelets.
+type Nodes struct {
+	// CAs sign the certificates of kubelets. Server needs the same.
+	CAs *ClientCASet
+	// Configs is nil if the server does not serve nodes.
+	Configs NodeConfigs
+	// Trust is nil if nodes get no certificates besides their configs.
+	Trust NodeTrust
+	// Secrets is nil where configs cannot refer to secrets.
+	Secrets Secrets
+	// Content returns nil if a node may read the file of the content store with a hash, and an *mcs.NotForNodeError if
+	// it may not. Any other error means that this is not known now. It is nil if the server has no content store.
+	Content func(ctx context.Context, node, hash string) error
+}
+
+// Secrets has the resolved contents of the files that refer to secrets.
+type Secrets interface {
+	// NodeSecrets returns a v1alpha1.NodeSecrets as JSON. The error is an *mcs.NotForNodeError if the node may not read
+	// the config, mcs.ErrNoSuchConfig if the config has no such files, and mcs.ErrSecretsUnresolved if their contents
+	// are not known. Any other error means that the answer is not known now.
+	NodeSecrets(ctx context.Context, node, config string) ([]byte, error)
+	// Resolved returns the contents for a machine of the config's pool, and whether they are known.
+	Resolved(config string) (mcs.Secrets, bool)
+}
+
+// NodeTrust decides which certificates a node gets besides its config.
+type NodeTrust interface {
+	// NodeTrust returns a v1alpha1.NodeTrust as JSON, and its revision. The text is nil if the node knows it. The error
+	// is an *mcs.NotForNodeError if the node is in no pool. Any other means that the answer is not known now.
+	NodeTrust(ctx context.Context, node, known string) (text []byte, revision string, err error)
+}
+
+// NodeConfigs decides which configs a node may read.
+type NodeConfigs interface {
+	// NodeConfig returns a rendered config as JSON. The error is an *mcs.NotForNodeError if the node may not read it,
+	// and mcs.ErrNoSuchConfig if there is none. Any other means that it cannot be read now.
+	NodeConfig(ctx context.Context, node, config string) ([]byte, error)
+}
 
 // nodeConfigHandler serves /node/config/<name>, /node/secrets/<name> or /node/trust to nodes, by the certificate of
 // their kubelet. It checks in this order: limits, which node sends the request, whether it may read the config, the

@@ -68,9 +68,7 @@ var shellFiles = map[string][]string{
 		"listener.go",
 		"node_config.go",
 		"request_log.go",
-		"routes.go",
 		"server.go",
-		"turns.go",
 	},
 	"mcs/secrets": {
 		"api.go",
