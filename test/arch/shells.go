@@ -49,14 +49,11 @@ var shellFiles = map[string][]string{
 		"cluster.go",
 		"heartbeat.go",
 		"nodes.go",
-		"own_configs.go",
 		"pools.go",
-		"share_limits.go",
 		"tokens.go",
 	},
 	"mcs/content": {
-		"copy.go",
-		"stored.go",
+		"copies.go",
 	},
 	"mcs/http": {
 		"authorize.go",
