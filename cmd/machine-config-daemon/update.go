@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,8 +19,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bunsen-os/bunsen/mcd/process"
 	"github.com/spf13/cobra"
+
+	"github.com/bunsen-os/bunsen/mcd/process"
 )
 
 // binaryPath is the path of a file in the config. This file names the daemon's binary.
@@ -175,4 +178,118 @@ func versionOf(ctx context.Context, binary string) (string, error) {
 			errors.New(strings.TrimSpace(string(out))))
 	}
 	return strings.TrimSpace(string(out)), nil
+}
+
+// replacedEvery is the interval at which the daemon checks whether its binary or its unit file was replaced.
+const replacedEvery = 10 * time.Second
+
+// ownUnits are the paths of the unit files of the daemon's service. The config can replace these files.
+var ownUnits = []string{
+	"/etc/systemd/system/machine-config-daemon.service",
+	"/etc/systemd/system/machine-config-daemon.service.d/*",
+}
+
+// awaitReplaced calls end when the program's file or a unit file of the service has changed. The config,
+// `machine-config-daemon update`, a package or a sysext can change these files. Then systemd starts the service again.
+// If the new program cannot run on this machine, awaitReplaced logs this, and the old program continues.
+func awaitReplaced(ctx context.Context, every time.Duration, log *slog.Logger, end func()) {
+	program, err := os.Executable()
+	if err != nil {
+		log.Warn("cannot find this program's file, so the daemon does not notice when it is replaced", "err", err)
+		return
+	}
+	files := func() string { return fingerprint(append([]string{program}, ownUnits...)) }
+	began, rejected := files(), ""
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := files()
+		if now == began || now == rejected {
+			continue
+		}
+		version, err := versionOf(ctx, program)
+		if err != nil {
+			rejected = now
+			log.Error("the daemon's program was replaced by one that does not run; continuing with the old one",
+				"program", program, "err", err)
+			continue
+		}
+		log.Info("the daemon's program or unit was replaced: restarting", "program", program, "version", version)
+		end()
+		return
+	}
+}
+
+// fingerprint returns a text about files that differs after a file was replaced.
+func fingerprint(patterns []string) string {
+	var b strings.Builder
+	for _, pattern := range patterns {
+		paths, err := filepath.Glob(pattern)
+		if err != nil {
+			continue // The patterns are constant, except for the path of the program.
+		}
+		for _, path := range paths {
+			if info, err := os.Stat(path); err == nil {
+				fmt.Fprintf(&b, "%s %d %s %s\n", path, info.Size(), info.ModTime(), fs.FileMode.String(info.Mode()))
+			}
+		}
+	}
+	return b.String()
+}
+
+// programName is the name of the binary on a machine.
+const programName = "machine-config-daemon"
+
+func newCopy() *cobra.Command {
+	return &cobra.Command{
+		Use:   "copy DIRECTORY",
+		Short: "Copy this program into a directory",
+		Long: `copy writes this program to DIRECTORY/` + programName +
+			`. The image of the daemon has no other program that can copy files. An
+init container of machine-config-server runs it, so that the server can install the daemon on new machines.`,
+		Example: `  machine-config-daemon copy /daemon`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return &usageError{Err: errors.New("copy needs one directory")}
+			}
+			from, err := os.Open("/proc/self/exe")
+			if err != nil {
+				return fmt.Errorf("reading this program: %w", err)
+			}
+			defer from.Close() //nolint:errcheck // it was only read
+			return writeProgram(from, filepath.Join(args[0], programName))
+		},
+	}
+}
+
+// writeProgram replaces a program on the disk atomically.
+func writeProgram(from io.Reader, to string) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(to), "."+filepath.Base(to)+"-")
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", to, err)
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(f.Name())
+		}
+	}()
+	_, err = io.Copy(f, from)
+	if err == nil {
+		err = f.Chmod(0o755)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), to)
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", to, err)
+	}
+	return nil
 }

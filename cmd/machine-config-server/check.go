@@ -10,6 +10,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/sops"
 	mcshttp "github.com/bunsen-os/bunsen/mcs/http"
 )
 
@@ -208,4 +209,21 @@ func registryCAs(texts []string) ([]registry, error) {
 	}
 	slices.SortFunc(all, func(a, b registry) int { return strings.Compare(a.name, b.name) })
 	return all, errors.Join(bad...)
+}
+
+// check returns all errors in the flags.
+func (f keyServiceFlags) check() (bad []error) {
+	if _, err := f.decrypters(); err != nil {
+		bad = append(bad, err)
+	}
+	if (f.address == "") != (len(f.keys) == 0) {
+		bad = append(bad, errors.New("--key-service and --key-service-key belong together: where the key service is, "+
+			"and the keys for which it may be asked"))
+	}
+	for _, key := range f.keys {
+		if err := sops.ParseAllowed(key); err != nil {
+			bad = append(bad, fmt.Errorf("reading --key-service-key: %w", err))
+		}
+	}
+	return bad
 }

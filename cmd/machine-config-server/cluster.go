@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,16 +11,19 @@ import (
 	"strings"
 	"time"
 
+	"filippo.io/age"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/sops"
 	"github.com/bunsen-os/bunsen/mcs/certs"
 	"github.com/bunsen-os/bunsen/mcs/cluster"
 	"github.com/bunsen-os/bunsen/mcs/content"
 	"github.com/bunsen-os/bunsen/mcs/files"
 	"github.com/bunsen-os/bunsen/mcs/http"
-	secretsfollow "github.com/bunsen-os/bunsen/mcs/secrets"
+	"github.com/bunsen-os/bunsen/mcs/secrets"
 	"github.com/bunsen-os/bunsen/mcs/trust"
 )
 
@@ -67,7 +71,7 @@ func (p *program) inCluster(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	resolved, err := secretsfollow.NewFollower(config, secretsfollow.Options{
+	resolved, err := secrets.NewFollower(config, secrets.Options{
 		Pools: api.NodePools, NewDecrypt: keys.forKeys,
 		Log: p.log, Now: time.Now,
 	})
@@ -169,4 +173,60 @@ func nodeURLs(hostnames []string, listen string) []string {
 		urls = append(urls, "https://"+net.JoinHostPort(name, port))
 	}
 	return urls
+}
+
+// decrypters makes functions that decrypt files of SOPS.
+type decrypters struct {
+	// service is asked for the keys that are allowed; nil if there is none.
+	service *sops.KeyServiceClient
+	allowed []string
+}
+
+// forKeys returns a function that decrypts files of SOPS with age keys, and with the key service until the context
+// ends. The error counts the texts that are no keys; it does not show them.
+func (d decrypters) forKeys(ctx context.Context, keys [][]byte) (secrets.Decrypt, error) {
+	var identities []age.Identity
+	invalid := 0
+	for _, text := range keys {
+		parsed, err := age.ParseIdentities(bytes.NewReader(text))
+		if err != nil { // the error may quote the text
+			invalid++
+			continue
+		}
+		identities = append(identities, parsed...)
+	}
+	with := sops.Keys{Age: identities}
+	if d.service != nil {
+		with.Service = &sops.Service{
+			Ask: d.service.Round(ctx), Allowed: d.allowed,
+			AllowedIn: "the flag --key-service-key of machine-config-server",
+		}
+	}
+	decrypt := func(format string, body []byte) ([]byte, error) {
+		plain, err := with.Decrypt(format, body)
+		if missing := new(sops.MissingKeyError); errors.As(err, &missing) {
+			if missing.Asked {
+				return nil, fmt.Errorf("%w: %w", secrets.ErrKeyService, err)
+			}
+			return nil, fmt.Errorf("%w: %w", secrets.ErrNoKey, err)
+		}
+		return plain, err
+	}
+	if invalid > 0 {
+		return decrypt, fmt.Errorf("reading the age keys: %d of %d values of Secret %s/%s are no keys: each line is "+
+			"a key, AGE-SECRET-KEY-…", invalid, len(keys), v1alpha1.ServerNamespace, v1alpha1.AgeKeysSecret)
+	}
+	return decrypt, nil
+}
+
+// decrypters returns what decrypts files with the key service of the flags, if they name one.
+func (f keyServiceFlags) decrypters() (decrypters, error) {
+	if f.address == "" {
+		return decrypters{}, nil
+	}
+	client, err := sops.NewKeyService(f.address)
+	if err != nil {
+		return decrypters{}, fmt.Errorf("reading --key-service: %w", err)
+	}
+	return decrypters{client, f.keys}, nil
 }
