@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/internal/review/lineage"
@@ -51,145 +52,6 @@ func Compare(base, head Side) Comparison {
 	return out
 }
 
-func ownNodes(from, to Pool) map[string]bool {
-	names := map[string]bool{}
-	for _, side := range []*NodeSide{from.Nodes, to.Nodes} {
-		for node := range side.table().Nodes {
-			names[node] = true
-		}
-		if side != nil {
-			maps.Copy(names, side.Others)
-		}
-	}
-	return names
-}
-
-func overviewOf(c Comparison) Overview {
-	out := Overview{Warnings: c.Warnings}
-	for _, sec := range c.Sections() {
-		for _, it := range sec.Items {
-			switch disruption.Verb(it.Change) {
-			case disruption.Added:
-				out.Counts.Add++
-			case disruption.Removed:
-				out.Counts.Remove++
-			default:
-				out.Counts.Change++
-			}
-			if it.Hidden {
-				out.Hidden++
-			}
-		}
-	}
-	return out
-}
-
-// nodeChanges is about nodes of a pool that have configs of their own. Those whose changes are equal have one entry,
-// such as the nodes with facts after a change of a document that all share.
-func nodeChanges(name string, base, head Side, t terms) []PoolChange {
-	from, to := base.Pools[name], head.Pools[name]
-	if from.live || to.live || from.Nodes == nil && to.Nodes == nil || from.Rendered == "" || to.Rendered == "" {
-		return nil
-	}
-	t.marks = trustedMarks(base, name)
-	of := func(node string) PoolChange { return comparePool("", ofNode(from, node), ofNode(to, node), t) }
-	var out []PoolChange
-	at := map[string]int{}
-	for _, same := range similarNodes(from, to) {
-		change := PoolChange{}
-		if first := same.nodes[0]; same.references {
-			change = comparePool("", withReferences(from, first), withReferences(to, first), t)
-		} else {
-			change = of(first)
-		}
-		if change.Notices = nil; len(change.Items) == 0 && len(change.Refused) == 0 {
-			continue
-		}
-		key := contentOf(change)
-		if n, known := at[key]; known {
-			out[n].Nodes = append(out[n].Nodes, same.nodes...)
-			continue
-		}
-		at[key], change.Nodes = len(out), same.nodes
-		out = append(out, change)
-	}
-	for i, change := range out {
-		if len(change.Nodes) == 1 { // A reader sees the values of this node.
-			out[i] = of(change.Nodes[0])
-			out[i].Notices, out[i].Nodes = nil, change.Nodes
-		}
-		slices.Sort(out[i].Nodes)
-		out[i].Pool = nodesText(name, out[i].Nodes)
-	}
-	return out
-}
-
-// withReferences puts references in place of a node's facts.
-func withReferences(p Pool, node string) Pool {
-	return withConfig(p, node, func() (render.Rendered, error) { return p.Nodes.References(node) })
-}
-
-// similarNodes groups the nodes whose configs differ.
-func similarNodes(from, to Pool) []similar {
-	was, is := from.Nodes.table(), to.Nodes.table()
-	names := map[string]bool{}
-	for _, table := range []machineconfig.NodeTable{was, is} {
-		for node := range table.Nodes {
-			names[node] = true
-		}
-	}
-	isSame := from.Rendered == to.Rendered && reflect.DeepEqual(was.Shared, is.Shared) && !from.Nodes.isOpaque()
-	var out []similar
-	at := map[string]int{}
-	for _, node := range slices.Sorted(maps.Keys(names)) {
-		a, b := was.Nodes[node], is.Nodes[node]
-		if isSame && reflect.DeepEqual(a, b) {
-			continue
-		}
-		if from.Nodes == nil || to.Nodes == nil || from.Nodes.isOpaque() || !reflect.DeepEqual(a.Facts, b.Facts) {
-			out = append(out, similar{nodes: []string{node}})
-			continue
-		}
-		key, err := json.Marshal([]any{a.Documents, b.Documents, a.Facts != nil})
-		if n, known := at[string(key)]; known && err == nil {
-			out[n].nodes = append(out[n].nodes, node)
-			continue
-		}
-		at[string(key)] = len(out)
-		out = append(out, similar{nodes: []string{node}, references: true})
-	}
-	return out
-}
-
-func ofNode(p Pool, node string) Pool {
-	if p.Nodes == nil {
-		return p
-	}
-	return withConfig(p, node, func() (render.Rendered, error) { return p.Nodes.Node(node) })
-}
-
-// nodesText names nodes of a pool in place of the pool alone.
-func nodesText(pool string, nodes []string) string {
-	const few = 3
-	switch {
-	case len(nodes) == 1:
-		return fmt.Sprintf("%s (node %s)", pool, nodes[0])
-	case len(nodes) <= few:
-		return fmt.Sprintf("%s (nodes %s)", pool, strings.Join(nodes, ", "))
-	}
-	return fmt.Sprintf("%s (%d nodes)", pool, len(nodes))
-}
-
-// contentOf is equal for equal changes of different nodes.
-func contentOf(c PoolChange) string {
-	c.From, c.To = "", ""
-	text, err := json.Marshal(c)
-	if err != nil {
-		return fmt.Sprintf("%+v", c) // There is no error, because a review is printed as JSON.
-	}
-	return string(text)
-}
-
 // terms are the same for all pools.
 type terms struct {
 	differ    differ
@@ -217,52 +79,6 @@ func comparePoolOrNext(name string, base, head Side, t terms) PoolChange {
 	out := comparePool(name, from, next, t)
 	out.To, out.MovesTo = "", nextPool
 	return out
-}
-
-// nodeWrites is nil if they are small.
-func nodeWrites(from, to Pool) *NodeWrites {
-	if to.Nodes == nil || to.Nodes.Sizes == nil {
-		return nil
-	}
-	var was map[string]int
-	if from.Nodes != nil && from.Nodes.Sizes != nil {
-		was = from.Nodes.Sizes()
-	}
-	var out NodeWrites
-	for name, bytes := range to.Nodes.Sizes() {
-		if _, has := was[name]; !has {
-			out.Configs, out.Bytes = out.Configs+1, out.Bytes+bytes
-		}
-	}
-	if out.Bytes < minNodeWrites {
-		return nil
-	}
-	return &out
-}
-
-// newlyUnreviewed returns the patterns that only head has, and what of the pool's configs base does not allow: the
-// change itself allows what its reviewer cannot read. Rendering reports patterns that cannot match.
-func newlyUnreviewed(pool string, base, head Side) (patterns, refused []string) {
-	allowed := base.unreviewed(pool)
-	was, _ := secretmask.ParsePaths(allowed)
-	is, _ := secretmask.ParsePaths(head.unreviewed(pool))
-	patterns = without(is, was)
-	if to := head.Pools[pool]; len(patterns) > 0 && to.NotAllowed != nil {
-		refused = to.NotAllowed(allowed)
-	}
-	return patterns, refused
-}
-
-// changedMarks returns the marks that only one side has. A new pool has only new ones; a removed pool has none, because
-// its contents go too.
-func changedMarks(from, to Pool, trusted secretmask.Paths) (added, removed []string) {
-	if to.Rendered != "" {
-		added = without(to.Secrets, trusted)
-	}
-	if from.Rendered != "" && to.Rendered != "" {
-		removed = without(from.Secrets, to.Secrets)
-	}
-	return added, removed
 }
 
 func comparePool(name string, from, to Pool, t terms) PoolChange {
@@ -326,34 +142,6 @@ func actions(in []disruption.Action) []Action {
 	return out
 }
 
-// originOf returns where head sets the item, or base a removed one. A list has a position for each changed argument.
-func originOf(c disruption.Change, from, to Pool) string {
-	at := func(p Pool, name string) string {
-		if p.Origin == nil {
-			return ""
-		}
-		return p.Origin(c.Kind, name)
-	}
-	was, is := listOf(c.Kind, from.Config), listOf(c.Kind, to.Config)
-	if len(was)+len(is) == 0 {
-		if c.Verb == disruption.Removed {
-			return at(from, c.Name)
-		}
-		return at(to, c.Name)
-	}
-	var places []string
-	add := func(p Pool, names, others []string) {
-		for _, name := range names {
-			if place := at(p, name); place != "" && !slices.Contains(others, name) && !slices.Contains(places, place) {
-				places = append(places, place)
-			}
-		}
-	}
-	add(to, is, was)
-	add(from, was, is)
-	return strings.Join(places, ", ")
-}
-
 // placesOf returns the position of all changed attributes if it is one, or else that of the item and those of the
 // attributes.
 func placesOf(c disruption.Change, from, to Pool) (at string, attributes map[string]string) {
@@ -386,8 +174,212 @@ func placesOf(c disruption.Change, from, to Pool) (at string, attributes map[str
 	return at, nil
 }
 
+// originOf returns where head sets the item, or base a removed one. A list has a position for each changed argument.
+func originOf(c disruption.Change, from, to Pool) string {
+	at := func(p Pool, name string) string {
+		if p.Origin == nil {
+			return ""
+		}
+		return p.Origin(c.Kind, name)
+	}
+	was, is := listOf(c.Kind, from.Config), listOf(c.Kind, to.Config)
+	if len(was)+len(is) == 0 {
+		if c.Verb == disruption.Removed {
+			return at(from, c.Name)
+		}
+		return at(to, c.Name)
+	}
+	var places []string
+	add := func(p Pool, names, others []string) {
+		for _, name := range names {
+			if place := at(p, name); place != "" && !slices.Contains(others, name) && !slices.Contains(places, place) {
+				places = append(places, place)
+			}
+		}
+	}
+	add(to, is, was)
+	add(from, was, is)
+	return strings.Join(places, ", ")
+}
+
 // unnumbered drops an attribute's index in a list, which a change of another item shifts.
 func unnumbered(name string) string { return strings.TrimRight(name, "0123456789") }
+
+// nodeWrites is nil if they are small.
+func nodeWrites(from, to Pool) *NodeWrites {
+	if to.Nodes == nil || to.Nodes.Sizes == nil {
+		return nil
+	}
+	var was map[string]int
+	if from.Nodes != nil && from.Nodes.Sizes != nil {
+		was = from.Nodes.Sizes()
+	}
+	var out NodeWrites
+	for name, bytes := range to.Nodes.Sizes() {
+		if _, has := was[name]; !has {
+			out.Configs, out.Bytes = out.Configs+1, out.Bytes+bytes
+		}
+	}
+	if out.Bytes < minNodeWrites {
+		return nil
+	}
+	return &out
+}
+
+// newlyUnreviewed returns the patterns that only head has, and what of the pool's configs base does not allow: the
+// change itself allows what its reviewer cannot read. Rendering reports patterns that cannot match.
+func newlyUnreviewed(pool string, base, head Side) (patterns, refused []string) {
+	allowed := base.unreviewed(pool)
+	was, _ := secretmask.ParsePaths(allowed)
+	is, _ := secretmask.ParsePaths(head.unreviewed(pool))
+	patterns = without(is, was)
+	if to := head.Pools[pool]; len(patterns) > 0 && to.NotAllowed != nil {
+		refused = to.NotAllowed(allowed)
+	}
+	return patterns, refused
+}
+
+// changedMarks returns the marks that only one side has. A new pool has only new ones; a removed pool has none, because
+// its contents go too.
+func changedMarks(from, to Pool, trusted secretmask.Paths) (added, removed []string) {
+	if to.Rendered != "" {
+		added = without(to.Secrets, trusted)
+	}
+	if from.Rendered != "" && to.Rendered != "" {
+		removed = without(from.Secrets, to.Secrets)
+	}
+	return added, removed
+}
+
+func newNotices(base, head []Notice) (out []Notice) {
+	for _, n := range head {
+		if !slices.ContainsFunc(base, func(o Notice) bool {
+			return o.Rule == n.Rule && o.Kind == n.Kind && o.Path == n.Path && o.Message == n.Message
+		}) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// nodeChanges is about nodes of a pool that have configs of their own. Those whose changes are equal have one entry,
+// such as the nodes with facts after a change of a document that all share.
+func nodeChanges(name string, base, head Side, t terms) []PoolChange {
+	from, to := base.Pools[name], head.Pools[name]
+	if from.live || to.live || from.Nodes == nil && to.Nodes == nil || from.Rendered == "" || to.Rendered == "" {
+		return nil
+	}
+	t.marks = trustedMarks(base, name)
+	of := func(node string) PoolChange { return comparePool("", ofNode(from, node), ofNode(to, node), t) }
+	var out []PoolChange
+	at := map[string]int{}
+	for _, same := range similarNodes(from, to) {
+		change := PoolChange{}
+		if first := same.nodes[0]; same.references {
+			change = comparePool("", withReferences(from, first), withReferences(to, first), t)
+		} else {
+			change = of(first)
+		}
+		if change.Notices = nil; len(change.Items) == 0 && len(change.Refused) == 0 {
+			continue
+		}
+		key := contentOf(change)
+		if n, known := at[key]; known {
+			out[n].Nodes = append(out[n].Nodes, same.nodes...)
+			continue
+		}
+		at[key], change.Nodes = len(out), same.nodes
+		out = append(out, change)
+	}
+	for i, change := range out {
+		if len(change.Nodes) == 1 { // A reader sees the values of this node.
+			out[i] = of(change.Nodes[0])
+			out[i].Notices, out[i].Nodes = nil, change.Nodes
+		}
+		slices.Sort(out[i].Nodes)
+		out[i].Pool = nodesText(name, out[i].Nodes)
+	}
+	return out
+}
+
+func ofNode(p Pool, node string) Pool {
+	if p.Nodes == nil {
+		return p
+	}
+	return withConfig(p, node, func() (render.Rendered, error) { return p.Nodes.Node(node) })
+}
+
+// withReferences puts references in place of a node's facts.
+func withReferences(p Pool, node string) Pool {
+	return withConfig(p, node, func() (render.Rendered, error) { return p.Nodes.References(node) })
+}
+
+// similarNodes groups the nodes whose configs differ.
+func similarNodes(from, to Pool) []similar {
+	was, is := from.Nodes.table(), to.Nodes.table()
+	names := map[string]bool{}
+	for _, table := range []machineconfig.NodeTable{was, is} {
+		for node := range table.Nodes {
+			names[node] = true
+		}
+	}
+	isSame := from.Rendered == to.Rendered && reflect.DeepEqual(was.Shared, is.Shared) && !from.Nodes.isOpaque()
+	var out []similar
+	at := map[string]int{}
+	for _, node := range slices.Sorted(maps.Keys(names)) {
+		a, b := was.Nodes[node], is.Nodes[node]
+		if isSame && reflect.DeepEqual(a, b) {
+			continue
+		}
+		if from.Nodes == nil || to.Nodes == nil || from.Nodes.isOpaque() || !reflect.DeepEqual(a.Facts, b.Facts) {
+			out = append(out, similar{nodes: []string{node}})
+			continue
+		}
+		key, err := json.Marshal([]any{a.Documents, b.Documents, a.Facts != nil})
+		if n, known := at[string(key)]; known && err == nil {
+			out[n].nodes = append(out[n].nodes, node)
+			continue
+		}
+		at[string(key)] = len(out)
+		out = append(out, similar{nodes: []string{node}, references: true})
+	}
+	return out
+}
+
+// nodesText names nodes of a pool in place of the pool alone.
+func nodesText(pool string, nodes []string) string {
+	const few = 3
+	switch {
+	case len(nodes) == 1:
+		return fmt.Sprintf("%s (node %s)", pool, nodes[0])
+	case len(nodes) <= few:
+		return fmt.Sprintf("%s (nodes %s)", pool, strings.Join(nodes, ", "))
+	}
+	return fmt.Sprintf("%s (%d nodes)", pool, len(nodes))
+}
+
+// contentOf is equal for equal changes of different nodes.
+func contentOf(c PoolChange) string {
+	c.From, c.To = "", ""
+	text, err := json.Marshal(c)
+	if err != nil {
+		return fmt.Sprintf("%+v", c) // There is no error, because a review is printed as JSON.
+	}
+	return string(text)
+}
+
+func ownNodes(from, to Pool) map[string]bool {
+	names := map[string]bool{}
+	for _, side := range []*NodeSide{from.Nodes, to.Nodes} {
+		for node := range side.table().Nodes {
+			names[node] = true
+		}
+		if side != nil {
+			maps.Copy(names, side.Others)
+		}
+	}
+	return names
+}
 
 // newWarnings ignores line numbers.
 func newWarnings(base, head []Warning) (out []Warning) {
@@ -401,13 +393,107 @@ func newWarnings(base, head []Warning) (out []Warning) {
 	return out
 }
 
-func newNotices(base, head []Notice) (out []Notice) {
-	for _, n := range head {
-		if !slices.ContainsFunc(base, func(o Notice) bool {
-			return o.Rule == n.Rule && o.Kind == n.Kind && o.Path == n.Path && o.Message == n.Message
-		}) {
-			out = append(out, n)
+func overviewOf(c Comparison) Overview {
+	out := Overview{Warnings: c.Warnings}
+	for _, sec := range c.Sections() {
+		for _, it := range sec.Items {
+			switch disruption.Verb(it.Change) {
+			case disruption.Added:
+				out.Counts.Add++
+			case disruption.Removed:
+				out.Counts.Remove++
+			default:
+				out.Counts.Change++
+			}
+			if it.Hidden {
+				out.Hidden++
+			}
 		}
 	}
 	return out
+}
+
+// Download is something that running nodes download before they are drained, unless they have it.
+type Download struct {
+	// Kind is file or os-image; others may follow.
+	Kind string `json:"kind"`
+	Path string `json:"path,omitempty"`
+	// Source is an address without its query, or the reference of an image.
+	Source string `json:"source"`
+	// Bytes is for a file of the content store, otherwise 0: a document has an address and a hash, and a review reads
+	// nothing from the network.
+	Bytes int64 `json:"bytes,omitempty"`
+}
+
+// ImageDownload is the Kind of an OS image. Hosts with rpm-ostree download it before the drain, other hosts after it.
+const ImageDownload = "os-image"
+
+// DownloadSizes are the sizes of files of the content store in bytes, by their hashes.
+type DownloadSizes map[string]int64
+
+// With returns the sizes with those of further files. It does not change the receiver, which several pools share.
+func (s DownloadSizes) With(files []machineconfig.LargeFile) DownloadSizes {
+	if len(files) == 0 {
+		return s
+	}
+	all := s.Join(nil)
+	for _, f := range files {
+		all[f.Hash] = f.Size
+	}
+	return all
+}
+
+// Join returns the sizes of both. A hash decides the contents, so it has one size.
+func (s DownloadSizes) Join(other DownloadSizes) DownloadSizes {
+	all := DownloadSizes{}
+	maps.Copy(all, s)
+	maps.Copy(all, other)
+	return all
+}
+
+// Of returns the size of a remote file; 0 if it is not known.
+func (s DownloadSizes) Of(r machineconfig.Remote) int64 {
+	if _, isStored := machineconfig.StoredHash(r.URL); !isStored {
+		return 0
+	}
+	return s[r.Hash]
+}
+
+// downloadsBetween returns what nodes with the old config download for the new one, in its order: not contents whose
+// hash the old config has, nor those that it has at a path of the new one.
+func downloadsBetween(from, to machineconfig.Config, sizes DownloadSizes) (out []Download) {
+	have, wanted := hashesOf(from), machineconfig.RemoteFiles(to)
+	files := map[string]ign.Resource{}
+	for _, f := range machineconfig.Flattened(from).Ignition.Storage.Files {
+		if len(f.Append) == 0 {
+			files[f.Path] = f.Contents
+		}
+	}
+	for _, r := range wanted {
+		if old, known := files[r.Path]; known && machineconfig.SameContents(old,
+			ign.Resource{Source: &r.URL, Verification: ign.Verification{Hash: &r.Hash}}) {
+			have[r.Hash] = true
+		}
+	}
+	for _, r := range wanted {
+		if !have[r.Hash] {
+			have[r.Hash] = true
+			out = append(out, Download{
+				Kind: "file", Path: r.Path, Source: machineconfig.ShownAddress(r.URL),
+				Bytes: sizes.Of(r.Remote),
+			})
+		}
+	}
+	if image := to.OSImage(); image != "" && image != from.OSImage() {
+		out = append(out, Download{Kind: ImageDownload, Source: image})
+	}
+	return out
+}
+
+func hashesOf(c machineconfig.Config) map[string]bool {
+	all := map[string]bool{}
+	for _, r := range machineconfig.RemoteFiles(c) {
+		all[r.Hash] = true
+	}
+	return all
 }
