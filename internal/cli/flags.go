@@ -76,3 +76,10 @@ func ParseUntil(text string, now time.Time) (time.Time, error) {
 	}
 	return at.Truncate(time.Second), nil
 }
+
+// The flag of the commands that check a repository without its cluster.
+const (
+	LargeFilesFlag  = "large-files"
+	LargeFilesUsage = "allow files that are too large for a MachineConfig: the controller has --content-registry, or " +
+		"machine-config-server reads the repository itself"
+)

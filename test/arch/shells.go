@@ -6,7 +6,6 @@ var shellFiles = map[string][]string{
 		"checked.go",
 		"download.go",
 		"read.go",
-		"readmirrors.go",
 	},
 	"internal/forge": {
 		"gitea.go",

@@ -20,11 +20,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/bunsen-os/bunsen/internal/cli"
-
 	"github.com/bunsen-os/bunsen/internal/cli/kube"
 	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/internal/review"
-
 	"github.com/bunsen-os/bunsen/internal/review/report"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
@@ -53,14 +51,51 @@ type Comparison struct {
 	cached   Cached
 }
 
-// RenderErrors says which sides could not be rendered; the error of the other side is nil.
-type RenderErrors struct{ Base, Head error }
+// KeyHelp explains the flag --key.
+const KeyHelp = "name of the cluster or environment, for Markdown: it heads the comment, and keeps several " +
+	"comments apart"
 
-// Error names each side.
-func (u *RenderErrors) Error() string { return errors.Join(u.Base, u.Head).Error() }
+// AddFlags adds the flags of diff and comment.
+func (c *Comparison) AddFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&c.At.Repo, "repo", ".", "a directory in the git repository")
+	f.StringVar(&c.At.Path, "path", "", "the folder below it that holds pools/")
+	f.StringVar(&c.policyFile, "policy", "", "a MachineConfiguration to judge by, instead of the one in cluster/")
+	f.StringSliceVar(&c.nodes, "nodes", nil, "nodes of a pool, and how many may be away at once, else as the pool in "+
+		"cluster/ says: worker=40/4 (repeatable)")
+	f.BoolVar(&c.Running, "cluster", false, "compare with what the cluster's nodes should run now")
+	f.StringVar(&c.source, "source", "", "with --cluster: the GitSource that follows this repository, where there "+
+		"are several; - for none of them")
+	f.StringVar(&c.defaults.OSImageURL, "os-image", "", "the cluster's default OS image, as the controller's flag of "+
+		"that name")
+	f.StringVar(&c.defaults.ExtensionsImage, "extensions-image", "", "the cluster's default extensions image")
+	c.cached.AddFlag(f)
+	f.BoolVar(&c.defaults.LargeFiles, cli.LargeFilesFlag, false, cli.LargeFilesUsage)
+	c.cluster.AddFlags(cmd)
+}
 
-// Unwrap returns the errors of the sides.
-func (u *RenderErrors) Unwrap() []error { return []error{u.Base, u.Head} }
+// Arguments returns the two sides that the arguments name.
+func (c *Comparison) Arguments(ctx context.Context, args []string) (base, head string, err error) {
+	base, head = "HEAD", c.At.Repo
+	if c.Running {
+		if len(args) > 1 {
+			return "", "", errors.New("with --cluster the base is the cluster: name only the head")
+		}
+		args = append([]string{""}, args...)
+	}
+	if one, other, ok := strings.Cut(strings.Join(args, " "), "..."); ok && len(args) == 1 && !c.At.Directory(args[0]) {
+		head = cmp.Or(other, "HEAD")
+		base, err = history.MergeBase(ctx, c.At.Repo, cmp.Or(one, "HEAD"), head)
+		return base, head, err
+	}
+	if len(args) > 0 {
+		base = args[0]
+	}
+	if len(args) > 1 {
+		head = args[1]
+	}
+	return base, head, nil
+}
 
 // Compare renders both sides. The disruption policy is head's, because it applies when head is rolled out.
 func (c Comparison) Compare(ctx context.Context, base, head string) (review.Comparison, error) {
@@ -97,38 +132,14 @@ func (c Comparison) Compare(ctx context.Context, base, head string) (review.Comp
 	return c.evaluate(from, to, facts)
 }
 
-func (c Comparison) evaluate(from, to side, facts review.Facts) (review.Comparison, error) {
-	for _, pool := range slices.Sorted(maps.Keys(facts.Pools)) {
-		_, was := from.Pools[pool]
-		if _, is := to.Pools[pool]; !was && !is {
-			return review.Comparison{}, cli.Invalid(fmt.Errorf("--nodes %s: neither side has such a pool; head has: %s",
-				pool, strings.Join(slices.Sorted(maps.Keys(to.Pools)), ", ")))
-		}
-	}
-	for i := range to.Declared {
-		p := &to.Declared[i]
-		known, ok := facts.Pools[p.Name]
-		if !ok || known.MaxUnavailable > 0 {
-			continue
-		}
-		var err error
-		if known.MaxUnavailable, err = poolstate.MaxUnavailable(p.Name, p.Spec.MaxUnavailable,
-			known.Nodes); err != nil {
-			return review.Comparison{}, cli.Invalid(fmt.Errorf("reading MachineConfigPool %s: %w", p.Name, err))
-		}
-		facts.Pools[p.Name] = known
-	}
-	if c.policyFile != "" {
-		var err error
-		if to.Policy, to.Overrides, err = policyFrom(c.policyFile); err != nil {
-			return review.Comparison{}, cli.Invalid(err)
-		}
-		to.PolicyFile = c.policyFile
-		from.Policy = to.Policy // The file replaces the policy of both sides, so the policy is no change.
-	}
-	to.Decrypt = c.Decrypt
-	return review.Compare(from.Side, to.Side).WithFacts(facts), nil
-}
+// RenderErrors says which sides could not be rendered; the error of the other side is nil.
+type RenderErrors struct{ Base, Head error }
+
+// Error names each side.
+func (u *RenderErrors) Error() string { return errors.Join(u.Base, u.Head).Error() }
+
+// Unwrap returns the errors of the sides.
+func (u *RenderErrors) Unwrap() []error { return []error{u.Base, u.Head} }
 
 type side struct {
 	review.Side
@@ -193,50 +204,82 @@ func (c Comparison) commit(ctx context.Context, tree source.Tree) (*review.Commi
 	}, nil
 }
 
-// KeyHelp explains the flag --key.
-const KeyHelp = "name of the cluster or environment, for Markdown: it heads the comment, and keeps several " +
-	"comments apart"
-
-// AddFlags adds the flags of diff and comment.
-func (c *Comparison) AddFlags(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.StringVar(&c.At.Repo, "repo", ".", "a directory in the git repository")
-	f.StringVar(&c.At.Path, "path", "", "the folder below it that holds pools/")
-	f.StringVar(&c.policyFile, "policy", "", "a MachineConfiguration to judge by, instead of the one in cluster/")
-	f.StringSliceVar(&c.nodes, "nodes", nil, "nodes of a pool, and how many may be away at once, else as the pool in "+
-		"cluster/ says: worker=40/4 (repeatable)")
-	f.BoolVar(&c.Running, "cluster", false, "compare with what the cluster's nodes should run now")
-	f.StringVar(&c.source, "source", "", "with --cluster: the GitSource that follows this repository, where there "+
-		"are several; - for none of them")
-	f.StringVar(&c.defaults.OSImageURL, "os-image", "", "the cluster's default OS image, as the controller's flag of "+
-		"that name")
-	f.StringVar(&c.defaults.ExtensionsImage, "extensions-image", "", "the cluster's default extensions image")
-	c.cached.AddFlag(f)
-	f.BoolVar(&c.defaults.LargeFiles, cli.LargeFilesFlag, false, cli.LargeFilesUsage)
-	c.cluster.AddFlags(cmd)
+// factsOf reads `pool=nodes` and `pool=nodes/at-once`, such as worker=40 and worker=40/4. Without at-once, the limit is
+// 0.
+func factsOf(flags []string) (review.Facts, error) {
+	facts := review.Facts{Pools: map[string]review.PoolFacts{}}
+	var errs []error
+	for _, f := range flags {
+		pool, numbers, ok := strings.Cut(f, "=")
+		count, atOnce, limited := strings.Cut(numbers, "/")
+		nodes, err := strconv.Atoi(count)
+		most := 0
+		if limited && err == nil {
+			most, err = strconv.Atoi(atOnce)
+		}
+		if !ok || pool == "" || err != nil || nodes < 0 || limited && most < 1 {
+			errs = append(errs, fmt.Errorf("--nodes %q: want POOL=NODES or POOL=NODES/AT-ONCE, such as worker=40 or "+
+				"worker=40/4", f))
+			continue
+		}
+		facts.Pools[pool] = review.PoolFacts{Nodes: nodes, MaxUnavailable: most}
+	}
+	return facts, errors.Join(errs...)
 }
 
-// Arguments returns the two sides that the arguments name.
-func (c *Comparison) Arguments(ctx context.Context, args []string) (base, head string, err error) {
-	base, head = "HEAD", c.At.Repo
-	if c.Running {
-		if len(args) > 1 {
-			return "", "", errors.New("with --cluster the base is the cluster: name only the head")
+func (c Comparison) evaluate(from, to side, facts review.Facts) (review.Comparison, error) {
+	for _, pool := range slices.Sorted(maps.Keys(facts.Pools)) {
+		_, was := from.Pools[pool]
+		if _, is := to.Pools[pool]; !was && !is {
+			return review.Comparison{}, cli.Invalid(fmt.Errorf("--nodes %s: neither side has such a pool; head has: %s",
+				pool, strings.Join(slices.Sorted(maps.Keys(to.Pools)), ", ")))
 		}
-		args = append([]string{""}, args...)
 	}
-	if one, other, ok := strings.Cut(strings.Join(args, " "), "..."); ok && len(args) == 1 && !c.At.Directory(args[0]) {
-		head = cmp.Or(other, "HEAD")
-		base, err = history.MergeBase(ctx, c.At.Repo, cmp.Or(one, "HEAD"), head)
-		return base, head, err
+	for i := range to.Declared {
+		p := &to.Declared[i]
+		known, ok := facts.Pools[p.Name]
+		if !ok || known.MaxUnavailable > 0 {
+			continue
+		}
+		var err error
+		if known.MaxUnavailable, err = poolstate.MaxUnavailable(p.Name, p.Spec.MaxUnavailable,
+			known.Nodes); err != nil {
+			return review.Comparison{}, cli.Invalid(fmt.Errorf("reading MachineConfigPool %s: %w", p.Name, err))
+		}
+		facts.Pools[p.Name] = known
 	}
-	if len(args) > 0 {
-		base = args[0]
+	if c.policyFile != "" {
+		var err error
+		if to.Policy, to.Overrides, err = policyFrom(c.policyFile); err != nil {
+			return review.Comparison{}, cli.Invalid(err)
+		}
+		to.PolicyFile = c.policyFile
+		from.Policy = to.Policy // The file replaces the policy of both sides, so the policy is no change.
 	}
-	if len(args) > 1 {
-		head = args[1]
+	to.Decrypt = c.Decrypt
+	return review.Compare(from.Side, to.Side).WithFacts(facts), nil
+}
+
+func policyFrom(file string) (disruption.Policy, disruption.Overrides, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return disruption.Policy{}, disruption.Overrides{}, fmt.Errorf("reading the disruption policy: %w", err)
 	}
-	return base, head, nil
+	var mc operatorv1.MachineConfiguration
+	if err := yaml.UnmarshalStrict(data, &mc); err != nil {
+		return disruption.Policy{}, disruption.Overrides{}, fmt.Errorf("reading the disruption policy %s: %w", file,
+			err)
+	}
+	if mc.Kind != "MachineConfiguration" {
+		return disruption.Policy{}, disruption.Overrides{},
+			fmt.Errorf("reading the disruption policy %s: it is a %q, not a MachineConfiguration", file, mc.Kind)
+	}
+	p, err := disruption.FromSpec(mc.Spec.NodeDisruptionPolicy)
+	if err != nil {
+		return disruption.Policy{}, disruption.Overrides{}, fmt.Errorf("reading the disruption policy %s: %w", file,
+			err)
+	}
+	return p, disruption.OverridesOf(&mc), nil
 }
 
 // Show prints a comparison in one of the output forms.
@@ -272,49 +315,4 @@ func (c *Comparison) nodesHint(found review.Comparison) string {
 		return ""
 	}
 	return "Nodes are unknown: add --cluster to compare with your cluster and count its nodes, or --nodes POOL=COUNT.\n"
-}
-
-// factsOf reads `pool=nodes` and `pool=nodes/at-once`, such as worker=40 and worker=40/4. Without at-once, the limit is
-// 0.
-func factsOf(flags []string) (review.Facts, error) {
-	facts := review.Facts{Pools: map[string]review.PoolFacts{}}
-	var errs []error
-	for _, f := range flags {
-		pool, numbers, ok := strings.Cut(f, "=")
-		count, atOnce, limited := strings.Cut(numbers, "/")
-		nodes, err := strconv.Atoi(count)
-		most := 0
-		if limited && err == nil {
-			most, err = strconv.Atoi(atOnce)
-		}
-		if !ok || pool == "" || err != nil || nodes < 0 || limited && most < 1 {
-			errs = append(errs, fmt.Errorf("--nodes %q: want POOL=NODES or POOL=NODES/AT-ONCE, such as worker=40 or "+
-				"worker=40/4", f))
-			continue
-		}
-		facts.Pools[pool] = review.PoolFacts{Nodes: nodes, MaxUnavailable: most}
-	}
-	return facts, errors.Join(errs...)
-}
-
-func policyFrom(file string) (disruption.Policy, disruption.Overrides, error) {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return disruption.Policy{}, disruption.Overrides{}, fmt.Errorf("reading the disruption policy: %w", err)
-	}
-	var mc operatorv1.MachineConfiguration
-	if err := yaml.UnmarshalStrict(data, &mc); err != nil {
-		return disruption.Policy{}, disruption.Overrides{}, fmt.Errorf("reading the disruption policy %s: %w", file,
-			err)
-	}
-	if mc.Kind != "MachineConfiguration" {
-		return disruption.Policy{}, disruption.Overrides{},
-			fmt.Errorf("reading the disruption policy %s: it is a %q, not a MachineConfiguration", file, mc.Kind)
-	}
-	p, err := disruption.FromSpec(mc.Spec.NodeDisruptionPolicy)
-	if err != nil {
-		return disruption.Policy{}, disruption.Overrides{}, fmt.Errorf("reading the disruption policy %s: %w", file,
-			err)
-	}
-	return p, disruption.OverridesOf(&mc), nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strings"
 
 	"github.com/bunsen-os/bunsen/internal/cli"
 	"github.com/bunsen-os/bunsen/internal/review"
@@ -14,7 +13,6 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/git"
 	"github.com/bunsen-os/bunsen/source/git/history"
-	"github.com/bunsen-os/bunsen/transpile"
 )
 
 // Question asks about items of a pool's config, such as a path. An empty Node means the nodes without a config of their
@@ -144,50 +142,6 @@ func (p Repository) Blame(ctx context.Context, tree source.Tree, report *lineage
 		if err := report.Items[i].Annotate(r); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// ChoosePools selects the pools to print. The parameter one names an output that can show only one pool; empty for one
-// that can show all.
-func ChoosePools(pools []review.PoolRendering, name, one string) ([]review.PoolRendering, error) {
-	var names []string
-	for _, p := range pools {
-		if p.Rendered.Pool == name {
-			return []review.PoolRendering{p}, nil
-		}
-		names = append(names, p.Rendered.Pool)
-	}
-	switch {
-	case name != "":
-		return nil, fmt.Errorf("no pool %q; the repository has: %s", name, strings.Join(names, ", "))
-	case one != "" && len(pools) != 1:
-		return nil, fmt.Errorf("%s is one pool's: choose with --pool one of %s", one, strings.Join(names, ", "))
-	}
-	return pools, nil
-}
-
-// ErrNotValid is the error of a tree that was read but cannot be rendered.
-var ErrNotValid = errors.New("the repository is not valid")
-
-// RenderWith renders every pool of a tree. If the report is fatal, the error contains the whole report.
-func RenderWith(ctx context.Context, memory *review.Renderings,
-	tree source.Tree,
-) (transpile.Result, review.Rendering, error) {
-	res, out, err := memory.Render(tree, ctx.Err)
-	if err != nil {
-		return res, out, cli.Invalid(fmt.Errorf("rendering the repository: %w", err))
-	}
-	return res, out, Checked(res, out)
-}
-
-// Checked returns an error if a tree cannot be rendered.
-func Checked(res transpile.Result, out review.Rendering) error {
-	switch {
-	case res.Report.Fatal():
-		return cli.Invalid(fmt.Errorf("%w:\n%s", ErrNotValid, res.Report))
-	case out.Err != nil:
-		return cli.Invalid(fmt.Errorf("%w:\n%w", ErrNotValid, out.Err))
 	}
 	return nil
 }

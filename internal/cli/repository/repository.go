@@ -1,8 +1,8 @@
 package repository
 
 import (
-	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -10,16 +10,21 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
-	"github.com/bunsen-os/bunsen/internal/adopt"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/bunsen-os/bunsen/internal/cli"
+	"github.com/bunsen-os/bunsen/internal/results"
+	"github.com/bunsen-os/bunsen/internal/review"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/git"
 	"github.com/bunsen-os/bunsen/source/repository"
 	"github.com/bunsen-os/bunsen/transpile"
-	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Repository is the directory or repository from which diff, comment and explain read.
@@ -60,14 +65,14 @@ func (p Repository) Open(ctx context.Context, arg string) (tree source.Tree, don
 	return tree, done, nil
 }
 
-// Folder returns the path of the folder with pools/, from the repository's root.
-func (p Repository) Folder() string { return filepath.ToSlash(filepath.Join(BelowTop(p.Repo), p.Path)) }
-
 // Directory reports whether an argument must be a directory, and not a revision.
 func (p Repository) Directory(arg string) bool {
 	return arg == p.Repo || arg == "." || arg == ".." || filepath.IsAbs(arg) || strings.HasSuffix(arg, "/") ||
 		strings.HasPrefix(arg, "./") || strings.HasPrefix(arg, "../")
 }
+
+// Folder returns the path of the folder with pools/, from the repository's root.
+func (p Repository) Folder() string { return filepath.ToSlash(filepath.Join(BelowTop(p.Repo), p.Path)) }
 
 // OpenDir returns the tree of a directory that has pools/. The caller must call the function done.
 func OpenDir(ctx context.Context, dir string) (tree source.Tree, done func(), err error) {
@@ -82,8 +87,28 @@ func OpenDir(ctx context.Context, dir string) (tree source.Tree, done func(), er
 	return tree, done, err
 }
 
-// OpenCopy returns a private copy of a folder that has pools/, for a reader that stays. The copy closes the folder.
-func OpenCopy(folder *os.Root) (*repository.Copy, error) { return repository.NewCopy(folder) }
+func tempDir() (dir string, done func(), err error) {
+	dir, err = os.MkdirTemp("", "bunsen-files-")
+	if err != nil {
+		return "", func() {}, fmt.Errorf("making a directory for files: %w", err)
+	}
+	return dir, func() { _ = os.RemoveAll(dir) }, nil // A remaining temporary directory does no harm.
+}
+
+// committed returns a function for what git has of the files of a directory; nil outside of a work tree.
+func committed(dir string) repository.Committed {
+	at, err := git.FindAround(dir)
+	if err != nil {
+		return nil // Whoever reads the repository reports this.
+	}
+	c, err := at.Committed()
+	if c == nil || err != nil {
+		return nil
+	}
+	return func(name string, info fs.FileInfo, file io.ReaderAt) ([]byte, bool, bool) {
+		return c.Content(path.Join(at.Folder, name), info, file)
+	}
+}
 
 // checkFolder refuses a folder without pools/ before reading its files, because the wrong folder may contain gigabytes.
 // It names the folders nearby that have pools/.
@@ -110,6 +135,28 @@ func checkFolder(dir string) error {
 		"Butane documents (*.bu) or a kustomization.yaml in it", text, poolsFolder)
 }
 
+// folderAbove returns the nearest folder above dir that has pools/, or "". It stops at the top of a git work tree.
+func folderAbove(dir string) string {
+	at, err := filepath.Abs(dir)
+	if err != nil {
+		return ""
+	}
+	if real, err := filepath.EvalSymlinks(at); err == nil {
+		at = real
+	}
+	top := ""
+	if around, err := git.FindAround(at); err == nil {
+		top = around.WorkTree
+	}
+	for at != top && at != filepath.Dir(at) {
+		at = filepath.Dir(at)
+		if info, err := os.Stat(filepath.Join(at, poolsFolder)); err == nil && info.IsDir() {
+			return at
+		}
+	}
+	return ""
+}
+
 // foldersBelow returns the folders in dir that have pools/, in lexical order, without those in hidden folders.
 func foldersBelow(dir string) (found []string) {
 	seen := 0
@@ -134,50 +181,130 @@ func foldersBelow(dir string) (found []string) {
 	return found
 }
 
-// folderAbove returns the nearest folder above dir that has pools/, or "". It stops at the top of a git work tree.
-func folderAbove(dir string) string {
-	at, err := filepath.Abs(dir)
-	if err != nil {
-		return ""
-	}
-	if real, err := filepath.EvalSymlinks(at); err == nil {
-		at = real
-	}
-	top := ""
-	if around, err := git.FindAround(at); err == nil {
-		top = around.WorkTree
-	}
-	for at != top && at != filepath.Dir(at) {
-		at = filepath.Dir(at)
-		if info, err := os.Stat(filepath.Join(at, poolsFolder)); err == nil && info.IsDir() {
-			return at
-		}
-	}
-	return ""
-}
+const (
+	poolsFolder = "pools"
+	// limit the search for config repositories below a folder that is none
+	searchDepth, searchEntries = 3, 2000
+	namedFolders               = 3
+)
 
-// committed returns a function for what git has of the files of a directory; nil outside of a work tree.
-func committed(dir string) repository.Committed {
+// BelowTop returns the path of a directory from the top of its git work tree, so that a revision is read at the same
+// path. It returns "" at the top, in a bare repository and outside of a repository.
+func BelowTop(dir string) string {
 	at, err := git.FindAround(dir)
 	if err != nil {
-		return nil // Whoever reads the repository reports this.
+		return "" // Whoever opens the repository reports this.
 	}
-	c, err := at.Committed()
-	if c == nil || err != nil {
-		return nil
+	return filepath.FromSlash(at.Folder)
+}
+
+// ErrNotValid is the error of a tree that was read but cannot be rendered.
+var ErrNotValid = errors.New("the repository is not valid")
+
+// RenderWith renders every pool of a tree. If the report is fatal, the error contains the whole report.
+func RenderWith(ctx context.Context, memory *review.Renderings,
+	tree source.Tree,
+) (transpile.Result, review.Rendering, error) {
+	res, out, err := memory.Render(tree, ctx.Err)
+	if err != nil {
+		return res, out, cli.Invalid(fmt.Errorf("rendering the repository: %w", err))
 	}
-	return func(name string, info fs.FileInfo, file io.ReaderAt) ([]byte, bool, bool) {
-		return c.Content(path.Join(at.Folder, name), info, file)
+	return res, out, Checked(res, out)
+}
+
+// Checked returns an error if a tree cannot be rendered.
+func Checked(res transpile.Result, out review.Rendering) error {
+	switch {
+	case res.Report.Fatal():
+		return cli.Invalid(fmt.Errorf("%w:\n%s", ErrNotValid, res.Report))
+	case out.Err != nil:
+		return cli.Invalid(fmt.Errorf("%w:\n%w", ErrNotValid, out.Err))
+	}
+	return nil
+}
+
+// ChoosePools selects the pools to print. The parameter one names an output that can show only one pool; empty for one
+// that can show all.
+func ChoosePools(pools []review.PoolRendering, name, one string) ([]review.PoolRendering, error) {
+	var names []string
+	for _, p := range pools {
+		if p.Rendered.Pool == name {
+			return []review.PoolRendering{p}, nil
+		}
+		names = append(names, p.Rendered.Pool)
+	}
+	switch {
+	case name != "":
+		return nil, fmt.Errorf("no pool %q; the repository has: %s", name, strings.Join(names, ", "))
+	case one != "" && len(pools) != 1:
+		return nil, fmt.Errorf("%s is one pool's: choose with --pool one of %s", one, strings.Join(names, ", "))
+	}
+	return pools, nil
+}
+
+// Cached says whether a verb uses the results of earlier runs of this program. The zero value does.
+type Cached struct{ off bool }
+
+// AddFlag adds the flag that turns it off.
+func (c *Cached) AddFlag(flags *pflag.FlagSet) {
+	flags.BoolVar(&c.off, "no-cache", false, "compute everything again, and store no results for the next run")
+}
+
+// Use lets renderings use the results of earlier runs, and returns a function that stores the new ones. On a machine
+// without a directory for them, everything is computed.
+func (c Cached) Use(memory *review.Renderings) (done func()) {
+	if c.off {
+		return func() {}
+	}
+	store, err := openResults()
+	if err != nil {
+		return func() {}
+	}
+	memory.Transpiler.Store, memory.Transpiler.Keep = store, review.Storable(store)
+	memory.Renderer.Store = store
+	return func() {
+		_ = store.Close() // The next run computes what could not be stored, for example on a full disk.
 	}
 }
 
-func tempDir() (dir string, done func(), err error) {
-	dir, err = os.MkdirTemp("", "bunsen-files-")
+func openResults() (*results.Store, error) {
+	dir, err := os.UserCacheDir()
 	if err != nil {
-		return "", func() {}, fmt.Errorf("making a directory for files: %w", err)
+		return nil, fmt.Errorf("finding the directory of stored results: %w", err)
 	}
-	return dir, func() { _ = os.RemoveAll(dir) }, nil // A remaining temporary directory does no harm.
+	program, err := programVersion()
+	if err != nil {
+		return nil, err
+	}
+	return results.Open(filepath.Join(dir, "bunsen", "results"), program, results.Limit, time.Now())
 }
+
+// programVersion identifies this executable, also one that was built from changed sources.
+func programVersion() (string, error) {
+	file, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("finding this program: %w", err)
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		return "", fmt.Errorf("reading this program: %w", err)
+	}
+	// The linker writes the digest of everything that it linked near the beginning.
+	head := make([]byte, 64<<10)
+	f, err := os.Open(file)
+	if err != nil {
+		return "", fmt.Errorf("reading this program: %w", err)
+	}
+	defer f.Close()
+	if _, err := io.ReadFull(f, head); err != nil {
+		return "", fmt.Errorf("reading this program: %w", err)
+	}
+	build, _ := debug.ReadBuildInfo()
+	return fmt.Sprintf("%s %x %d %d", build, sha256.Sum256(head), info.Size(), info.ModTime().UnixNano()), nil
+}
+
+// OpenCopy returns a private copy of a folder that has pools/, for a reader that stays. The copy closes the folder.
+func OpenCopy(folder *os.Root) (*repository.Copy, error) { return repository.NewCopy(folder) }
 
 // CheckFormat returns a warning if the directory is in a repository that Bunsen cannot fetch, although its files are
 // valid.
@@ -194,16 +321,6 @@ func CheckFormat(dir string) []transpile.Entry {
 		Message: "no GitSource can fetch this repository: it " + git.ErrObjectFormat.Error() + ", or publish the " +
 			"files with `bunsen push`",
 	}}
-}
-
-// BelowTop returns the path of a directory from the top of its git work tree, so that a revision is read at the same
-// path. It returns "" at the top, in a bare repository and outside of a repository.
-func BelowTop(dir string) string {
-	at, err := git.FindAround(dir)
-	if err != nil {
-		return "" // Whoever opens the repository reports this.
-	}
-	return filepath.FromSlash(at.Folder)
 }
 
 // Ignores returns a function that reports whether git leaves a file of a directory out of commits, as the directory is
@@ -232,13 +349,6 @@ func DirArgument(args []string) string {
 	return "."
 }
 
-const (
-	poolsFolder = "pools"
-	// limit the search for config repositories below a folder that is none
-	searchDepth, searchEntries = 3, 2000
-	namedFolders               = 3
-)
-
 // CompletePools offers the folders of pools/ in the repository of the verb.
 func CompletePools(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	dir := "."
@@ -258,86 +368,4 @@ func CompletePools(cmd *cobra.Command, args []string, _ string) ([]cobra.Complet
 		}
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
-}
-
-// ReadImport imports files with objects, or one directory of Butane files.
-func ReadImport(cmd *cobra.Command, args []string, filesDir string,
-	opts adopt.Options,
-) (adopt.TreeOutput, []adopt.Finding, error) {
-	isDir := func(name string) bool {
-		info, err := os.Stat(name)
-		return err == nil && info.IsDir()
-	}
-	switch {
-	case len(args) == 1 && isDir(args[0]):
-		return importTree(cmd.Context(), args[0], filesDir, opts)
-	case slices.ContainsFunc(args, isDir):
-		return adopt.TreeOutput{}, nil, errors.New("a directory of Butane files is imported alone: name one " +
-			"directory, or " +
-			"files with objects")
-	case filesDir != "":
-		return adopt.TreeOutput{}, nil, errors.New("--files-dir is for a directory of Butane files, and the " +
-			"arguments " +
-			"are files")
-	}
-	inputs, err := readInputs(cmd.InOrStdin(), args)
-	if err != nil {
-		return adopt.TreeOutput{}, nil, err
-	}
-	repository, findings, err := adopt.Import(inputs, opts)
-	return adopt.TreeOutput{Repository: repository}, findings, err
-}
-
-// importTree returns findings with paths that the user can open.
-func importTree(ctx context.Context, dir, filesDir string, opts adopt.Options) (adopt.TreeOutput, []adopt.Finding,
-	error,
-) {
-	if len(opts.Pools) > 1 || opts.Exact || opts.Generated {
-		return adopt.TreeOutput{}, nil, errors.New("a directory of Butane files has at most one --pool; --exact and " +
-			"--generated are for MachineConfigs")
-	}
-	in := adopt.TreeInput{Secrets: opts.Secrets}
-	if len(opts.Pools) == 1 {
-		in.Pool = opts.Pools[0]
-	}
-	if bad := validation.IsDNS1123Label(in.Pool); in.Pool != "" && len(bad) > 0 {
-		return adopt.TreeOutput{}, nil, fmt.Errorf("--pool: %q is no name for a pool: use lower-case letters, "+
-			"digits and -",
-			in.Pool)
-	}
-	for _, part := range []struct {
-		dir  string
-		into *source.Tree
-	}{{dir, &in.Tree}, {cmp.Or(filesDir, dir), &in.Files}} {
-		into, done, err := tempDir()
-		if err != nil {
-			return adopt.TreeOutput{}, nil, err
-		}
-		defer done()
-		if *part.into, err = repository.OpenDir(ctx, part.dir, into, nil, source.Limits{}); err != nil {
-			return adopt.TreeOutput{}, nil, fmt.Errorf("reading %s: %w", part.dir, err)
-		}
-	}
-	out, findings, err := adopt.ImportTree(in)
-	for i := range findings {
-		findings[i].At.File = filepath.Join(dir, findings[i].At.File)
-	}
-	return out, findings, err
-}
-
-func readInputs(stdin io.Reader, files []string) (inputs []adopt.Input, err error) {
-	for _, name := range files {
-		var data []byte
-		if name == "-" {
-			name = "standard input"
-			data, err = io.ReadAll(stdin)
-		} else {
-			data, err = os.ReadFile(name)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", name, err)
-		}
-		inputs = append(inputs, adopt.Input{Name: name, Data: data})
-	}
-	return inputs, nil
 }

@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/adopt"
 	"github.com/bunsen-os/bunsen/internal/cli"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
@@ -116,50 +115,6 @@ func addPresets(want *plan.Desired) {
 	}
 	e := host.Entry{Kind: host.File, Mode: 0o644, Digest: host.DigestOf([]byte(lines.String()))}
 	want.Paths[presetFile], want.Contents[e.Digest] = e, []byte(lines.String())
-}
-
-// WriteFiles writes only below a new or empty directory. Files with secrets are for their owner alone, and .gitignore
-// names them, so that no commit gets them before the user decides.
-func WriteFiles(dir string, r adopt.TreeOutput) error {
-	root, err := emptyRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	for _, name := range slices.Sorted(maps.Keys(r.Files)) {
-		mode := fs.FileMode(0o644)
-		if slices.Contains(r.Secrets, name) {
-			mode = 0o600
-		}
-		if slices.Contains(r.Executable, name) {
-			mode |= 0o100
-		}
-		if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
-			return cli.Invalid(fmt.Errorf("writing %s: %w", name, err))
-		}
-		if err := root.WriteFile(name, r.Files[name], mode); err != nil {
-			return cli.Invalid(fmt.Errorf("writing %s: %w", name, err))
-		}
-	}
-	if len(r.Secrets) == 0 {
-		return nil
-	}
-	if err := root.WriteFile(".gitignore", ignoreFile(r.Secrets), 0o644); err != nil {
-		return cli.Invalid(fmt.Errorf("writing .gitignore: %w", err))
-	}
-	return nil
-}
-
-// ignoreFile names files with secrets in a .gitignore. The names have no special characters: import makes them.
-func ignoreFile(secrets []string) []byte {
-	var out strings.Builder
-	out.WriteString("# These files may have secrets. Encrypt each one with `bunsen secret encrypt FILE`, or " +
-		"decide that\n" +
-		"# whoever reads the repository may read it. Then remove its line.\n")
-	for _, name := range secrets {
-		out.WriteString("/" + name + "\n")
-	}
-	return []byte(out.String())
 }
 
 // emptyRoot limits writes to an empty directory.
