@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"net/url"
+	"os"
 	"strings"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
@@ -261,4 +263,18 @@ func (s *session) authorize(ctx context.Context, challenge string) (string, erro
 		return "", fmt.Errorf("requesting a token from %s: %w", safetext.Line(address.Host), err)
 	}
 	return "Bearer " + token, nil
+}
+
+// ReadMirrors reads the mirrors of registries in a file of this machine, and in the files of the directory beside it.
+func ReadMirrors(conf string) Mirrors {
+	return LoadMirrors(conf, os.ReadFile, func(dir string) (names []string, _ error) {
+		entries, err := os.ReadDir(dir)
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		return names, err
+	})
 }
