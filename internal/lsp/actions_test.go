@@ -132,7 +132,7 @@ func TestAnAcceptedValueKeepsTheComment(t *testing.T) {
 	} {
 		before, after, _ := strings.Cut(text, "|")
 		d := newDocument("a.bu", before+after+"\n", false)
-		_, where := completeAt(nil, d, position{0, len(before)})
+		_, where := (*snapshot)(nil).completeAt(d, position{0, len(before)})
 		if got := d.apply(where, "X"); got != want+"\n" {
 			t.Errorf("%q becomes %q, want %q", text, got, want)
 		}

@@ -30,7 +30,7 @@ type completion struct {
 }
 
 // completeAt returns what can stand at a position, and the range that it replaces.
-func completeAt(s *snapshot, d document, at position) ([]completion, span) {
+func (s *snapshot) completeAt(d document, at position) ([]completion, span) {
 	text := d.line(at.Line)
 	offset := d.offset(at.Line, at.Character)
 	before, after := text[:offset], text[offset:]

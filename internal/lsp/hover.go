@@ -19,7 +19,7 @@ func code(text string) string {
 }
 
 // hoverAt says what stands at a position: its documentation, what a change of it does to nodes, and who sets it.
-func hoverAt(s *snapshot, d document, at position) (string, bool) {
+func (s *snapshot) hoverAt(d document, at position) (string, bool) {
 	whole := d
 	p, d, ok := placeIn(d, at)
 	if !ok {
@@ -29,15 +29,15 @@ func hoverAt(s *snapshot, d document, at position) (string, bool) {
 	if name := factAt(whole, at); name != "" {
 		parts = append(parts, s.factText(whole.file, name))
 	}
-	if text := fieldText(s, d, p); text != "" {
+	if text := s.fieldText(d, p); text != "" {
 		parts = append(parts, text)
 	}
 	it, isItem := p.item()
 	switch {
 	case isItem && s != nil:
-		parts = append(parts, itemText(s, it))
+		parts = append(parts, s.itemText(it))
 	case len(p.path) <= 1 && s != nil:
-		if text := documentText(s, d); text != "" {
+		if text := s.documentText(d); text != "" {
 			parts = append(parts, text)
 		}
 	}
@@ -48,7 +48,7 @@ func hoverAt(s *snapshot, d document, at position) (string, bool) {
 }
 
 // fieldText is the documentation of the nearest key.
-func fieldText(s *snapshot, d document, p place) string {
+func (s *snapshot) fieldText(d document, p place) string {
 	root := s.schemaOf(d, p)
 	keys := p.schemaPath()
 	for len(keys) > 0 && keys[len(keys)-1] == "-" {
@@ -71,7 +71,7 @@ func fieldText(s *snapshot, d document, p place) string {
 }
 
 // itemText says what a change of an item does, and who sets it.
-func itemText(s *snapshot, it item) string {
+func (s *snapshot) itemText(it item) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s", lineage.Name{Kind: it.kind}.Noun(), code(it.name))
 	all := s.settersOf(it)
@@ -130,10 +130,10 @@ func writerText(w lineage.Writer) string {
 }
 
 // documentText says what becomes of a whole file.
-func documentText(s *snapshot, d document) string {
+func (s *snapshot) documentText(d document) string {
 	fragments := s.fragmentsOf(d.file)
 	if len(fragments) == 0 {
-		return clusterText(s, d)
+		return s.clusterText(d)
 	}
 	var b strings.Builder
 	byName := map[string][]string{}
@@ -160,7 +160,7 @@ func documentText(s *snapshot, d document) string {
 }
 
 // clusterText says which pools an object of cluster/ is about, or a kustomization builds.
-func clusterText(s *snapshot, d document) string {
+func (s *snapshot) clusterText(d document) string {
 	if !isKustomization(d.file) {
 		return ""
 	}

@@ -14,7 +14,7 @@ import (
 
 // definitionAt returns where the thing at a position is defined: the file that a path names, the document that a patch
 // changes, the first document that sets an item, the documents of a pool.
-func definitionAt(s *snapshot, d document, at position) []origin.Pos {
+func (s *snapshot) definitionAt(d document, at position) []origin.Pos {
 	if name := factAt(d, at); name != "" {
 		return s.factPlaces(d.file, name)
 	}
@@ -86,7 +86,7 @@ func isPoolName(file string, keys []string) bool {
 }
 
 // referencesAt returns the lines that set the item at a position, or that name the file around it.
-func referencesAt(s *snapshot, d document, at position) []origin.Pos {
+func (s *snapshot) referencesAt(d document, at position) []origin.Pos {
 	p, d, ok := placeIn(d, at)
 	if !ok || s == nil {
 		return nil

@@ -108,10 +108,10 @@ func FuzzAnswers(f *testing.F) {
 			for _, wide := range []bool{true, false} {
 				d := newDocument(file, text, wide)
 				at := position{line, character}
-				hoverAt(nil, d, at)
-				definitionAt(nil, d, at)
-				referencesAt(nil, d, at)
-				_, where := completeAt(nil, d, at)
+				(*snapshot)(nil).hoverAt(d, at)
+				(*snapshot)(nil).definitionAt(d, at)
+				(*snapshot)(nil).referencesAt(d, at)
+				_, where := (*snapshot)(nil).completeAt(d, at)
 				d.apply(where, "x")
 				if got := d.apply(span{at, at}, ""); got != text {
 					t.Errorf("nothing at %v gives %q", at, got)

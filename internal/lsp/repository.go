@@ -65,7 +65,7 @@ const patience = 2 * time.Second
 const pause = 5 * time.Millisecond
 
 // newRepository returns the repository in a folder of the editor, which it opens when it renders.
-func newRepository(s *server, conn *jsonrpc2.Conn, top, rel string) *repository {
+func (s *server) newRepository(conn *jsonrpc2.Conn, top, rel string) *repository {
 	ctx, stop := context.WithCancel(s.ctx)
 	done := make(chan struct{})
 	r := &repository{
@@ -381,7 +381,7 @@ func (r *repository) publish(ctx context.Context, now *snapshot, open map[string
 	byFile := map[string][]diagnostic{}
 	entries := map[string]transpile.Report{}
 	for _, e := range report {
-		file := placeOf(now, open, e)
+		file := now.placeOf(open, e)
 		if file == "" {
 			r.logf("%s", e)
 			continue
@@ -461,12 +461,12 @@ func diagnosticsOf(d document, report transpile.Report) (out []diagnostic) {
 
 // placeOf returns the file at which an editor shows an entry: its own, or if it is about a directory or the whole
 // repository, a kustomization of the directory, or the first text that the editor has open.
-func placeOf(now *snapshot, open map[string]buffer, e transpile.Entry) string {
-	if _, isOpen := open[e.File]; isOpen || now.has(e.File) || e.Line > 0 {
+func (s *snapshot) placeOf(open map[string]buffer, e transpile.Entry) string {
+	if _, isOpen := open[e.File]; isOpen || s.has(e.File) || e.Line > 0 {
 		return e.File
 	}
 	for _, name := range []string{"kustomization.yaml", "kustomization.yml", "Kustomization"} {
-		if f := path.Join(e.File, name); now.has(f) {
+		if f := path.Join(e.File, name); s.has(f) {
 			return f
 		}
 	}

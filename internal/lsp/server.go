@@ -517,7 +517,7 @@ func (s *server) repository(conn *jsonrpc2.Conn, top, rel string) *repository {
 	dir := filepath.Join(top, rel)
 	r := s.repositories[dir]
 	if r == nil {
-		r = newRepository(s, conn, top, rel)
+		r = s.newRepository(conn, top, rel)
 		s.repositories[dir] = r
 	}
 	if r.idle != nil {
@@ -648,13 +648,13 @@ func (s *server) answer(method string, b buffer, p positionParams) (any, error) 
 	d, last := newDocument(b.file, b.text, s.wide), b.last()
 	switch method {
 	case "textDocument/hover":
-		text, ok := hoverAt(last, d, p.Position)
+		text, ok := last.hoverAt(d, p.Position)
 		if !ok {
 			return nil, nil
 		}
 		return hover{Contents: markdown(text)}, nil
 	case "textDocument/completion":
-		offers, where := completeAt(last, d, p.Position)
+		offers, where := last.completeAt(d, p.Position)
 		items := make([]completionItem, len(offers))
 		for i, o := range offers {
 			items[i] = completionItem{
@@ -667,9 +667,9 @@ func (s *server) answer(method string, b buffer, p positionParams) (any, error) 
 		}
 		return items, nil
 	case "textDocument/definition":
-		return s.locations(b, last, definitionAt(last, d, p.Position)), nil
+		return s.locations(b, last, last.definitionAt(d, p.Position)), nil
 	}
-	return s.locations(b, last, referencesAt(last, d, p.Position)), nil
+	return s.locations(b, last, last.referencesAt(d, p.Position)), nil
 }
 
 func (s *server) locations(b buffer, last *snapshot, all []origin.Pos) []location {

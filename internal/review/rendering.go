@@ -83,21 +83,10 @@ func Render(res transpile.Result, r *render.Renderer, d render.Defaults) Renderi
 func RenderWith(res transpile.Result, r *render.Renderer, d render.Defaults,
 	layers []*mcfgv1.MachineConfig,
 ) Rendering {
-	return job{result: res, renderer: r, defaults: d, layers: layers}.run()
-}
-
-type job struct {
-	result   transpile.Result
-	renderer *render.Renderer
-	defaults render.Defaults
-	// additional MachineConfigs of the cluster
-	layers []*mcfgv1.MachineConfig
-}
-
-func (j job) run() Rendering {
-	side, err := sideOf(j.result)
+	j := job{result: res, renderer: r, defaults: d, layers: layers}
+	side, err := sideOf(res)
 	out, errs := Rendering{side: side}, []error{err}
-	for _, pool := range transpile.AllPools(j.result) {
+	for _, pool := range transpile.AllPools(res) {
 		p, err := j.pool(pool)
 		switch {
 		case err != nil:
@@ -106,43 +95,16 @@ func (j job) run() Rendering {
 			out.Pools = append(out.Pools, p)
 		}
 	}
-	out.Err, out.sizes = errors.Join(errs...), DownloadSizes{}.With(transpile.Contents(j.result.Fragments))
+	out.Err, out.sizes = errors.Join(errs...), DownloadSizes{}.With(transpile.Contents(res.Fragments))
 	return out
 }
 
-// sideOf returns what a result says besides its pools. The error is about the objects of cluster/, which the transpiler
-// has checked.
-func sideOf(res transpile.Result) (Side, error) {
-	out := Side{Policy: disruption.Default(), Objects: res.Cluster, Marks: Marks{}, Reads: res.Reads}
-	var errs []error
-	for _, o := range res.Cluster {
-		// secretsOf reports an invalid annotation with its line.
-		_ = out.Marks.Add(o.Object.GetKind(), o.Object.GetName(), o.Object.GetAnnotations())
-		var err error
-		switch o.Object.GetKind() {
-		case PoolKind:
-			var p mcfgv1.MachineConfigPool
-			err = runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object.Object, &p)
-			out.Declared = append(out.Declared, p)
-		case PolicyKind:
-			var mc operatorv1.MachineConfiguration
-			if err = runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object.Object, &mc); err == nil {
-				out.PolicyFile, out.Overrides = o.File, disruption.OverridesOf(&mc)
-				out.Policy, err = disruption.FromSpec(mc.Spec.NodeDisruptionPolicy)
-			}
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s:%d: reading %s: %w", o.File, o.Line, o.Object.GetKind(), err))
-		}
-	}
-	for _, e := range res.Report {
-		at := origin.Pos{File: e.File, Line: e.Line, Column: e.Column}
-		out.Warnings = append(out.Warnings, Warning{
-			Rule: e.Rule, Message: e.Message, Origin: at.String(),
-			file: e.File,
-		})
-	}
-	return out, errors.Join(errs...)
+type job struct {
+	result   transpile.Result
+	renderer *render.Renderer
+	defaults render.Defaults
+	// additional MachineConfigs of the cluster
+	layers []*mcfgv1.MachineConfig
 }
 
 // pool renders one pool. One with a MachineConfigPool and without documents is left out without an error, because the
@@ -232,6 +194,41 @@ func chosen(res transpile.Result, pool string,
 		}
 	}
 	return out, nil
+}
+
+// sideOf returns what a result says besides its pools. The error is about the objects of cluster/, which the transpiler
+// has checked.
+func sideOf(res transpile.Result) (Side, error) {
+	out := Side{Policy: disruption.Default(), Objects: res.Cluster, Marks: Marks{}, Reads: res.Reads}
+	var errs []error
+	for _, o := range res.Cluster {
+		// secretsOf reports an invalid annotation with its line.
+		_ = out.Marks.Add(o.Object.GetKind(), o.Object.GetName(), o.Object.GetAnnotations())
+		var err error
+		switch o.Object.GetKind() {
+		case PoolKind:
+			var p mcfgv1.MachineConfigPool
+			err = runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object.Object, &p)
+			out.Declared = append(out.Declared, p)
+		case PolicyKind:
+			var mc operatorv1.MachineConfiguration
+			if err = runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object.Object, &mc); err == nil {
+				out.PolicyFile, out.Overrides = o.File, disruption.OverridesOf(&mc)
+				out.Policy, err = disruption.FromSpec(mc.Spec.NodeDisruptionPolicy)
+			}
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s:%d: reading %s: %w", o.File, o.Line, o.Object.GetKind(), err))
+		}
+	}
+	for _, e := range res.Report {
+		at := origin.Pos{File: e.File, Line: e.Line, Column: e.Column}
+		out.Warnings = append(out.Warnings, Warning{
+			Rule: e.Rule, Message: e.Message, Origin: at.String(),
+			file: e.File,
+		})
+	}
+	return out, errors.Join(errs...)
 }
 
 // Side returns the Rendering as a side of a comparison.

@@ -6,29 +6,26 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcs"
-	"github.com/bunsen-os/bunsen/mcs/join"
 	lru "github.com/hashicorp/golang-lru/v2"
-	"golang.org/x/sync/semaphore"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/client-go/util/workqueue"
-
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-
+	"golang.org/x/sync/semaphore"
 	coordinationv1 "k8s.io/api/coordination/v1"
-
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcs"
+	"github.com/bunsen-os/bunsen/mcs/join"
 )
 
 const (
@@ -228,7 +225,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 	parts.Go(func() { c.tokens.runCache(ctx) })
 	parts.Go(func() { c.unlimited.run(ctx) })
 	parts.Go(func() { c.nodes.runCache(ctx) })
-	parts.Go(func() { newHeartbeat(c).run(ctx) })
+	parts.Go(func() { (&heartbeat{Cluster: c, name: leaseName(c.Replica.Name)}).run(ctx) })
 	if !c.waitForSync(ctx) {
 		return nil // The context ended before the API server answered.
 	}
@@ -236,15 +233,6 @@ func (c *Cluster) Run(ctx context.Context) error {
 	parts.Go(func() { c.followKubeletCA(ctx) })
 	c.pools.run(ctx)
 	return nil
-}
-
-func newHeartbeat(c *Cluster) *heartbeat {
-	return &heartbeat{Cluster: c, name: leaseName(c.Replica.Name)}
-}
-
-func leaseName(replica string) string {
-	name := leasePrefix + invalidInNames.ReplaceAllString(strings.ToLower(replica), "-")
-	return strings.TrimRight(name[:min(len(name), 253)], "-.")
 }
 
 // waitForSync waits for the first list of all informers, and logs why it waits, because they do not; false if the

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -40,6 +41,11 @@ type heartbeat struct {
 
 // invalidInNames are not allowed in the name of an object.
 var invalidInNames = regexp.MustCompile(`[^a-z0-9.-]+`)
+
+func leaseName(replica string) string {
+	name := leasePrefix + invalidInNames.ReplaceAllString(strings.ToLower(replica), "-")
+	return strings.TrimRight(name[:min(len(name), 253)], "-.")
+}
 
 // run renews the Lease until the context ends, and then lets it expire within a second.
 func (b *heartbeat) run(ctx context.Context) {
