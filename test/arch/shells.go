@@ -67,7 +67,6 @@ var shellFiles = map[string][]string{
 		"server.go",
 	},
 	"mcs/secrets": {
-		"api.go",
 		"follow.go",
 	},
 	"mcs/trust": {
