@@ -2,18 +2,82 @@ package gitsource
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/pools"
 	"github.com/bunsen-os/bunsen/reconcile/revision"
+	"github.com/bunsen-os/bunsen/transpile"
 )
+
+// ContentOf returns the objects of a transpiled commit, and the place in the repository of each.
+func ContentOf(res transpile.Result) (revision.Content, map[string]string, error) {
+	var c revision.Content
+	at := map[string]string{}
+	for _, f := range res.Fragments {
+		files, err := json.Marshal(f.Origin.Files)
+		if err != nil {
+			return c, nil, fmt.Errorf("writing the origin of %q: %w", f.Name, err)
+		}
+		mc := f.MachineConfig.DeepCopy()
+		metav1.SetMetaDataAnnotation(&mc.ObjectMeta, v1alpha1.FileAnnotation, string(files))
+		c.Configs = append(c.Configs, mc)
+		if len(f.Origin.Files) > 0 {
+			at[revision.Key(revision.KindMachineConfig, f.Name)] = f.Origin.Files[0].Path + ": "
+		}
+	}
+	for _, o := range res.Cluster {
+		c.Objects = append(c.Objects, o.Object)
+		at[revision.Key(o.Object.GetKind(), o.Object.GetName())] = fmt.Sprintf("%s:%d: ", o.File, o.Line)
+	}
+	return c, at, nil
+}
+
+// changeVerb is the kind of a change.
+type changeVerb string
+
+const (
+	// applyObject: the change applies an object server-side.
+	applyObject changeVerb = "applying"
+	// deleteObject: the change deletes an object that the revision no longer contains.
+	deleteObject changeVerb = "deleting"
+	// releaseObject: the change removes the source's fields from an object that must stay.
+	releaseObject changeVerb = "releasing"
+	// resetObject: the change restores an object that the source did not own before.
+	resetObject changeVerb = "restoring"
+)
+
+// change is one write to the cluster.
+type change struct {
+	verb       changeVerb
+	kind, name string
+	// object is the object to apply or restore.
+	object *unstructured.Unstructured
+	// config is the fragment from which object was created; nil for other kinds.
+	config *mcfgv1.MachineConfig
+	// uid is the UID of the object to delete.
+	uid types.UID
+	// at is the place in the repository as `file:line: `; empty if it is unknown.
+	at string
+}
+
+// gvk returns the API type of the object.
+func (ch change) gvk() schema.GroupVersionKind {
+	if ch.kind == revision.KindMachineConfig {
+		return mcfgv1.GroupVersion.WithKind(revision.KindMachineConfig)
+	}
+	return revision.Kinds[ch.kind]
+}
 
 // changeSet has all changes that bring the cluster to a revision.
 type changeSet struct {

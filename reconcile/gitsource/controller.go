@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -352,28 +351,6 @@ func (r *Controller) isApplied(ctx context.Context, src *v1alpha1.GitSource, rev
 	return err == nil && len(differs) == 0 && src.Status.Applying == nil, err
 }
 
-// appliedContent reads the content of the applied revision from the repository again.
-func (r *Controller) appliedContent(ctx context.Context, src *v1alpha1.GitSource) (revision.Content, error) {
-	at, err := source.ParseRevision(src.Status.AppliedRevision)
-	if err != nil {
-		return revision.Content{}, err
-	}
-	repo, err := r.repository(ctx, src)
-	if err != nil {
-		return revision.Content{}, err
-	}
-	tree, err := readTree(ctx, src, repo, source.Picked{Ref: at.Ref, Hash: at.Hash})
-	if err != nil {
-		return revision.Content{}, err
-	}
-	res, err := r.Transpiler.FragmentsUntil(tree, ctx.Err)
-	if err != nil {
-		return revision.Content{}, fmt.Errorf("transpiling %s: %w", at.Short(), err)
-	}
-	content, _, err := ContentOf(res)
-	return content, err
-}
-
 func listPools(ctx context.Context, c client.Reader) ([]mcfgv1.MachineConfigPool, error) {
 	var list mcfgv1.MachineConfigPoolList
 	if err := c.List(ctx, &list); err != nil {
@@ -406,63 +383,98 @@ func (s Slots) release() {
 	}
 }
 
-// memory is the state of the sources between reconciliations. If this state is lost, the controller sends more
-// requests.
-type memory struct {
-	listings sync.Map // GitSource name → listing
-	warnings sync.Map // GitSource name → appliedWarnings
-	failures sync.Map // GitSource name → failedFetch
-	checks   sync.Map // GitSource name → checkedCommit
+const (
+	// lookEvery is how often the controller looks for a reason to list the repository again while it applies a commit.
+	// The interval of the source, announced pushes and requests of users decide when it lists.
+	lookEvery = time.Second
+	// mostOvertaken is how many commits in a row a newer commit may overtake. Otherwise no commit would ever be applied
+	// from a repository with a push every few seconds.
+	mostOvertaken = 3
+)
+
+// overtaking looks for a newer commit during the apply of a commit.
+type overtaking struct {
+	controller *Controller
+	// src is the GitSource when the apply began, and at the commit that is applied.
+	src *v1alpha1.GitSource
+	at  candidate
+	// found is closed once there is a newer commit that the controller can apply.
+	found chan struct{}
+	// refused is the hash of a newer commit that cannot be applied.
+	refused string
 }
 
-// appliedWarnings are the warnings about the applied revision, which stay in the GitSource's status.
-type appliedWarnings struct {
-	revision string
-	warnings []string
+// watchNewer looks for a newer commit until the returned function is called. The channel is closed once the repository
+// has a commit that the controller can apply: it is fetched, its signature is checked, and it is transpiled. A commit
+// with an error does not stop the apply of the one before.
+func (r *Controller) watchNewer(ctx context.Context, src *v1alpha1.GitSource, at candidate) (<-chan struct{}, func()) {
+	if r.Newer != nil {
+		return r.Newer(src)
+	}
+	o := &overtaking{controller: r, src: src.DeepCopy(), at: at, found: make(chan struct{})}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		o.run(ctx)
+	}()
+	return o.found, func() {
+		cancel()
+		<-ended
+	}
 }
 
-// forget removes the state of a deleted source.
-func (m *memory) forget(name string) {
-	m.listings.Delete(name)
-	m.warnings.Delete(name)
-	m.failures.Delete(name)
-	m.checks.Delete(name)
+func (o *overtaking) run(ctx context.Context) {
+	every := o.controller.LookEvery
+	if every == 0 {
+		every = lookEvery
+	}
+	ticks := time.NewTicker(every)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+		if newer, is := o.look(ctx); is {
+			close(o.found)
+			o.controller.Events.Send(kube.Event{
+				Object: o.src, Reason: "RevisionOvertaken", Action: "Follow",
+				Note: fmt.Sprintf("not applying the rest of %s: %s is newer", o.at.picked.Revision().Short(),
+					newer.Revision().Short()),
+			})
+			return
+		}
+	}
 }
 
-// listing returns the last listing of a source; it returns the zero value before the first listing.
-func (m *memory) listing(name string) listing {
-	v, _ := m.listings.Load(name)
-	last, _ := v.(listing)
-	return last
-}
-
-// lastListings returns the last listing of each repository, by the name of the GitSource.
-func (m *memory) lastListings() map[string]v1alpha1.SourceLook {
-	out := map[string]v1alpha1.SourceLook{}
-	m.listings.Range(func(name, value any) bool {
-		out[name.(string)] = value.(listing).report()
-		return true
-	})
-	return out
-}
-
-// failedFetch returns the last fetch of a source if it failed; otherwise the zero value.
-func (m *memory) failedFetch(name string) failedFetch {
-	v, _ := m.failures.Load(name)
-	failed, _ := v.(failedFetch)
-	return failed
-}
-
-// checkedCommit returns the last commit of a source that was checked; the zero value if there is none.
-func (m *memory) checkedCommit(name string) checkedCommit {
-	v, _ := m.checks.Load(name)
-	checked, _ := v.(checkedCommit)
-	return checked
-}
-
-// warningsOf returns the warnings about the applied revision of a source; the zero value if they are unknown.
-func (m *memory) warningsOf(name string) appliedWarnings {
-	v, _ := m.warnings.Load(name)
-	warnings, _ := v.(appliedWarnings)
-	return warnings
+// look returns a newer commit that the controller can apply; false if there is none.
+func (o *overtaking) look(ctx context.Context) (source.Picked, bool) {
+	r := o.controller
+	now := &v1alpha1.GitSource{}
+	if r.Client.Get(ctx, client.ObjectKeyFromObject(o.src), now) != nil || now.UID != o.src.UID ||
+		now.Generation != o.src.Generation || now.Spec.IsSuspended(r.Now()) {
+		return source.Picked{}, false // The next reconciliation follows the changed spec.
+	}
+	at := candidate{repo: o.at.repo, now: r.Now()}
+	var err error
+	at.picked, err = r.list(ctx, at.repo.Repository, now, at.now)
+	if err != nil || at.picked.Hash == o.at.picked.Hash || at.picked.Hash == o.refused {
+		return source.Picked{}, false
+	}
+	at.picked.Applied = appliedBefore(now, at.picked)
+	tree, checked, err := r.fetch(ctx, now, at)
+	if err != nil {
+		return source.Picked{}, false // A fetch that failed is not repeated at once.
+	}
+	o.refused = at.picked.Hash
+	past := compare(now, at.picked, checked.Descent)
+	if _, err := past.decide(now.Spec, at.picked.Hash); err != nil {
+		return source.Picked{}, false
+	}
+	if res, err := r.Transpiler.FragmentsUntil(tree, ctx.Err); err != nil || res.Report.Fatal() {
+		return source.Picked{}, false
+	}
+	return at.picked, true
 }

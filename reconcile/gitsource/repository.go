@@ -4,13 +4,16 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/api/fault"
@@ -18,7 +21,6 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/kube"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/verify"
-	"github.com/bunsen-os/bunsen/transpile"
 )
 
 // Repository is the repository of one GitSource. source/repository.Repository implements it.
@@ -83,11 +85,6 @@ func (r *Controller) repository(ctx context.Context, src *v1alpha1.GitSource) (o
 	return opened{repo, digestOf(secrets), policy}, nil
 }
 
-// noSecretError says that a user has to create a Secret, of which the controller gets no event.
-type noSecretError struct{ namespace, name string }
-
-func (e noSecretError) Error() string { return "there is no Secret " + e.namespace + "/" + e.name }
-
 // readSecret reads a Secret. The parameter reason is the reason of the returned failure.
 func (r *Controller) readSecret(ctx context.Context, name, reason string) (map[string][]byte, error) {
 	var s corev1.Secret
@@ -101,6 +98,11 @@ func (r *Controller) readSecret(ctx context.Context, name, reason string) (map[s
 	return s.Data, nil
 }
 
+// noSecretError says that a user has to create a Secret, of which the controller gets no event.
+type noSecretError struct{ namespace, name string }
+
+func (e noSecretError) Error() string { return "there is no Secret " + e.namespace + "/" + e.name }
+
 // digestOf identifies Secrets without storing them.
 func digestOf(s source.Secrets) string {
 	h := sha256.New()
@@ -111,6 +113,191 @@ func digestOf(s source.Secrets) string {
 		fmt.Fprint(h, ";")
 	}
 	return hex.EncodeToString(h.Sum(nil))
+}
+
+// list picks the commit to follow from the refs of the remote. It lists the remote, unless the last listing for the
+// same spec, request and announced push is still valid. An answer is valid for the interval, and a failure for a pause
+// that grows up to the interval.
+func (r *Controller) list(ctx context.Context, repo Repository, src *v1alpha1.GitSource,
+	now time.Time,
+) (source.Picked, error) {
+	next := listing{
+		at: now, generation: src.Generation, request: src.Annotations[v1alpha1.ReconcileAnnotation],
+		push: pushKey(src), wait: kube.PollInterval(src), polled: now,
+	}
+	last := r.memory.listing(src.Name)
+	same := last.generation == next.generation && last.request == next.request && last.push == next.push
+	if same && now.Before(last.at.Add(last.wait)) {
+		return last.answer()
+	}
+	if last.generation == next.generation && last.request == next.request && last.pushPause(next.push, now) > 0 {
+		return last.answer() // nextPoll polls after the pause.
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeoutOf(src))
+	defer cancel()
+	found, err := repo.List(ctx, source.Poll{
+		Source: src.Name, Now: now, Interval: next.wait,
+		NotBefore: notBefore(src, last, same, now),
+	})
+	next.err = err
+	if err == nil {
+		next.at = found.At
+		next.picked, next.pickErr = source.Pick(found.Refs, src.Spec.Ref)
+	}
+	if next.err != nil {
+		next.err = fault.Of(next.err, v1alpha1.ReasonUnreachable)
+		failedBefore := time.Duration(0)
+		if same && last.err != nil {
+			failedBefore = last.wait
+		}
+		next.wait = nextPause(failedBefore, next.wait, next.err)
+	} else if pause, waits := awaitPush(src.Status.LastPush, found.Refs, now); waits {
+		next.wait, next.awaits = min(next.wait, pause), true
+	}
+	if _, listedBefore := r.memory.listings.Swap(src.Name, next); !listedBefore {
+		select {
+		case r.FirstListing <- struct{}{}:
+		default: // The channel is full: the heartbeat has not received the previous listing yet.
+		}
+	}
+	return next.answer()
+}
+
+// listing is the last answer of a remote, and the state of the GitSource at that time. If only objects of the cluster
+// change, the controller does not list the remote again.
+type listing struct {
+	// picked is the commit to follow, and pickErr why there is none. The refs are not stored, because a server decides
+	// how many it has.
+	picked  source.Picked
+	pickErr error
+	err     error
+	// at is when the remote was listed. wait is how long the answer, or the failure, is valid.
+	at         time.Time
+	wait       time.Duration
+	generation int64
+	request    string
+	push       string
+	// awaits is true if the repository has not listed an announced commit yet.
+	awaits bool
+	// polled is when the controller asked the remote. at is earlier if it used the listing of another source.
+	polled time.Time
+}
+
+// answer returns the commit to follow.
+func (l listing) answer() (source.Picked, error) {
+	if l.err != nil {
+		return source.Picked{}, l.err
+	}
+	return l.picked, l.pickErr
+}
+
+// notBefore returns the earliest time at which a listing of another source may have begun so that a poll may use it.
+// After a change of the spec, a request of a user or an announced push, only a new listing counts, because an earlier
+// listing may lack the newest push. The parameter same means that spec, request and announced push are those of the
+// last poll. If there was no last poll, notBefore compares the spec and the requests with the status.
+func notBefore(src *v1alpha1.GitSource, last listing, same bool, now time.Time) time.Time {
+	isFirst := last.at.IsZero()
+	handled := src.Status.ObservedGeneration == src.Generation &&
+		src.Status.LastHandledReconcileAt == src.Annotations[v1alpha1.ReconcileAnnotation]
+	switch {
+	case !isFirst && same && !last.awaits:
+		return last.at.Add(1)
+	case isFirst && handled && !isRecent(src.Status.LastPush, now):
+		return time.Time{}
+	}
+	return now
+}
+
+// awaitPush returns the pause until the next listing, and true, if the repository does not list an announced commit
+// yet. The pauses grow with the age of the push, so the controller lists the repository about eight times.
+func awaitPush(p *v1alpha1.AnnouncedPush, refs []source.Ref, now time.Time) (time.Duration, bool) {
+	if p == nil || p.Ref == "" || p.Commit == "" || !isRecent(p, now) {
+		return 0, false
+	}
+	for _, r := range refs {
+		if r.Name == p.Ref && (r.Hash == p.Commit || r.Commit() == p.Commit) {
+			return 0, false
+		}
+	}
+	return max(time.Second, now.Sub(p.Received.Time)/2), true
+}
+
+// nextPoll returns when a source is due for its next reconciliation without an event. A request of a user, a changed
+// spec or a changed object triggers an earlier reconciliation.
+func (r *Controller) nextPoll(src *v1alpha1.GitSource, failed error, now time.Time) time.Duration {
+	if src.Spec.IsSuspended(now) {
+		if until := src.Spec.SuspendUntil; until != nil {
+			return until.Sub(now)
+		}
+		return 0
+	}
+	if pause := r.memory.listing(src.Name).pushPause(pushKey(src), now); pause > 0 {
+		return pause
+	}
+	wait := kube.PollInterval(src)
+	// The spread is a part of the pause, not of the interval, because a poll that is due in seconds must not wait for
+	// minutes.
+	spread := wait
+	last := r.memory.listing(src.Name)
+	if !last.at.IsZero() {
+		wait, spread = max(last.at.Add(last.wait).Sub(now), time.Second), last.wait
+	}
+	why := fault.Of(failed, "")
+	isSoon := failed != nil && (why.Kind == fault.Retry || why.Reason == v1alpha1.ReasonRepositoryDamaged ||
+		errors.As(failed, new(noSecretError)))
+	if isSoon && last.err == nil {
+		pause := r.memory.failedFetch(src.Name).remainingPause(now)
+		if pause == 0 {
+			pause = retryPause
+		}
+		wait, spread = min(wait, pause), min(wait, pause)
+	}
+	return wait + source.Jitter(spread, src.Name+src.Status.ObservedRevision)
+}
+
+// pushPause returns how long the poll for an announced push waits after the last poll; 0 if the push was polled for or
+// need not wait.
+func (l listing) pushPause(push string, now time.Time) time.Duration {
+	if push == l.push || l.polled.IsZero() {
+		return 0
+	}
+	return min(pushPause, max(0, l.polled.Add(pushPause).Sub(now)))
+}
+
+// report returns the listing in the form that the controller's heartbeat reports.
+func (l listing) report() v1alpha1.SourceLook {
+	const maxProblem = 500
+	out := v1alpha1.SourceLook{At: metav1.NewTime(l.at)}
+	if l.err != nil {
+		text := []rune(l.err.Error())
+		out.Problem = string(text[:min(len(text), maxProblem)])
+	}
+	return out
+}
+
+// LastListings returns the last listing of each repository, by the name of the GitSource.
+func (r *Controller) LastListings() map[string]v1alpha1.SourceLook { return r.memory.lastListings() }
+
+// maxPushWait is how long the controller polls more often because the repository has not listed an announced commit
+// yet.
+const maxPushWait = 2 * time.Minute
+
+// pushKey identifies the last announced push of a source; empty if there is none.
+func pushKey(src *v1alpha1.GitSource) string {
+	p := src.Status.LastPush
+	if p == nil {
+		return ""
+	}
+	return p.Received.UTC().Format(time.RFC3339Nano) + " " + p.Ref + " " + p.Commit
+}
+
+// pushPause is the shortest time between two polls that announced pushes cause. Whoever can send requests of a webhook
+// again causes no more polls.
+const pushPause = time.Second
+
+// isRecent reports whether a push was announced less than maxPushWait ago.
+func isRecent(p *v1alpha1.AnnouncedPush, now time.Time) bool {
+	return p != nil && now.Sub(p.Received.Time).Abs() <= maxPushWait
 }
 
 // fetch checks the newest commit and reads its files. fetch does not repeat a fetch that failed a short while ago or
@@ -268,53 +455,63 @@ func nextPause(before, interval time.Duration, failed error) time.Duration {
 	return max(min(max(2*before, firstPause), interval), fault.Of(failed, "").After)
 }
 
-// Transpile fetches an earlier revision of a source and transpiles it as when it was applied. The files of the revision
-// usually are on disk.
-func (r *Controller) Transpile(ctx context.Context, src *v1alpha1.GitSource,
-	revision source.Revision,
-) (transpile.Result, error) {
-	repo, err := r.repository(ctx, src)
-	if err != nil {
-		return transpile.Result{}, fmt.Errorf("opening the repository of GitSource %q: %w", src.Name, err)
-	}
-	tree, err := fetchEarlier(ctx, src, repo, revision, r.Now())
-	if err != nil {
-		return transpile.Result{}, fmt.Errorf("fetching %s: %w", revision.Short(), err)
-	}
-	res, err := r.Transpiler.FragmentsUntil(tree, ctx.Err)
-	if err != nil {
-		return transpile.Result{}, fmt.Errorf("transpiling %s: %w", revision.Short(), err)
-	}
-	if res.Report.Fatal() {
-		return transpile.Result{}, fmt.Errorf("transpiling %s: %w", revision.Short(),
-			reportError{res.Report, tree.Commit})
-	}
-	return res, nil
+// memory is the state of the sources between reconciliations. If this state is lost, the controller sends more
+// requests.
+type memory struct {
+	listings sync.Map // GitSource name → listing
+	warnings sync.Map // GitSource name → appliedWarnings
+	failures sync.Map // GitSource name → failedFetch
+	checks   sync.Map // GitSource name → checkedCommit
 }
 
-// fetchEarlier reads the files of an earlier commit from the disk. If the files are not on disk, fetchEarlier fetches
-// the commit by its hash or, if the remote does not serve single commits, with the whole history of its ref.
-func fetchEarlier(ctx context.Context, src *v1alpha1.GitSource, repo Repository,
-	revision source.Revision, now time.Time,
-) (source.Tree, error) {
-	picked := source.Picked{Ref: revision.Ref, Hash: revision.Hash}
-	tree, err := readTree(ctx, src, repo, picked)
-	if err == nil || revision.Ref == "" {
-		return tree, err
-	}
-	limited, cancel := context.WithTimeout(ctx, timeoutOf(src))
-	defer cancel()
-	listed, listErr := repo.List(limited, source.Poll{
-		Source: src.Name, Now: now, Interval: kube.PollInterval(src), NotBefore: now,
+// appliedWarnings are the warnings about the applied revision, which stay in the GitSource's status.
+type appliedWarnings struct {
+	revision string
+	warnings []string
+}
+
+// forget removes the state of a deleted source.
+func (m *memory) forget(name string) {
+	m.listings.Delete(name)
+	m.warnings.Delete(name)
+	m.failures.Delete(name)
+	m.checks.Delete(name)
+}
+
+// listing returns the last listing of a source; it returns the zero value before the first listing.
+func (m *memory) listing(name string) listing {
+	v, _ := m.listings.Load(name)
+	last, _ := v.(listing)
+	return last
+}
+
+// lastListings returns the last listing of each repository, by the name of the GitSource.
+func (m *memory) lastListings() map[string]v1alpha1.SourceLook {
+	out := map[string]v1alpha1.SourceLook{}
+	m.listings.Range(func(name, value any) bool {
+		out[name.(string)] = value.(listing).report()
+		return true
 	})
-	if listErr != nil {
-		return source.Tree{}, err
-	}
-	for _, ref := range listed.Refs {
-		if source.ShortRef(ref.Name) == revision.Ref {
-			picked.FullName = ref.Name
-			return readTree(ctx, src, repo, picked)
-		}
-	}
-	return source.Tree{}, err
+	return out
+}
+
+// failedFetch returns the last fetch of a source if it failed; otherwise the zero value.
+func (m *memory) failedFetch(name string) failedFetch {
+	v, _ := m.failures.Load(name)
+	failed, _ := v.(failedFetch)
+	return failed
+}
+
+// checkedCommit returns the last commit of a source that was checked; the zero value if there is none.
+func (m *memory) checkedCommit(name string) checkedCommit {
+	v, _ := m.checks.Load(name)
+	checked, _ := v.(checkedCommit)
+	return checked
+}
+
+// warningsOf returns the warnings about the applied revision of a source; the zero value if they are unknown.
+func (m *memory) warningsOf(name string) appliedWarnings {
+	v, _ := m.warnings.Load(name)
+	warnings, _ := v.(appliedWarnings)
+	return warnings
 }

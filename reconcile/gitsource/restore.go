@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +18,7 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/kube"
 	"github.com/bunsen-os/bunsen/reconcile/revision"
 	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/transpile"
 )
 
 // Restore restores the applied revision in two cases: a newer revision was applied in part, or a user changed the
@@ -112,6 +114,55 @@ func (a *Applier) contentInForce(ctx context.Context, src *v1alpha1.GitSource,
 		return loadContent(ctx, a.Live, src, src.Status.AppliedContent)
 	}
 	return earlier()
+}
+
+// withEarlierContent adds two parts to the content of a commit: objects of the applied revision that the source does
+// not prune, and what an interrupted apply of another commit has to restore. If the content of the applied revision is
+// not stored, withEarlierContent adds nothing.
+func (a *Applier) withEarlierContent(ctx context.Context, src *v1alpha1.GitSource,
+	content revision.Content,
+) (revision.Content, error) {
+	digest := src.Status.AppliedContent
+	switch applying := src.Status.Applying; {
+	case applying != nil:
+		digest = applying.Base
+	case prunes(src):
+		return content, nil
+	}
+	if digest == "" {
+		return content, nil
+	}
+	base, err := loadContent(ctx, a.Live, src, digest)
+	if errors.Is(err, errContentLost) {
+		return content, nil
+	}
+	return content.After(base, prunes(src)), err
+}
+
+// base stores the content that a restore applies if a revision cannot be applied completely, and returns the digest of
+// this content. The content has the applied revision, and the current state of the objects that the source takes over.
+// After an interrupted apply, base adds these objects to the content that the interrupted apply stored.
+func (a *Applier) base(ctx context.Context, src *v1alpha1.GitSource, live revision.Objects,
+	p changeSet,
+) (string, error) {
+	digest, created := src.Status.AppliedContent, []string(nil)
+	if was := src.Status.Applying; was != nil && was.Base != "" {
+		digest, created = was.Base, was.Created
+	}
+	if digest != "" && len(p.foreign) == 0 {
+		return digest, nil
+	}
+	var c revision.Content
+	var err error
+	if digest != "" {
+		c, err = loadContent(ctx, a.Live, src, digest)
+	} else {
+		c, err = ownContent(live, src.Name, &a.seen)
+	}
+	if err != nil {
+		return "", err
+	}
+	return storeContent(ctx, a.Client, src, c.WithForeign(p.foreign, created))
 }
 
 // reportRestored reports the objects that were changed without a new commit, and the field managers that changed them.
@@ -265,4 +316,77 @@ func contentName(source, digest string, part int) string {
 func contentPrefix(source, digest string) string {
 	hash := strings.TrimPrefix(digest, "sha256:")
 	return fmt.Sprintf("%s-%s-", source, hash[:min(len(hash), 20)])
+}
+
+// appliedContent reads the content of the applied revision from the repository again.
+func (r *Controller) appliedContent(ctx context.Context, src *v1alpha1.GitSource) (revision.Content, error) {
+	at, err := source.ParseRevision(src.Status.AppliedRevision)
+	if err != nil {
+		return revision.Content{}, err
+	}
+	repo, err := r.repository(ctx, src)
+	if err != nil {
+		return revision.Content{}, err
+	}
+	tree, err := readTree(ctx, src, repo, source.Picked{Ref: at.Ref, Hash: at.Hash})
+	if err != nil {
+		return revision.Content{}, err
+	}
+	res, err := r.Transpiler.FragmentsUntil(tree, ctx.Err)
+	if err != nil {
+		return revision.Content{}, fmt.Errorf("transpiling %s: %w", at.Short(), err)
+	}
+	content, _, err := ContentOf(res)
+	return content, err
+}
+
+// Transpile fetches an earlier revision of a source and transpiles it as when it was applied. The files of the revision
+// usually are on disk.
+func (r *Controller) Transpile(ctx context.Context, src *v1alpha1.GitSource,
+	revision source.Revision,
+) (transpile.Result, error) {
+	repo, err := r.repository(ctx, src)
+	if err != nil {
+		return transpile.Result{}, fmt.Errorf("opening the repository of GitSource %q: %w", src.Name, err)
+	}
+	tree, err := fetchEarlier(ctx, src, repo, revision, r.Now())
+	if err != nil {
+		return transpile.Result{}, fmt.Errorf("fetching %s: %w", revision.Short(), err)
+	}
+	res, err := r.Transpiler.FragmentsUntil(tree, ctx.Err)
+	if err != nil {
+		return transpile.Result{}, fmt.Errorf("transpiling %s: %w", revision.Short(), err)
+	}
+	if res.Report.Fatal() {
+		return transpile.Result{}, fmt.Errorf("transpiling %s: %w", revision.Short(),
+			reportError{res.Report, tree.Commit})
+	}
+	return res, nil
+}
+
+// fetchEarlier reads the files of an earlier commit from the disk. If the files are not on disk, fetchEarlier fetches
+// the commit by its hash or, if the remote does not serve single commits, with the whole history of its ref.
+func fetchEarlier(ctx context.Context, src *v1alpha1.GitSource, repo Repository,
+	revision source.Revision, now time.Time,
+) (source.Tree, error) {
+	picked := source.Picked{Ref: revision.Ref, Hash: revision.Hash}
+	tree, err := readTree(ctx, src, repo, picked)
+	if err == nil || revision.Ref == "" {
+		return tree, err
+	}
+	limited, cancel := context.WithTimeout(ctx, timeoutOf(src))
+	defer cancel()
+	listed, listErr := repo.List(limited, source.Poll{
+		Source: src.Name, Now: now, Interval: kube.PollInterval(src), NotBefore: now,
+	})
+	if listErr != nil {
+		return source.Tree{}, err
+	}
+	for _, ref := range listed.Refs {
+		if source.ShortRef(ref.Name) == revision.Ref {
+			picked.FullName = ref.Name
+			return readTree(ctx, src, repo, picked)
+		}
+	}
+	return source.Tree{}, err
 }

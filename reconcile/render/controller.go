@@ -5,31 +5,30 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/bunsen-os/bunsen/internal/secretmask"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
-	"github.com/bunsen-os/bunsen/source"
-	operatorv1 "github.com/openshift/api/operator/v1"
-
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-
+	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/disruption"
+	"github.com/bunsen-os/bunsen/internal/secretmask"
 	"github.com/bunsen-os/bunsen/reconcile/content"
 	"github.com/bunsen-os/bunsen/reconcile/kube"
 	"github.com/bunsen-os/bunsen/reconcile/pools"
 	"github.com/bunsen-os/bunsen/reconcile/revision"
 	"github.com/bunsen-os/bunsen/reconcile/status"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"github.com/bunsen-os/bunsen/source"
 )
 
 // Controller creates each pool's rendered config.
@@ -111,6 +110,74 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return r.finish(ctx, facts, rendered.ImagesWithoutDigest(), err)
 }
 
+// facts has everything on which the config of a pool depends.
+type facts struct {
+	pool     *mcfgv1.MachineConfigPool
+	selected []*mcfgv1.MachineConfig
+	// sources are the sources of the selected fragments, by name.
+	sources map[string]*v1alpha1.GitSource
+	// current is the config that pool.spec.configuration names; nil if it does not exist.
+	current *mcfgv1.MachineConfig
+	// byName has all MachineConfigs by name.
+	byName map[string]*mcfgv1.MachineConfig
+	// overrides allow changes that a running node would refuse without them.
+	overrides disruption.Overrides
+	// secrets are the secret paths of the pool, the MachineConfiguration and the selected MachineConfigs, in the form
+	// of the annotation.
+	secrets string
+	// unsettled is why the pool must not be rendered yet; otherwise empty. For example, the objects of a source do not
+	// belong to one whole revision.
+	unsettled string
+	// selectedDigest is the digest of the selected MachineConfigs in the form of SelectedAnnotation.
+	selectedDigest string
+}
+
+// gather reads the facts of a pool.
+func (r *Controller) gather(ctx context.Context, pool *mcfgv1.MachineConfigPool) (facts, error) {
+	f := facts{pool: pool, sources: map[string]*v1alpha1.GitSource{}}
+	// gather does not copy the cached objects, because no code changes them.
+	all, why, err := revision.Settled(ctx, r.Client, pool, &r.seen)
+	if f.unsettled = why; err != nil || why != "" {
+		return f, err
+	}
+	if live, ok := all.Cluster[revision.Key(revision.KindMachineConfigPool, pool.Name)]; ok &&
+		live.GetResourceVersion() != pool.ResourceVersion {
+		f.unsettled = "the pool has changed since it was read"
+		return f, nil
+	}
+	for i := range all.Sources {
+		f.sources[all.Sources[i].Name] = &all.Sources[i]
+	}
+	rules := &operatorv1.MachineConfiguration{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: kube.DisruptionPolicyName}, rules); client.IgnoreNotFound(
+		err) != nil {
+		return f, fmt.Errorf("reading MachineConfiguration %q: %w", kube.DisruptionPolicyName, err)
+	}
+	f.overrides = disruption.OverridesOf(rules)
+	if f.selected, err = all.Selected(pool); err != nil {
+		return f, err
+	}
+	f.secrets = secretPaths(pool, rules, f.selected)
+	f.byName, f.current = all.ByName, all.ByName[pool.Spec.Configuration.Name]
+	f.selectedDigest, err = r.seen.Selected(f.selected)
+	return f, err
+}
+
+// secretPaths joins the secret paths of all objects that concern a pool. secretPaths ignores invalid patterns in
+// annotations that users set through the API. In a repository, the check of a commit rejects invalid patterns.
+func secretPaths(pool, rules client.Object, selected []*mcfgv1.MachineConfig) string {
+	objects := []client.Object{pool, rules}
+	for _, mc := range selected {
+		objects = append(objects, mc)
+	}
+	var all secretmask.Paths
+	for _, o := range objects {
+		paths, _ := secretmask.ParsePaths(o.GetAnnotations()[v1alpha1.SecretPathsAnnotation])
+		all = append(all, paths...)
+	}
+	return secretmask.Join(all)
+}
+
 // decide merges the selected MachineConfigs, and checks whether running nodes would refuse the change to the result.
 // decide also returns the changes that only new nodes get.
 func (r *Controller) decide(f facts) (rendered Rendered, newNodes []disruption.Refusal, err error) {
@@ -131,6 +198,215 @@ func (r *Controller) decide(f facts) (rendered Rendered, newNodes []disruption.R
 	}
 	newNodes, err = r.checkRefusals(f, rendered)
 	return rendered, newNodes, err
+}
+
+// publish first writes the rendered config, and then sets its name in the pool, so that the config of a pool always
+// exists.
+func (r *Controller) publish(ctx context.Context, f facts, rendered Rendered) error {
+	src := newestSource(f.selectedSources())
+	target, err := r.newTarget(ctx, f, rendered, src)
+	if err != nil {
+		return err
+	}
+	mc, err := r.object(f, rendered)
+	if err != nil {
+		return err
+	}
+	if len(target.API) > 0 || len(target.After) > 0 {
+		kube.SetAnnotation(mc, v1alpha1.RequestAnnotation, v1alpha1.ConfigRequest{
+			Config:    mc.Name,
+			Requester: target.Requester,
+		}.String())
+	}
+	if err := publishContents(ctx, r.Contents, rendered); err != nil {
+		return err
+	}
+	if err := r.publishNodes(ctx, f, rendered); err != nil {
+		return err
+	}
+	live := &mcfgv1.MachineConfig{}
+	switch err := r.Client.Get(ctx, client.ObjectKeyFromObject(mc), live); {
+	case err == nil:
+		if err := r.restoreContent(ctx, mc, live); err != nil {
+			return err
+		}
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("reading MachineConfig %q: %w", mc.Name, err)
+	default:
+		if err := r.Client.Create(ctx, mc); err != nil {
+			return fmt.Errorf("creating MachineConfig %q: %w", mc.Name, err)
+		}
+		reportRendered(r.Events, f.pool, mc, rendered)
+		if !target.ByAPI() {
+			r.measure(f, mc)
+		}
+	}
+	return r.setConfiguration(ctx, f, rendered, target)
+}
+
+// object returns the rendered config as an API object, annotated with the commit that produced it.
+func (r *Controller) object(f facts, rendered Rendered) (*mcfgv1.MachineConfig, error) {
+	inputs := map[string]string{}
+	for _, mc := range f.selected {
+		digest, err := r.seen.Of(mc)
+		if err != nil {
+			return nil, err
+		}
+		inputs[mc.Name] = digest
+	}
+	list, err := json.Marshal(inputs)
+	if err != nil {
+		return nil, fmt.Errorf("writing the inputs of %q: %w", rendered.Name, err)
+	}
+	mc := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: rendered.Name}, Spec: rendered.Spec}
+	mc.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(f.pool,
+		mcfgv1.GroupVersion.WithKind("MachineConfigPool"))}
+	mc.Annotations = map[string]string{
+		v1alpha1.GeneratedByAnnotation: r.Version,
+		v1alpha1.RendererAnnotation:    r.Version,
+		v1alpha1.InputsAnnotation:      string(list),
+	}
+	kube.SetAnnotation(mc, v1alpha1.SecretPathsAnnotation, f.secrets)
+	kube.SetAnnotation(mc, v1alpha1.NodeConfigsAnnotation, rendered.Nodes.String())
+	kube.SetAnnotation(mc, v1alpha1.VariantOfAnnotation, rendered.VariantOf)
+	if src := newestSource(f.selectedSources()); src != nil {
+		for k, v := range commitAnnotations(atFirstCommit(src, f.pool.Name, rendered.Name)) {
+			mc.Annotations[k] = v
+		}
+	}
+	return mc, nil
+}
+
+// Object returns a rendered config as an API object, annotated with the commit of src that first produced it for the
+// pool.
+func (r *Controller) Object(pool *mcfgv1.MachineConfigPool, selected []*mcfgv1.MachineConfig, src *v1alpha1.GitSource,
+	rendered Rendered,
+) (*mcfgv1.MachineConfig, error) {
+	sources := map[string]*v1alpha1.GitSource{src.Name: atFirstCommit(src, pool.Name, rendered.Name)}
+	return r.object(facts{pool: pool, selected: selected, sources: sources}, rendered)
+}
+
+// atFirstCommit returns the source with the AppliedCommit that first produced this rendered config for a pool.
+// atFirstCommit returns the source unchanged if its history does not contain that commit.
+func atFirstCommit(src *v1alpha1.GitSource, pool, name string) *v1alpha1.GitSource {
+	for i := len(src.Status.History) - 1; i >= 0; i-- {
+		if entry := &src.Status.History[i]; entry.Pools[pool] == name {
+			out := src.DeepCopy()
+			out.Status.AppliedCommit = entry.CommitInfo.DeepCopy()
+			return out
+		}
+	}
+	return src
+}
+
+func commitAnnotations(src *v1alpha1.GitSource) map[string]string {
+	c := src.Status.AppliedCommit
+	out := map[string]string{
+		v1alpha1.SourceAnnotation:        src.Name,
+		v1alpha1.RepositoryAnnotation:    source.Redact(src.Spec.URL),
+		v1alpha1.RevisionAnnotation:      c.Revision,
+		v1alpha1.CommitAuthorAnnotation:  c.Author,
+		v1alpha1.CommitSubjectAnnotation: c.Subject,
+		v1alpha1.CommitTimeAnnotation:    c.Time.UTC().Format(time.RFC3339),
+	}
+	if c.VerifiedBy != "" {
+		out[v1alpha1.VerifiedByAnnotation] = c.VerifiedBy
+	}
+	return out
+}
+
+// restoreContent restores the content of a rendered config that a user edited, because the name is a hash of the
+// content. restoreContent also updates the annotation with secret paths.
+func (r *Controller) restoreContent(ctx context.Context, want, live *mcfgv1.MachineConfig) error {
+	a, err := revision.Digest(want)
+	if err != nil {
+		return err
+	}
+	b, err := r.seen.Of(live)
+	marked := want.Annotations[v1alpha1.SecretPathsAnnotation]
+	if err != nil || a == b && live.Annotations[v1alpha1.SecretPathsAnnotation] == marked {
+		return err
+	}
+	fixed := live.DeepCopy()
+	fixed.Spec = want.Spec
+	kube.SetAnnotation(fixed, v1alpha1.SecretPathsAnnotation, marked)
+	if err := r.Client.Update(ctx, fixed); err != nil {
+		return fmt.Errorf("restoring MachineConfig %q: %w", want.Name, err)
+	}
+	return nil
+}
+
+// setConfiguration sets pool.spec.configuration, and the annotations that record the revision and the requester.
+func (r *Controller) setConfiguration(ctx context.Context, f facts, rendered Rendered,
+	target v1alpha1.PoolTarget,
+) error {
+	before := f.pool.DeepCopy()
+	pool := f.pool.DeepCopy()
+	pool.Spec.Configuration.Name = rendered.Name
+	pool.Spec.Configuration.Kind = revision.KindMachineConfig
+	pool.Spec.Configuration.APIVersion = mcfgv1.GroupVersion.String()
+	pool.Spec.Configuration.Source = nil
+	for _, name := range rendered.Inputs {
+		pool.Spec.Configuration.Source = append(pool.Spec.Configuration.Source, corev1.ObjectReference{
+			APIVersion: mcfgv1.GroupVersion.String(), Kind: revision.KindMachineConfig, Name: name,
+		})
+	}
+	kube.SetAnnotation(pool, v1alpha1.SelectedAnnotation, f.selectedDigest)
+	kube.SetAnnotation(pool, v1alpha1.NotRenderedAnnotation, "")
+	kube.SetAnnotation(pool, v1alpha1.TargetAnnotation, target.String())
+	for key, value := range f.renderedFrom() {
+		kube.SetAnnotation(pool, key, value)
+	}
+	if equality.Semantic.DeepEqual(before, pool) {
+		return nil
+	}
+	if err := r.Client.Patch(ctx, pool, client.MergeFromWithOptions(before,
+		client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("pointing pool %q at %q: %w", pool.Name, rendered.Name, err)
+	}
+	*f.pool = *pool
+	return nil
+}
+
+// reportRendered reports a new rendered config, with the warnings and notices of the merge.
+func reportRendered(events kube.Events, pool *mcfgv1.MachineConfigPool, mc *mcfgv1.MachineConfig,
+	rendered Rendered,
+) {
+	from := fmt.Sprintf("%s %q", kube.ShortRevision(mc.Annotations[v1alpha1.RevisionAnnotation]),
+		mc.Annotations[v1alpha1.CommitSubjectAnnotation])
+	if asked := v1alpha1.ParseConfigRequest(mc.Annotations[v1alpha1.RequestAnnotation], mc.Name); len(asked.API) > 0 ||
+		len(asked.After) > 0 {
+		from = kube.RequesterText(asked)
+	}
+	events.Send(kube.Event{
+		Object: pool, Related: mc, Reason: "RenderedConfigGenerated", Action: "Render",
+		Note: mc.Name + " from " + from,
+	})
+	for _, w := range rendered.Warnings {
+		events.Send(kube.Event{
+			Object: pool, Related: mc, Warning: true, Reason: "RenderWarning", Action: "Render",
+			Note: w,
+		})
+	}
+	if n := len(rendered.Notices); n > 0 {
+		lines := make([]string, n)
+		for i, notice := range rendered.Notices {
+			lines[i] = notice.String()
+		}
+		events.Send(kube.Event{
+			Object: pool, Related: mc, Reason: "RenderNotice", Action: "Render",
+			Note: "several MachineConfigs set the same thing: " + strings.Join(lines, "; "),
+		})
+	}
+}
+
+// measure reports the time from a commit to the first config that was rendered from it.
+func (r *Controller) measure(f facts, mc *mcfgv1.MachineConfig) {
+	src := newestSource(f.selectedSources())
+	if r.ReportLatency != nil && src != nil &&
+		src.Status.AppliedCommit.Revision == mc.Annotations[v1alpha1.RevisionAnnotation] {
+		r.ReportLatency(f.pool.Name, r.Now().Sub(src.Status.AppliedCommit.Time.Time))
+	}
 }
 
 // reportNewNodesOnly reports which parts of a new config only new nodes of the pool get.
@@ -210,156 +486,4 @@ func (r *Controller) recordNotRendered(ctx context.Context, f facts, live *mcfgv
 		return fmt.Errorf("recording what pool %q could not be rendered from: %w", live.Name, err)
 	}
 	return nil
-}
-
-// facts has everything on which the config of a pool depends.
-type facts struct {
-	pool     *mcfgv1.MachineConfigPool
-	selected []*mcfgv1.MachineConfig
-	// sources are the sources of the selected fragments, by name.
-	sources map[string]*v1alpha1.GitSource
-	// current is the config that pool.spec.configuration names; nil if it does not exist.
-	current *mcfgv1.MachineConfig
-	// byName has all MachineConfigs by name.
-	byName map[string]*mcfgv1.MachineConfig
-	// overrides allow changes that a running node would refuse without them.
-	overrides disruption.Overrides
-	// secrets are the secret paths of the pool, the MachineConfiguration and the selected MachineConfigs, in the form
-	// of the annotation.
-	secrets string
-	// unsettled is why the pool must not be rendered yet; otherwise empty. For example, the objects of a source do not
-	// belong to one whole revision.
-	unsettled string
-	// selectedDigest is the digest of the selected MachineConfigs in the form of SelectedAnnotation.
-	selectedDigest string
-}
-
-// gather reads the facts of a pool.
-func (r *Controller) gather(ctx context.Context, pool *mcfgv1.MachineConfigPool) (facts, error) {
-	f := facts{pool: pool, sources: map[string]*v1alpha1.GitSource{}}
-	// gather does not copy the cached objects, because no code changes them.
-	all, why, err := revision.Settled(ctx, r.Client, pool, &r.seen)
-	if f.unsettled = why; err != nil || why != "" {
-		return f, err
-	}
-	if live, ok := all.Cluster[revision.Key(revision.KindMachineConfigPool, pool.Name)]; ok &&
-		live.GetResourceVersion() != pool.ResourceVersion {
-		f.unsettled = "the pool has changed since it was read"
-		return f, nil
-	}
-	for i := range all.Sources {
-		f.sources[all.Sources[i].Name] = &all.Sources[i]
-	}
-	rules := &operatorv1.MachineConfiguration{}
-	if err := r.Client.Get(ctx, client.ObjectKey{Name: kube.DisruptionPolicyName}, rules); client.IgnoreNotFound(
-		err) != nil {
-		return f, fmt.Errorf("reading MachineConfiguration %q: %w", kube.DisruptionPolicyName, err)
-	}
-	f.overrides = disruption.OverridesOf(rules)
-	if f.selected, err = all.Selected(pool); err != nil {
-		return f, err
-	}
-	f.secrets = secretPaths(pool, rules, f.selected)
-	f.byName, f.current = all.ByName, all.ByName[pool.Spec.Configuration.Name]
-	f.selectedDigest, err = r.seen.Selected(f.selected)
-	return f, err
-}
-
-// secretPaths joins the secret paths of all objects that concern a pool. secretPaths ignores invalid patterns in
-// annotations that users set through the API. In a repository, the check of a commit rejects invalid patterns.
-func secretPaths(pool, rules client.Object, selected []*mcfgv1.MachineConfig) string {
-	objects := []client.Object{pool, rules}
-	for _, mc := range selected {
-		objects = append(objects, mc)
-	}
-	var all secretmask.Paths
-	for _, o := range objects {
-		paths, _ := secretmask.ParsePaths(o.GetAnnotations()[v1alpha1.SecretPathsAnnotation])
-		all = append(all, paths...)
-	}
-	return secretmask.Join(all)
-}
-
-// selectedSources returns the sources that own a selected fragment, by name: of two that applied a commit in the same
-// second, each look then finds the same newest one.
-func (f facts) selectedSources() []*v1alpha1.GitSource {
-	var out []*v1alpha1.GitSource
-	had := map[string]bool{}
-	for _, mc := range f.selected {
-		name := mc.Labels[v1alpha1.SourceLabel]
-		if src, ok := f.sources[name]; ok && !had[name] {
-			had[name] = true
-			out = append(out, src)
-		}
-	}
-	slices.SortFunc(out, func(a, b *v1alpha1.GitSource) int { return strings.Compare(a.Name, b.Name) })
-	return out
-}
-
-// newestSource is the source with the latest applied commit.
-func newestSource(sources []*v1alpha1.GitSource) *v1alpha1.GitSource {
-	var out *v1alpha1.GitSource
-	for _, src := range sources {
-		if src.Status.AppliedCommit == nil {
-			continue
-		}
-		if out == nil || out.Status.AppliedCommit.Time.Before(&src.Status.AppliedCommit.Time) {
-			out = src
-		}
-	}
-	return out
-}
-
-// targetFacts returns the inputs from which a pool is rendered. The parameter was is the earlier record of the pool.
-func (r *Controller) targetFacts(f facts, was v1alpha1.PoolTarget) (revision.TargetFacts, error) {
-	inputs, err := r.seen.Inputs(f.selected)
-	if err != nil {
-		return revision.TargetFacts{}, err
-	}
-	facts := revision.TargetFacts{
-		Pool: f.pool.Name, Sources: map[string]string{}, Inputs: inputs,
-		ReleasedBy: poolstate.RequestedBy(f.pool, was.Config),
-	}
-	for name, owner := range f.sources {
-		_, before := was.Sources[name]
-		gives := slices.ContainsFunc(inputs, func(in v1alpha1.TargetInput) bool { return in.Source == name })
-		if before || gives {
-			facts.Sources[name] = owner.Status.AppliedRevision
-		}
-	}
-	return facts, nil
-}
-
-// renderedFrom returns the annotations of the pool that name the source and the revision of its config.
-func (f facts) renderedFrom() map[string]string {
-	mc := f.byName[f.pool.Annotations[v1alpha1.HoldAnnotation]]
-	if mc != nil {
-		at, ok := f.heldRevision(mc)
-		if !ok {
-			at.Revision = mc.Annotations[v1alpha1.RevisionAnnotation]
-		}
-		return map[string]string{
-			v1alpha1.RevisionAnnotation: at.Revision,
-			v1alpha1.SourceAnnotation:   mc.Annotations[v1alpha1.SourceAnnotation],
-		}
-	}
-	src := newestSource(f.selectedSources())
-	if src == nil {
-		return nil
-	}
-	return map[string]string{
-		v1alpha1.RevisionAnnotation: src.Status.AppliedRevision,
-		v1alpha1.SourceAnnotation:   src.Name, v1alpha1.SourceSpecAnnotation: sourceSpec(src),
-	}
-}
-
-// sourceSpec returns the spec of a source in the form of SourceSpecAnnotation.
-func sourceSpec(src *v1alpha1.GitSource) string {
-	spec := *src.Spec.DeepCopy()
-	spec.URL, spec.Suspend, spec.SuspendUntil = source.Redact(spec.URL), false, nil
-	text, err := json.Marshal(spec)
-	if err != nil {
-		return "" // There is no error, because texts and numbers can always be encoded.
-	}
-	return string(text)
 }

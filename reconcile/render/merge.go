@@ -2,139 +2,24 @@ package render
 
 import (
 	"cmp"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
+	"github.com/coreos/ignition/v2/config/util"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/disruption"
-	"github.com/bunsen-os/bunsen/transpile/kinds"
+	"github.com/bunsen-os/bunsen/transpile"
 )
-
-// Defaults are what a cluster has for its pools: images, if their MachineConfigs set none, and a content store.
-type Defaults struct {
-	// OSImageURL is the default OS image, or "".
-	OSImageURL string
-	// ExtensionsImage is the default image of extensions, or "".
-	ExtensionsImage string
-	// Unreviewed are the paths that may have contents that no reviewer can read, as the pool's annotation
-	// v1alpha1.UnreviewedPathsAnnotation lists them.
-	Unreviewed string
-	// LargeFiles is true if machines can read files that are too large for a MachineConfig from the content store.
-	// Otherwise a config that does not fit into an object is an error.
-	LargeFiles bool
-}
-
-// Check returns why the default images do not decide what nodes run, each with the flag that sets it.
-func (d Defaults) Check() error {
-	var bad []error
-	for _, image := range []struct{ flag, reference string }{
-		{"os-image", d.OSImageURL}, {"extensions-image", d.ExtensionsImage},
-	} {
-		if err := machineconfig.CheckImageFlag(image.reference); err != nil {
-			bad = append(bad, fmt.Errorf("--%s: %w", image.flag, err))
-		}
-	}
-	return errors.Join(bad...)
-}
-
-// For returns the defaults for a pool with these annotations.
-func (d Defaults) For(annotations map[string]string) Defaults {
-	d.Unreviewed = annotations[v1alpha1.UnreviewedPathsAnnotation]
-	return d
-}
-
-// ForExisting returns the defaults for a config that has been rendered before, and is not judged again.
-func (d Defaults) ForExisting() Defaults {
-	d.Unreviewed = allUnreviewed
-	return d
-}
-
-// Rendered is the config of a pool. Rendered is shared, so callers must not change it.
-type Rendered struct {
-	// Pool is the pool's name.
-	Pool string
-	// Name is rendered-<pool>-<hash of Spec>. If nodes have configs of their own, it is the machineconfig.TargetName of
-	// Nodes.
-	Name string
-	// Nodes are the configs of the nodes, if any has its own.
-	Nodes v1alpha1.NodeConfigs
-	// VariantOf is the config of the pool from which the config of single nodes was merged; empty for the config of a
-	// pool.
-	VariantOf string
-	// Spec is the spec in canonical form. It is that of the nodes without a config of their own.
-	Spec mcfgv1.MachineConfigSpec
-	// Config is the parsed Spec.
-	Config machineconfig.Config
-	// Contents are the files that this merge moved to the content store, because the config would not fit into an
-	// object. Files that the inputs have there are not in the list.
-	Contents []machineconfig.LargeFile
-	// Inputs are the names of the MachineConfigs in the order of merging. Later inputs override earlier inputs.
-	Inputs []string
-	// Warnings are texts for users about problems that do not prevent the render.
-	Warnings []string
-	// Notices are the items that several MachineConfigs set differently, so that the order of merging decides. Notices
-	// are not errors.
-	Notices []Notice
-
-	book *book
-	own  ownConfigs
-	// inputs is the digestOfInputs; zero if nodes have configs of their own.
-	inputs digest
-}
-
-// Winner returns the name of the MachineConfig that set an entry last, or "" if the config has no such entry. The name
-// of a kernel argument or an extension is its text. Kinds with only one entry have the name "".
-func (r Rendered) Winner(kind disruption.ChangeKind, name string) string {
-	if r.book == nil {
-		return ""
-	}
-	return r.book.last(entry{kind, name})
-}
-
-// Layers returns the inputs in the order of merging. The inputs are shared, so callers must not change them.
-func (r Rendered) Layers() []Input {
-	if r.book == nil {
-		return nil
-	}
-	return r.book.inputs
-}
-
-// ImagesWithoutDigest returns which images of the config have no digest, each with its MachineConfig. They come from
-// MachineConfigs that users created through the API: they stay valid, because the nodes of existing clusters need them.
-func (r Rendered) ImagesWithoutDigest() (texts []string) {
-	system, extensions := r.Name, r.Name
-	for _, in := range r.Layers() {
-		if in.Generated {
-			continue
-		}
-		if in.Config.OSImageURL != "" {
-			system = in.Name
-		}
-		if in.Config.ExtensionsImage != "" {
-			extensions = in.Name
-		}
-	}
-	for _, image := range []struct {
-		from   string
-		config machineconfig.Config
-	}{
-		{system, machineconfig.Config{OSImageURL: r.Config.OSImageURL}},
-		{extensions, machineconfig.Config{ExtensionsImage: r.Config.ExtensionsImage}},
-	} {
-		for _, err := range machineconfig.CheckImages(image.config) {
-			texts = append(texts, "MachineConfig "+image.from+": "+err.Error())
-		}
-	}
-	return texts
-}
 
 // Merge renders a pool: it orders the MachineConfigs, validates each, merges them, validates the result and names it.
 // The error joins all problems, each with the name of its MachineConfig.
@@ -146,92 +31,114 @@ func Merge(pool string, mcs []*mcfgv1.MachineConfig, d Defaults) (Rendered, erro
 	return mergeInputs(pool, inputs, d, Rendered{}, nil)
 }
 
-// Input is one MachineConfig in the form that a merge needs. Input depends only on the Identity and the spec, and is
-// immutable.
-type Input struct {
-	Identity
-	// Config is the parsed spec.
-	Config machineconfig.Config
-	// Nodes is the table of a MachineConfig that is about single nodes.
-	Nodes machineconfig.NodeTable
-	// Problems are the problems of the spec itself; empty if it is valid.
-	Problems machineconfig.Problems
+// Renderer renders pools. For each pool, a Renderer caches the last answer and the parsed MachineConfigs. If no
+// MachineConfig has changed, a call only computes digests. If one MachineConfig has changed, the Renderer parses only
+// this MachineConfig again. Pools share parsed MachineConfigs, and those with the same contents what comes of the
+// merge. The zero value of Renderer is ready for use, and safe for concurrent use.
+type Renderer struct {
+	// Store has which MachineConfigs are valid, from earlier processes; nil for none. Set it before the first use.
+	Store transpile.Store
 
-	// of is the digest of the contents; zero without a Renderer.
-	of digest
+	mu    sync.Mutex
+	pools map[string]answer
 }
 
-// Identity has the metadata of a MachineConfig that a merge uses.
-type Identity struct {
-	// Name is the name of the MachineConfig.
-	Name string
-	// Worker reports whether the MachineConfig has the role worker, which other pools inherit.
-	Worker bool
-	// Generated reports whether a controller of the cluster wrote the MachineConfig. The cluster's images then
-	// override its images.
-	Generated bool
-	// Labelled reports whether the MachineConfig has labels. Without labels, no pool can select it.
-	Labelled bool
-	// Table is the pool whose nodes the MachineConfig is about; empty for the config of a whole pool.
-	Table string
-}
-
-// Read parses and checks one MachineConfig.
-func Read(mc *mcfgv1.MachineConfig) Input {
-	in := Input{Identity: Identify(mc)}
-	in.Config, in.Problems = judge(mc.Spec)
-	if in.Table != "" && len(in.Problems) == 0 {
-		var err error
-		if in.Nodes, err = machineconfig.ReadNodeTable(in.Table, in.Config); err != nil {
-			in.Problems = append(in.Problems, machineconfig.ProblemsOf(err)...)
+// Merge returns the result of Merge. Callers share the result and must not change it.
+func (r *Renderer) Merge(pool string, mcs []*mcfgv1.MachineConfig, d Defaults) (Rendered, error) {
+	mcs = slices.SortedStableFunc(slices.Values(mcs), func(a, b *mcfgv1.MachineConfig) int {
+		return strings.Compare(a.Name, b.Name)
+	})
+	digests := make([]digest, len(mcs))
+	for i, mc := range mcs {
+		digests[i] = digestOf(mc)
+	}
+	key := digestOfAll(mcs, digests, d)
+	last, others := r.recall(pool)
+	if last.inputs != nil && last.key == key {
+		return last.rendered, last.err
+	}
+	now := answer{key: key, inputs: make(map[digest]Input, len(mcs))}
+	inputs := make([]Input, len(mcs))
+	for i, mc := range mcs {
+		of := digests[i]
+		in, ok := find(of, last, others)
+		if !ok {
+			in = r.read(mc, of)
 		}
+		in.Identity, in.of = Identify(mc), of
+		inputs[i], now.inputs[of] = in, in
+	}
+	now.rendered, now.err = mergeInputs(pool, inputs, d, last.rendered, others)
+	r.remember(pool, now)
+	return now.rendered, now.err
+}
+
+// answer is the last answer for a pool. answer is immutable.
+type answer struct {
+	key      digest
+	rendered Rendered
+	err      error
+	inputs   map[digest]Input
+}
+
+// find returns a parsed MachineConfig by its digest.
+func find(of digest, last answer, others []answer) (in Input, ok bool) {
+	if in, ok = last.inputs[of]; ok {
+		return in, true
+	}
+	for _, a := range others {
+		if in, ok = a.inputs[of]; ok {
+			return in, true
+		}
+	}
+	return in, false
+}
+
+// read is Read, but does not judge again what an earlier process found valid. The parameter of is its digest.
+func (r *Renderer) read(mc *mcfgv1.MachineConfig, of digest) Input {
+	if r.Store == nil || machineconfig.PoolOf(mc) != "" {
+		return Read(mc)
+	}
+	name := "valid MachineConfig " + hex.EncodeToString(of[:])
+	if _, valid := r.Store.Get(name); valid {
+		if c, err := decode(mc.Spec); err == nil {
+			return Input{Identity: Identify(mc), Config: c}
+		}
+	}
+	in := Read(mc)
+	if len(in.Problems) == 0 {
+		r.Store.Put(name, nil)
 	}
 	return in
 }
 
-// judge parses and validates the spec of a MachineConfig.
-func judge(spec mcfgv1.MachineConfigSpec) (machineconfig.Config, machineconfig.Problems) {
-	var bad machineconfig.Problems
-	spec, err := kinds.UpgradeSpec(spec)
-	if err != nil {
-		return machineconfig.Config{}, machineconfig.ProblemsOf(err)
+// recall returns the last answer for a pool, and those for all other pools.
+func (r *Renderer) recall(pool string) (last answer, others []answer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name, other := range r.pools {
+		if name != pool {
+			others = append(others, other)
+		}
 	}
-	c, err := machineconfig.Parse(spec)
-	if err != nil {
-		bad = append(bad, machineconfig.ProblemsOf(err)...)
-	}
-	bad = append(bad, machineconfig.Check(c)...)
-	bad = append(bad, machineconfig.CheckSystem(spec.KernelType, spec.Extensions)...)
-	return c, bad
+	return r.pools[pool], others
 }
 
-// decode reads what judge has judged.
-func decode(spec mcfgv1.MachineConfigSpec) (machineconfig.Config, error) {
-	spec, err := kinds.UpgradeSpec(spec)
-	if err != nil {
-		return machineconfig.Config{}, err
+func (r *Renderer) remember(pool string, now answer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.pools == nil {
+		r.pools = map[string]answer{}
 	}
-	return machineconfig.Decode(spec)
+	r.pools[pool] = now
 }
 
-// Identify reads the metadata of a MachineConfig.
-func Identify(mc *mcfgv1.MachineConfig) Identity {
-	_, generated := mc.Annotations[generatedBy]
-	return Identity{
-		Name: mc.Name, Worker: isWorker(mc), Generated: generated, Labelled: len(mc.Labels) > 0,
-		Table: machineconfig.PoolOf(mc),
-	}
+// Forget removes the cached answer of a deleted pool.
+func (r *Renderer) Forget(pool string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.pools, pool)
 }
-
-// RoleLabel is the label with the role of a MachineConfig.
-const RoleLabel = "machineconfiguration.openshift.io/role"
-
-// generatedBy marks a MachineConfig that a controller wrote, whose images the cluster's images override.
-const generatedBy = "machineconfiguration.openshift.io/generated-by-controller-version"
-
-func isWorker(mc *mcfgv1.MachineConfig) bool { return mc.Labels[RoleLabel] == "worker" }
-
-func defaultKernel(kernelType string) bool { return kernelType == "" || kernelType == "default" }
 
 // mergeInputs is Merge for parsed MachineConfigs, in any order. The configs of nodes are not merged again if their
 // documents and the config of the pool are those of the earlier result, which may be the zero value. Others are the
@@ -260,26 +167,6 @@ func mergeInputs(pool string, inputs []Input, d Defaults, earlier Rendered, othe
 	return withNodes(r, earlier, table[0], d.LargeFiles)
 }
 
-// compare compares two MachineConfigs by their layer and their name.
-func compare(aWorker, bWorker bool, a, b string) int {
-	switch {
-	case aWorker == bWorker:
-		return cmp.Compare(a, b)
-	case aWorker:
-		return -1
-	}
-	return 1
-}
-
-// Order returns the MachineConfigs in the order of merging, in which later MachineConfigs override earlier
-// MachineConfigs. First come the MachineConfigs of the role worker, by name, then all other MachineConfigs, by name. So
-// a custom pool's 00-infra overrides the inherited 99-worker.
-func Order(mcs []*mcfgv1.MachineConfig) []*mcfgv1.MachineConfig {
-	return slices.SortedStableFunc(slices.Values(mcs), func(a, b *mcfgv1.MachineConfig) int {
-		return compare(isWorker(a), isWorker(b), a.Name, b.Name)
-	})
-}
-
 // isolate turns a panic into an error of one pool; the other pools keep their configs. It is for a defer statement.
 func isolate(pool string, out *Rendered, err *error) {
 	if p := recover(); p != nil {
@@ -299,6 +186,26 @@ func withoutTables(pool string, inputs []Input) (others, table []Input) {
 		}
 	}
 	return others, table
+}
+
+// compare compares two MachineConfigs by their layer and their name.
+func compare(aWorker, bWorker bool, a, b string) int {
+	switch {
+	case aWorker == bWorker:
+		return cmp.Compare(a, b)
+	case aWorker:
+		return -1
+	}
+	return 1
+}
+
+// Order returns the MachineConfigs in the order of merging, in which later MachineConfigs override earlier
+// MachineConfigs. First come the MachineConfigs of the role worker, by name, then all other MachineConfigs, by name. So
+// a custom pool's 00-infra overrides the inherited 99-worker.
+func Order(mcs []*mcfgv1.MachineConfig) []*mcfgv1.MachineConfig {
+	return slices.SortedStableFunc(slices.Values(mcs), func(a, b *mcfgv1.MachineConfig) int {
+		return compare(isWorker(a), isWorker(b), a.Name, b.Name)
+	})
 }
 
 // checkInputs returns all problems of sorted inputs.
@@ -339,6 +246,17 @@ func blame(name string, bad machineconfig.Problems) error {
 	return errors.Join(named...)
 }
 
+// fromSameInputs returns the config of another pool from these inputs, or the zero value. A config of which files went
+// to the content store is none: how many go depends on the names in it.
+func fromSameInputs(of digest, others []answer) Rendered {
+	for _, a := range others {
+		if a.rendered.inputs == of && len(a.rendered.Contents) == 0 {
+			return a.rendered
+		}
+	}
+	return Rendered{}
+}
+
 // combine merges valid inputs in the order in which they are given, validates the result and names it. If another pool
 // has the same contents, they are valid, merged and named already: only what mentions the pool or a MachineConfig is
 // different.
@@ -374,29 +292,6 @@ func mergedConfig(inputs []Input, d Defaults) machineconfig.Config {
 	return whole
 }
 
-// written returns a merged config as a cluster stores it, without a name.
-func written(pool string, whole machineconfig.Config, inputs []Input, d Defaults) (Rendered, error) {
-	spec, err := whole.Spec()
-	if err != nil {
-		return Rendered{}, fmt.Errorf("rendering pool %s: %w", pool, err)
-	}
-	whole.KernelArguments, whole.Extensions = spec.KernelArguments, spec.Extensions
-	return stored(pool, whole, spec, inputs, d)
-}
-
-// stored is written for a config whose spec is known.
-func stored(pool string, whole machineconfig.Config, spec mcfgv1.MachineConfigSpec, inputs []Input, d Defaults,
-) (Rendered, error) {
-	r := Rendered{Pool: pool, Spec: spec, Config: whole, book: &book{inputs: inputs}}
-	for _, in := range inputs {
-		r.Inputs = append(r.Inputs, in.Name)
-	}
-	if d.LargeFiles {
-		return fit(r)
-	}
-	return r, nil
-}
-
 // plainOf merges the fields outside Ignition. FIPS is on if any input sets FIPS. plainOf appends lists, with their
 // repetitions. For single values, the last input counts.
 func plainOf(inputs []Input, d Defaults) machineconfig.Config {
@@ -425,6 +320,8 @@ func plainOf(inputs []Input, d Defaults) machineconfig.Config {
 	return out
 }
 
+func defaultKernel(kernelType string) bool { return kernelType == "" || kernelType == "default" }
+
 // mergeIgnition merges the Ignition of all inputs, in order.
 func mergeIgnition(inputs []Input) ign.Config {
 	var f fold
@@ -436,6 +333,36 @@ func mergeIgnition(inputs []Input) ign.Config {
 	merged := f.lists().into(f.rest)
 	merged.Ignition.Version = machineconfig.Version
 	return merged
+}
+
+// written returns a merged config as a cluster stores it, without a name.
+func written(pool string, whole machineconfig.Config, inputs []Input, d Defaults) (Rendered, error) {
+	spec, err := whole.Spec()
+	if err != nil {
+		return Rendered{}, fmt.Errorf("rendering pool %s: %w", pool, err)
+	}
+	whole.KernelArguments, whole.Extensions = spec.KernelArguments, spec.Extensions
+	return stored(pool, whole, spec, inputs, d)
+}
+
+// stored is written for a config whose spec is known.
+func stored(pool string, whole machineconfig.Config, spec mcfgv1.MachineConfigSpec, inputs []Input, d Defaults,
+) (Rendered, error) {
+	r := Rendered{Pool: pool, Spec: spec, Config: whole, book: &book{inputs: inputs}}
+	for _, in := range inputs {
+		r.Inputs = append(r.Inputs, in.Name)
+	}
+	if d.LargeFiles {
+		return fit(r)
+	}
+	return r, nil
+}
+
+// Name returns the name of a rendered config: rendered-<pool>-<hash of the spec>. The name depends only on the content.
+// So the same content from another commit, or from the original machine-config-operator, has the same name. The spec
+// must be in canonical form.
+func Name(pool string, spec mcfgv1.MachineConfigSpec) (string, error) {
+	return machineconfig.RenderedName(pool, spec)
 }
 
 // validateMerged validates the parts of a merged config that may be invalid although all inputs are valid: items that
@@ -500,9 +427,233 @@ func validateBetween(c machineconfig.Config) machineconfig.Problems {
 
 func kernelDevel(extensions []string) bool { return slices.Contains(extensions, "kernel-devel") }
 
-// Name returns the name of a rendered config: rendered-<pool>-<hash of the spec>. The name depends only on the content.
-// So the same content from another commit, or from the original machine-config-operator, has the same name. The spec
-// must be in canonical form.
-func Name(pool string, spec mcfgv1.MachineConfigSpec) (string, error) {
-	return machineconfig.RenderedName(pool, spec)
+// fold merges configs one after another with Ignition's own Merge, in time linear in their size. Merging each config
+// with the whole result so far would take quadratic time. Merging pairs of merged configs would be wrong, because Merge
+// is not associative. A config affects only entries of the result that have the same keys as its own entries. So fold
+// merges only these entries, puts them back in their places, and appends new entries.
+type fold struct {
+	// rest is the part of the config outside the lists below.
+	rest        ign.Config
+	files       ordered[ign.File]
+	directories ordered[ign.Directory]
+	links       ordered[ign.Link]
+	units       ordered[ign.Unit]
+	users       ordered[ign.PasswdUser]
+	groups      ordered[ign.PasswdGroup]
+}
+
+// add merges one more config.
+func (f *fold) add(c ign.Config) {
+	c = detach(c)
+	st := c.Storage
+	// Files, directories and links share their keys: the paths.
+	nodes := keys(keys(keys(nil, st.Files), st.Directories), st.Links)
+	known := f.known(nodes)
+	part, child := f.rest, withoutLists(c)
+	files := f.files.meet(nodes, known, st.Files)
+	directories := f.directories.meet(nodes, known, st.Directories)
+	links := f.links.meet(nodes, known, st.Links)
+	units := f.units.meet(keys(nil, c.Systemd.Units), nil, c.Systemd.Units)
+	users := f.users.meet(keys(nil, c.Passwd.Users), nil, c.Passwd.Users)
+	groups := f.groups.meet(keys(nil, c.Passwd.Groups), nil, c.Passwd.Groups)
+	part.Storage.Files, child.Storage.Files = files.ours, files.theirs
+	part.Storage.Directories, child.Storage.Directories = directories.ours, directories.theirs
+	part.Storage.Links, child.Storage.Links = links.ours, links.theirs
+	part.Systemd.Units, child.Systemd.Units = units.ours, units.theirs
+	part.Passwd.Users, child.Passwd.Users = users.ours, users.theirs
+	part.Passwd.Groups, child.Passwd.Groups = groups.ours, groups.theirs
+	merged := part
+	if !reflect.DeepEqual(child, ign.Config{Ignition: ign.Ignition{Version: part.Ignition.Version}}) {
+		merged = ign.Merge(part, child)
+		oneOwner(merged.Storage, child.Storage)
+	}
+	f.files.put(files, merged.Storage.Files, st.Files)
+	f.directories.put(directories, merged.Storage.Directories, st.Directories)
+	f.links.put(links, merged.Storage.Links, st.Links)
+	f.units.put(units, merged.Systemd.Units, c.Systemd.Units)
+	f.users.put(users, merged.Passwd.Users, c.Passwd.Users)
+	f.groups.put(groups, merged.Passwd.Groups, c.Passwd.Groups)
+	f.rest = withoutLists(merged)
+}
+
+func withoutLists(c ign.Config) ign.Config { return lists{}.into(c) }
+
+// known reports for each path whether the result has it as a file, directory or link.
+func (f *fold) known(paths []string) map[string]bool {
+	taken := map[string]bool{}
+	for _, p := range paths {
+		taken[p] = f.files.has(p) || f.directories.has(p) || f.links.has(p)
+	}
+	return taken
+}
+
+// lists returns the lists of the result so far.
+func (f *fold) lists() lists {
+	return lists{
+		attach(f.files.list()), f.directories.list(), f.links.list(), f.units.list(), f.users.list(),
+		f.groups.list(),
+	}
+}
+
+// detach explicitly sets contents to "not compressed" or "not verified" if the config sets neither compression nor
+// hash. Without this, Merge would combine the new contents with the compression and hash of the replaced contents, and
+// no machine could boot the result. detach copies the lists, because Merge may return them and the caller owns the
+// config.
+func detach(c ign.Config) ign.Config {
+	files := make([]ign.File, len(c.Storage.Files))
+	for i, f := range c.Storage.Files {
+		if f.Contents.Source != nil {
+			if f.Contents.Compression == nil {
+				f.Contents.Compression = util.StrToPtr("")
+			}
+			if f.Contents.Verification.Hash == nil {
+				f.Contents.Verification.Hash = util.StrToPtr("")
+			}
+		}
+		files[i] = f
+	}
+	c.Storage.Files = files
+	c.Storage.Directories = slices.Clone(c.Storage.Directories)
+	c.Storage.Links = slices.Clone(c.Storage.Links)
+	return c
+}
+
+// attach reverses detach. attach also sets overwrite for a file with contents, so that the file may replace an existing
+// file. Ignition refuses overwrite for a file without contents.
+func attach(files []ign.File) []ign.File {
+	for i := range files {
+		f := &files[i]
+		if util.NilOrEmpty(f.Contents.Compression) {
+			f.Contents.Compression = nil
+		}
+		if util.NilOrEmpty(f.Contents.Verification.Hash) {
+			f.Contents.Verification.Hash = nil
+		}
+		if f.Overwrite == nil && f.Contents.Source != nil {
+			f.Overwrite = util.BoolToPtr(true)
+		}
+	}
+	return files
+}
+
+// oneOwner lets an owner by number replace an owner by name, and an owner by name replace one by number. Merge would
+// keep both, and Ignition refuses an owner with both.
+func oneOwner(merged, child ign.Storage) {
+	set := map[string]ign.Node{}
+	for _, n := range child.Files {
+		set[n.Path] = n.Node
+	}
+	for _, n := range child.Directories {
+		set[n.Path] = n.Node
+	}
+	for _, n := range child.Links {
+		set[n.Path] = n.Node
+	}
+	for i := range merged.Files {
+		ownerOf(&merged.Files[i].Node, set)
+	}
+	for i := range merged.Directories {
+		ownerOf(&merged.Directories[i].Node, set)
+	}
+	for i := range merged.Links {
+		ownerOf(&merged.Links[i].Node, set)
+	}
+}
+
+func ownerOf(n *ign.Node, set map[string]ign.Node) {
+	child := set[n.Path]
+	n.User.ID, n.User.Name = later(n.User.ID, n.User.Name, child.User.ID, child.User.Name)
+	n.Group.ID, n.Group.Name = later(n.Group.ID, n.Group.Name, child.Group.ID, child.Group.Name)
+}
+
+func later(id *int, name *string, childID *int, childName *string) (*int, *string) {
+	switch {
+	case childID != nil && childName == nil:
+		return id, nil
+	case childName != nil && childID == nil:
+		return nil, name
+	}
+	return id, name
+}
+
+// ordered is a list of items with unique keys, in which each item keeps its position. The zero value is an empty list.
+type ordered[T util.Keyed] struct {
+	items []T
+	dead  []bool
+	place map[string]int
+}
+
+// meeting has the items of one list that both a config and the result so far contain.
+type meeting[T util.Keyed] struct {
+	// ours are the items of the result whose keys the config also has. theirs are the items of the config whose keys
+	// the result also has.
+	ours, theirs []T
+}
+
+// meet returns the items of the list that have the given keys, and the items of another list whose keys are known. If
+// several lists share their keys, the parameter known says which keys are known; otherwise the keys of the list itself
+// are known.
+func (o *ordered[T]) meet(keys []string, known map[string]bool, list []T) (m meeting[T]) {
+	for _, k := range keys {
+		if i, ok := o.place[k]; ok {
+			m.ours = append(m.ours, o.items[i])
+		}
+	}
+	for _, x := range list {
+		if known[x.Key()] || known == nil && o.has(x.Key()) {
+			m.theirs = append(m.theirs, x)
+		}
+	}
+	return m
+}
+
+func (o *ordered[T]) has(key string) bool {
+	_, ok := o.place[key]
+	return ok
+}
+
+// put adds the list of a config. For each item, put uses the merged item if there is one, and otherwise the config's
+// item. Known items replace those in their places, new items are appended in the config's order, and items that the
+// merge dropped are removed.
+func (o *ordered[T]) put(m meeting[T], merged, list []T) {
+	if o.place == nil {
+		o.place = map[string]int{}
+	}
+	byKey := make(map[string]T, len(merged))
+	for _, x := range merged {
+		byKey[x.Key()] = x
+	}
+	for _, x := range m.ours {
+		if k := x.Key(); !contains(byKey, k) {
+			o.dead[o.place[k]] = true
+			delete(o.place, k)
+		}
+	}
+	for _, x := range list {
+		k := x.Key()
+		if contains(byKey, k) {
+			x = byKey[k]
+		}
+		if i, ok := o.place[k]; ok {
+			o.items[i] = x
+			continue
+		}
+		o.place[k] = len(o.items)
+		o.items = append(o.items, x)
+		o.dead = append(o.dead, false)
+	}
+}
+
+func contains[T any](m map[string]T, key string) bool {
+	_, ok := m[key]
+	return ok
+}
+
+func (o *ordered[T]) list() (all []T) {
+	for i, x := range o.items {
+		if !o.dead[i] {
+			all = append(all, x)
+		}
+	}
+	return all
 }

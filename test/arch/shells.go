@@ -85,11 +85,7 @@ var shellFiles = map[string][]string{
 	},
 	"reconcile/gitsource": {
 		"applier.go",
-		"change.go",
 		"controller.go",
-		"listing.go",
-		"overtake.go",
-		"progress.go",
 		"receiver.go",
 		"repository.go",
 		"restore.go",
@@ -108,7 +104,8 @@ var shellFiles = map[string][]string{
 	"reconcile/render": {
 		"controller.go",
 		"hold.go",
-		"rendered_config.go",
+		"node_configs.go",
+		"target.go",
 	},
 	"reconcile/revision": {
 		"objects.go",
