@@ -134,7 +134,6 @@ var shellFiles = map[string][]string{
 		"remote.go",
 		"session.go",
 		"since.go",
-		"snapshot.go",
 		"spelling.go",
 		"submodules.go",
 		"version0.go",

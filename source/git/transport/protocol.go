@@ -89,6 +89,228 @@ func ReadCapabilities(r io.Reader) (Capabilities, error) {
 	}
 }
 
+// RefsRequest returns the request for all refs that begin with one of the prefixes. Without prefixes, the server lists
+// all refs.
+func RefsRequest(prefixes []string) []byte {
+	var m message
+	m.line("command=ls-refs")
+	m.line("agent=bunsen")
+	m.line("object-format=sha1")
+	m.delimiter()
+	m.line("peel")
+	m.line("symrefs")
+	m.line("unborn")
+	for _, p := range prefixes {
+		m.line("ref-prefix %s", p)
+	}
+	return m.end()
+}
+
+var objectName = regexp.MustCompile(`^[0-9a-f]{40}$`)
+
+// ReadRefs reads the response to RefsRequest. The refs are in lexical order, HEAD first.
+func ReadRefs(r io.Reader) ([]source.Ref, error) {
+	p := newPackets(r)
+	var refs []source.Ref
+	for {
+		k, text, err := p.line()
+		switch {
+		case err != nil:
+			return nil, unexpected(err)
+		case k != data:
+			return sorted(refs), nil
+		}
+		ref, want := parseRef(text)
+		if want != "" {
+			return nil, p.expected("%s", want)
+		}
+		if ref.Hash != "" || ref.Target != "" {
+			refs = append(refs, ref)
+		}
+	}
+}
+
+// parseRef reads `HASH NAME [symref-target:NAME] [peeled:HASH]`. HASH is `unborn` for a branch without commits. If the
+// text is no ref, parseRef returns what it expected.
+func parseRef(text string) (ref source.Ref, want string) {
+	fields := strings.Split(text, " ")
+	if len(fields) < 2 || fields[1] == "" {
+		return ref, "the hash and the name of a ref"
+	}
+	ref = source.Ref{Name: fields[1], Hash: fields[0]}
+	for _, attribute := range fields[2:] {
+		switch name, value, _ := strings.Cut(attribute, ":"); name {
+		case "symref-target":
+			ref.Target = value
+		case "peeled":
+			ref.Peeled = value
+		}
+	}
+	if ref.Hash == "unborn" {
+		ref.Hash = ""
+	}
+	for _, hash := range []string{ref.Hash, ref.Peeled} {
+		if hash != "" && !objectName.MatchString(hash) {
+			return ref, "a hash of SHA-1"
+		}
+	}
+	if ref.Name != "HEAD" {
+		ref.Target = ""
+	}
+	return ref, ""
+}
+
+// sorted returns refs in lexical order, HEAD first. sorted leaves out the HEAD of a repository without any ref.
+func sorted(refs []source.Ref) []source.Ref {
+	slices.SortFunc(refs, func(a, b source.Ref) int {
+		if (a.Name == "HEAD") != (b.Name == "HEAD") {
+			if a.Name == "HEAD" {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	if len(refs) == 1 && refs[0].Name == "HEAD" && refs[0].Hash == "" {
+		return nil
+	}
+	return refs
+}
+
+// FetchRequest is a request for objects.
+type FetchRequest struct {
+	// Wants are the hashes of the requested objects. The server also sends the objects that the requested objects refer
+	// to.
+	Wants []string
+	// Haves are the hashes of commits that the client has. The client also has all objects that these commits refer to,
+	// except objects that Shallow and Filter leave out.
+	Haves []string
+	// Shallow are the hashes of commits that the client has without their parents.
+	Shallow []string
+	// Depth is the number of commits that the server sends of each history; 0 is the whole history.
+	Depth int
+	// Filter is NoFilter, CommitsOnly or NoFiles.
+	Filter string
+	// Thin allows deltas whose base the client has.
+	Thin bool
+}
+
+// The values of Fetch.Filter.
+const (
+	// NoFilter requests all objects.
+	NoFilter = ""
+	// CommitsOnly leaves out all folders and files.
+	CommitsOnly = "tree:0"
+	// NoFiles leaves out the contents of files.
+	NoFiles = "blob:none"
+)
+
+// Request returns the request in version 2.
+func (f FetchRequest) Request() []byte {
+	var m message
+	m.line("command=fetch")
+	m.line("agent=bunsen")
+	m.line("object-format=sha1")
+	m.delimiter()
+	if f.Thin {
+		m.line("thin-pack")
+	}
+	m.line("no-progress")
+	m.line("ofs-delta")
+	for _, hash := range f.Shallow {
+		m.line("shallow %s", hash)
+	}
+	if f.Depth > 0 {
+		m.line("deepen %d", f.Depth)
+	}
+	if f.Filter != NoFilter {
+		m.line("filter %s", f.Filter)
+	}
+	for _, hash := range f.Wants {
+		m.line("want %s", hash)
+	}
+	for _, hash := range f.Haves {
+		m.line("have %s", hash)
+	}
+	m.line("done")
+	return m.end()
+}
+
+// ReadPack reads the response to a Fetch up to the pack, and returns the stream of the pack. The stream ends where the
+// pack ends. Errors that the server sends in the stream are *RefusedError.
+func ReadPack(r io.Reader) (io.Reader, error) {
+	p := newPackets(r)
+	for {
+		k, text, err := p.line()
+		if err != nil {
+			return nil, unexpected(err)
+		}
+		if k != data || text == "packfile" {
+			if k != data {
+				return nil, fmt.Errorf("%w: the response has no pack", ErrInvalid)
+			}
+			return &packReader{packets: p}, nil
+		}
+		// The sections acknowledgments, shallow-info and wanted-refs end with a delimiter. ReadPack skips them, because
+		// nothing in them changes the request.
+		if err := p.skipSection(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// skipSection reads up to the end of a section.
+func (p *packets) skipSection() error {
+	for {
+		switch k, _, err := p.next(); {
+		case err != nil:
+			return unexpected(err)
+		case k == delimiter:
+			return nil
+		case k != data:
+			return fmt.Errorf("%w: the response has no pack", ErrInvalid)
+		}
+	}
+}
+
+// packReader reads the pack from the packets of a response. The first byte of each packet names its channel.
+type packReader struct {
+	packets *packets
+	left    []byte
+	done    bool
+}
+
+// Read reads bytes of the pack.
+func (r *packReader) Read(b []byte) (int, error) {
+	for len(r.left) == 0 {
+		if r.done {
+			return 0, io.EOF
+		}
+		k, content, err := r.packets.next()
+		switch {
+		case err != nil:
+			return 0, unexpected(err)
+		case k != data:
+			r.done = true
+			continue
+		case len(content) == 0:
+			return 0, r.packets.expected("a channel")
+		}
+		switch content[0] {
+		case 1:
+			r.left = content[1:]
+		case 2: // Channel 2 has progress messages.
+		case 3:
+			return 0, &RefusedError{Text: source.Line(strings.TrimSpace(string(content[1:])))}
+		default:
+			return 0, r.packets.expected("channel 1, 2 or 3")
+		}
+	}
+	n := copy(b, r.left)
+	r.left = r.left[n:]
+	return n, nil
+}
+
 // ErrInvalid is in the chain of each error about bytes that are not of git's protocol.
 var ErrInvalid = errors.New("invalid pkt-len found")
 
@@ -197,92 +419,4 @@ func (m *message) delimiter() { m.WriteString("0001") }
 func (m *message) end() []byte {
 	m.WriteString("0000")
 	return m.Bytes()
-}
-
-// RefsRequest returns the request for all refs that begin with one of the prefixes. Without prefixes, the server lists
-// all refs.
-func RefsRequest(prefixes []string) []byte {
-	var m message
-	m.line("command=ls-refs")
-	m.line("agent=bunsen")
-	m.line("object-format=sha1")
-	m.delimiter()
-	m.line("peel")
-	m.line("symrefs")
-	m.line("unborn")
-	for _, p := range prefixes {
-		m.line("ref-prefix %s", p)
-	}
-	return m.end()
-}
-
-var objectName = regexp.MustCompile(`^[0-9a-f]{40}$`)
-
-// ReadRefs reads the response to RefsRequest. The refs are in lexical order, HEAD first.
-func ReadRefs(r io.Reader) ([]source.Ref, error) {
-	p := newPackets(r)
-	var refs []source.Ref
-	for {
-		k, text, err := p.line()
-		switch {
-		case err != nil:
-			return nil, unexpected(err)
-		case k != data:
-			return sorted(refs), nil
-		}
-		ref, want := parseRef(text)
-		if want != "" {
-			return nil, p.expected("%s", want)
-		}
-		if ref.Hash != "" || ref.Target != "" {
-			refs = append(refs, ref)
-		}
-	}
-}
-
-// parseRef reads `HASH NAME [symref-target:NAME] [peeled:HASH]`. HASH is `unborn` for a branch without commits. If the
-// text is no ref, parseRef returns what it expected.
-func parseRef(text string) (ref source.Ref, want string) {
-	fields := strings.Split(text, " ")
-	if len(fields) < 2 || fields[1] == "" {
-		return ref, "the hash and the name of a ref"
-	}
-	ref = source.Ref{Name: fields[1], Hash: fields[0]}
-	for _, attribute := range fields[2:] {
-		switch name, value, _ := strings.Cut(attribute, ":"); name {
-		case "symref-target":
-			ref.Target = value
-		case "peeled":
-			ref.Peeled = value
-		}
-	}
-	if ref.Hash == "unborn" {
-		ref.Hash = ""
-	}
-	for _, hash := range []string{ref.Hash, ref.Peeled} {
-		if hash != "" && !objectName.MatchString(hash) {
-			return ref, "a hash of SHA-1"
-		}
-	}
-	if ref.Name != "HEAD" {
-		ref.Target = ""
-	}
-	return ref, ""
-}
-
-// sorted returns refs in lexical order, HEAD first. sorted leaves out the HEAD of a repository without any ref.
-func sorted(refs []source.Ref) []source.Ref {
-	slices.SortFunc(refs, func(a, b source.Ref) int {
-		if (a.Name == "HEAD") != (b.Name == "HEAD") {
-			if a.Name == "HEAD" {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(a.Name, b.Name)
-	})
-	if len(refs) == 1 && refs[0].Name == "HEAD" && refs[0].Hash == "" {
-		return nil
-	}
-	return refs
 }
