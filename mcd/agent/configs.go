@@ -8,12 +8,9 @@ import (
 	"maps"
 	"time"
 
-	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/disruption"
-
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/apply"
@@ -23,7 +20,6 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/report"
 	"github.com/bunsen-os/bunsen/mcd/secrets"
 	"github.com/bunsen-os/bunsen/mcd/state"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // configs reads the configs of one node: the one in force from its disk, others from the cluster, each with its secrets
@@ -166,31 +162,4 @@ func (c configs) resolved(at plan.Config, err error) (plan.Config, error) {
 // secrets returns the secrets of the machine's configs.
 func (c configs) secrets() secrets.Store {
 	return secrets.Store{Host: c.host, Source: c.cluster, Log: c.log}
-}
-
-// transition returns the way from the config in force to that of the task.
-func (u *updater) transition(ctx context.Context, node report.Node, t state.Task) (plan.Transition, Outcome) {
-	to, err := u.configs.resolved(plan.ParseConfig(t.Config))
-	if err == nil {
-		err = machineconfig.Check(to.Config).Err()
-	}
-	if err == nil {
-		_, err = secrets.PathsOf(to)
-	}
-	if err != nil {
-		return plan.Transition{}, refusedFor(t.ConfigText(), disruption.Unreadable(err))
-	}
-	from, err := u.configs.inForce(ctx, node)
-	if err == nil {
-		to, err = u.configs.secrets().Desired(ctx, to, from.Name)
-	}
-	if err != nil {
-		return plan.Transition{}, outcomeOf(err)
-	}
-	accounts, err := apply.Accounts(ctx, u.host)
-	if err != nil {
-		return plan.Transition{}, outcomeOf(err)
-	}
-	way, err := apply.Place(u.host, plan.NewTransition(from, to, t.Rules, accounts))
-	return way, outcomeOf(err)
 }

@@ -294,3 +294,64 @@ func LoadRecord(files host.Files) (*mcfgv1.MachineConfig, error) {
 	}
 	return plan.ParseRecord(text)
 }
+
+// Blockers returns what would stop the plan on the machine as it is now. The parameter contents has what its steps
+// write and the machine does not have.
+func Blockers(h host.Host, p plan.Plan, contents map[host.Digest][]byte) []host.Blocker {
+	found, also := h.Units.Blockers(p.Steps, p.Install)
+	if os, ok := h.OS.(host.BootWriter); ok {
+		also = append(also, os.BootFiles(p.Steps)...)
+	}
+	found = append(found, h.Disk.Blockers(slices.Concat(p.Steps, also), func(d host.Digest) int64 {
+		return sizeOf(h, contents, d)
+	})...)
+	if s := bootSpace(h, p.Steps); s.Free < s.Least {
+		found = append(found, host.Blocker{Kind: host.Full, Path: s.At, At: s.At, Need: s.Least, Free: s.Free})
+	}
+	return found
+}
+
+// UnreadKeys returns which SSH keys that a plan writes would log nobody in, because sshd has other settings on this
+// machine, or gets them from the config. A new machine with the config would not accept them either, so this is no
+// reason to refuse it. The result is empty if sshd does not say its settings.
+func UnreadKeys(ctx context.Context, h host.Host, p plan.Plan, w plan.Transition) (notes []string) {
+	users, changes := p.WrittenKeys(w.New)
+	for _, user := range users {
+		if h.SSHSettings == nil {
+			return nil
+		}
+		is, err := h.SSHSettings(ctx, user)
+		if err != nil || changes && w.KeysFile == "" {
+			continue // sshd has no host keys, for example, or refuses its settings.
+		}
+		if changes {
+			is.KeysFile = w.KeysFile
+		}
+		account, _, _ := h.Passwd.User(ctx, user) // The number is that of a user who exists.
+		if note := w.New.UnreadKeys(user, account.UID, is); note != "" {
+			notes = append(notes, note)
+		}
+	}
+	return notes
+}
+
+// bootSpace returns the space for what the steps stage.
+func bootSpace(h host.Host, steps []host.Step) host.BootSpace {
+	if os, ok := h.OS.(host.BootChecker); ok {
+		return os.BootSpace(steps)
+	}
+	return host.BootSpace{}
+}
+
+// BootShortage says that the next boot may lead into the OS that runs, because there is probably too little space for
+// another kernel; "" if nothing says so.
+func BootShortage(h host.Host, steps []host.Step) string { return bootSpace(h, steps).Shortage() }
+
+// sizeOf returns the bytes of contents, or 0 if they are neither downloaded nor in the map.
+func sizeOf(h host.Host, contents map[host.Digest][]byte, d host.Digest) int64 {
+	if text, ok := contents[d]; ok || h.Contents == nil {
+		return int64(len(text))
+	}
+	bytes, _, _ := h.Contents.Size(d) // The step that writes them reports the error.
+	return bytes
+}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/internal/secretmask"
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
@@ -73,4 +74,23 @@ func ParseConfig(mc mcfgv1.MachineConfig) (Config, error) {
 	// nothing.
 	marked, _ := secretmask.ParsePaths(mc.Annotations[v1alpha1.SecretPathsAnnotation])
 	return Config{Name: NameOf(mc), Config: c, Secrets: marked}, nil
+}
+
+// WithRecord returns a state with the record of the config in force.
+func WithRecord(s host.State, contents []byte) host.State {
+	s = s.Clone()
+	addRecord(s, contents)
+	return s
+}
+
+// addRecord adds the record to a state, which it changes.
+func addRecord(s host.State, contents []byte) {
+	digest := host.DigestOf(contents)
+	s.Contents[digest] = contents
+	s.Paths[host.RecordPath] = host.Entry{Kind: host.File, Mode: 0o600, Digest: digest}
+	for dir := range disruption.Parents(host.RecordPath) {
+		if is := s.Paths[dir]; is.Kind != host.Dir && is.Kind != host.Link {
+			s.Paths[dir] = directory(dir, nil)
+		}
+	}
 }

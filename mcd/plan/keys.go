@@ -10,7 +10,6 @@ import (
 
 	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/internal/distribution"
-
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
@@ -145,6 +144,22 @@ func (w Desired) UnreadKeys(user string, uid int, is host.SSHSettings) string {
 	}
 	return text + fmt.Sprintf("its AuthorizedKeysCommand is %s. Set it to %s %%u", is.KeysCommand,
 		strings.Join(distribution.KeysCommands(), " or "))
+}
+
+// setKeyOwners sets the owner of SSH keys to the users after the update, whose primary group may change.
+func (t *target) setKeyOwners() {
+	if t.seen.Accounts.Unprivileged {
+		return
+	}
+	for _, w := range t.to.Users {
+		p := t.to.At(t.to.Keys[w.Name].Path)
+		u, e := t.Users[w.Name], t.to.Paths[p]
+		if _, keys := t.to.Parents[path.Dir(p)]; keys && u.There && e.Kind == host.File &&
+			e.Owner == w.Account.Owner() {
+			e.Owner = u.Owner()
+			t.Paths[p] = e
+		}
+	}
 }
 
 // keepMergedMode keeps the mode that the program which merges SSH keys gave a file of the config, unless the mode lets

@@ -2,11 +2,11 @@ package plan
 
 import (
 	"encoding/json"
+	"maps"
 	"path"
 	"slices"
 
 	"github.com/bunsen-os/bunsen/internal/disruption"
-
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
@@ -18,6 +18,88 @@ func unitRecords(seen host.State) map[string]bool {
 		return map[string]bool{}
 	}
 	return records
+}
+
+// unmask removes a mask if the new config says mask: false.
+func (t *target) unmask(name string, w Unit) {
+	at := UnitPath(name)
+	if w.Unmask && !w.HasContents && host.IsMask(at, t.Paths[at]) {
+		t.Paths[at] = host.Entry{}
+	}
+}
+
+// setUnits decides which units are enabled, and records how the units were before.
+func (t *target) setUnits() {
+	t.earlier = unitRecords(t.seen)
+	for name := range t.from.Units {
+		if _, kept := t.to.Units[name]; !kept {
+			t.restoreUnit(name)
+		}
+	}
+	for name, u := range t.to.Units {
+		t.setUnit(name, u)
+	}
+	t.enableAlso()
+	t.writeUnitRecords()
+}
+
+// writeUnitRecords writes the records if they changed, and removes the file if they are empty.
+func (t *target) writeUnitRecords() {
+	text, err := json.Marshal(t.earlier)
+	switch {
+	case err != nil || maps.Equal(t.earlier, unitRecords(t.seen)):
+	case len(t.earlier) == 0:
+		t.Paths[host.UnitsPath] = host.Entry{}
+	default:
+		d := host.DigestOf(text)
+		t.Paths[host.UnitsPath] = host.Entry{Kind: host.File, Mode: 0o600, Digest: d}
+		t.Contents[d] = text
+	}
+}
+
+// enableAlso enables or disables the units of Also= together with the unit that names them, unless the config names
+// them itself.
+func (t *target) enableAlso() {
+	done := map[string]bool{}
+	names := slices.Sorted(maps.Keys(t.Units))
+	for len(names) > 0 {
+		name := names[0]
+		names = names[1:]
+		was, is := t.seen.Units[name], t.Units[name]
+		if done[name] || was.Enabled == is.Enabled {
+			continue
+		}
+		done[name] = true
+		install := is.Install
+		if !is.Enabled {
+			install = was.Install
+		}
+		for _, other := range host.AlsoOf(install) {
+			if t.enableWith(other, is.Enabled, decides(t.to.Units[name])) {
+				names = append(names, other)
+			}
+		}
+	}
+}
+
+// enableWith enables or disables a unit of Also=, and reports whether it has changed the unit. If the new config does
+// not decide about the unit that names this unit in Also=, this unit returns to its earlier state too.
+func (t *target) enableWith(name string, enabled, decided bool) bool {
+	said := t.to.Units[name]
+	_, seen := t.Units[name]
+	u := t.unitAfter(name)
+	if !seen || said.Enabled != nil || said.Masked || enabled && u.Obstacle.Why != "" {
+		return false
+	}
+	was, known := t.earlier[name]
+	if u.Enabled = enabled; decided {
+		t.recordUnit(name)
+	} else if known && !decides(said) {
+		u.Enabled = was && u.Install != ""
+		delete(t.earlier, name)
+	}
+	t.Units[name] = u
+	return true
 }
 
 // decides reports whether the settings for a unit determine if it is enabled. A config with only drop-ins for a unit
