@@ -187,14 +187,14 @@ func (k kind) schema() (n *Node, err error) {
 	slices.Sort(n.Required)
 	if k.name == "MachineConfig" {
 		// The config is of any version of Ignition, so its schema names the keys of the present one, and refuses none.
-		n.Properties["spec"].Properties["config"] = open(reader{tag: "json"}.of(
-			reflect.TypeFor[ignition.Config](), "", nil))
+		n.Properties["spec"].Properties["config"] = reader{tag: "json"}.of(
+			reflect.TypeFor[ignition.Config](), "", nil).open()
 	}
 	return n, nil
 }
 
 // open allows further keys everywhere.
-func open(n *Node) *Node {
+func (n *Node) open() *Node {
 	if n == nil {
 		return nil
 	}
@@ -202,9 +202,9 @@ func open(n *Node) *Node {
 		n.Additional = nil
 	}
 	n.Required = nil
-	open(n.Items)
+	n.Items.open()
 	for _, key := range slices.Collect(maps.Keys(n.Properties)) {
-		open(n.Properties[key])
+		n.Properties[key].open()
 	}
 	return n
 }
