@@ -48,7 +48,7 @@ func newWalk(s Windows, now time.Time) *walk {
 	w := &walk{now: now, end: now.Add(longest + 1), windows: make([]cursor, len(s.windows))}
 	for i := range s.windows {
 		c := &w.windows[i]
-		c.spans = newSpans(&s.windows[i], now, w.end)
+		c.spans = s.windows[i].spans(now, w.end)
 		c.next, c.hasNext = c.spans.next()
 		c.enter(now)
 	}

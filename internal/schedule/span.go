@@ -24,15 +24,16 @@ type spans struct {
 	queue       []span
 }
 
-func newSpans(w *compiled, from, to time.Time) *spans {
-	if w.From.After(from) {
-		from = w.From
+// spans lists the times of the window between two times.
+func (c *compiled) spans(from, to time.Time) *spans {
+	if c.From.After(from) {
+		from = c.From
 	}
-	if !w.Until.IsZero() && w.Until.Before(to) {
-		to = w.Until
+	if !c.Until.IsZero() && c.Until.Before(to) {
+		to = c.Until
 	}
-	s := &spans{window: w, from: from, to: to}
-	if w.always {
+	s := &spans{window: c, from: from, to: to}
+	if c.always {
 		s.today = 1 // The first date is later than the last one, so that the list is empty.
 		if from.Before(to) {
 			s.queue = []span{{begin: from, end: to}}
@@ -40,8 +41,8 @@ func newSpans(w *compiled, from, to time.Time) *spans {
 		return s
 	}
 	// One day more on each side: if the clocks skip a date, its windows begin on the next one.
-	s.today = dateOf(from.Add(-w.Duration), w.schedule.zone) - 1
-	s.last = dateOf(to, w.schedule.zone) + 1
+	s.today = dateOf(from.Add(-c.Duration), c.schedule.zone) - 1
+	s.last = dateOf(to, c.schedule.zone) + 1
 	return s
 }
 

@@ -230,7 +230,7 @@ func (c compiled) neverWithinBounds() bool {
 	if c.always || c.From.IsZero() || c.Until.IsZero() || c.Until.Sub(c.From) > rarest {
 		return false
 	}
-	_, ok := newSpans(&c, c.From, c.Until).next()
+	_, ok := c.spans(c.From, c.Until).next()
 	return !ok
 }
 

@@ -142,7 +142,7 @@ func (c Counts) Converged() bool {
 func Count(f Facts) Counts {
 	var c Counts
 	for _, n := range f.Care.NodeConfigs.InTermsOf(f.Nodes, f.Target) {
-		m := NewMember(&n, f.Target, nil)
+		m := n.member(f.Target, nil)
 		c = c.With(m.Node, f.Target, m.Places())
 	}
 	return c
@@ -187,20 +187,20 @@ func Classify(nodes []Node, target v1alpha1.ConfigVersion, p PoolSettings) Membe
 	list := make([]Member, len(nodes))
 	for i := range nodes {
 		m := &list[i]
-		*m = NewMember(&nodes[i], target, p.Customs)
+		*m = nodes[i].member(target, p.Customs)
 		m.Canary = p.Canary != nil && p.Canary.Matches(labels.Set(m.Labels))
 		m.RunsController = m.Name == p.Host
 		s.All[i] = m
 		s.add(m, p.Target)
 	}
 	for _, list := range append(s.Candidates[CandidateCurrent:], s.NotReady) {
-		slices.SortFunc(list, assignmentOrder)
+		slices.SortFunc(list, (*Member).compare)
 	}
 	return s
 }
 
-// NewMember classifies one node for the target. pools are the custom pools for which the server may have admitted it.
-func NewMember(n *Node, target v1alpha1.ConfigVersion, pools []Custom) Member {
+// member classifies one node for the target. pools are the custom pools for which the server may have admitted it.
+func (n *Node) member(target v1alpha1.ConfigVersion, pools []Custom) Member {
 	m := Member{Node: n, Assigned: n.assigned(target), Updated: n.UpdatedTo(target)}
 	if n.Failing() && n.Config.Desired == target {
 		unstarted := n.Step.Draining || n.FailedOther(target)
@@ -295,26 +295,26 @@ func (s *Members) ByName(name string) *Member {
 	return s.All[i]
 }
 
-// assignmentOrder compares candidates. Those with a postponed drain are last, by the time of that, and just before them
-// comes the controller's own node. Of the others, failed nodes come first, because a new target may fix them; then the
-// zone counts, with nodes without one last, and the age, the oldest first.
-func assignmentOrder(a, b *Member) int {
+// compare orders candidates as they are assigned. Those with a postponed drain are last, by the time of that, and just
+// before them comes the controller's own node. Of the others, failed nodes come first, because a new target may fix
+// them; then the zone counts, with nodes without one last, and the age, the oldest first.
+func (m *Member) compare(other *Member) int {
 	switch {
-	case !a.PostponedAt.Equal(b.PostponedAt):
+	case !m.PostponedAt.Equal(other.PostponedAt):
 		// Zero, without a postponed drain, comes first.
-		return a.PostponedAt.Compare(b.PostponedAt)
-	case a.RunsController != b.RunsController:
-		return falseFirst(a.RunsController)
-	case a.Failing() != b.Failing():
-		return falseFirst(b.Failing())
-	case (a.Zone == "") != (b.Zone == ""):
-		return falseFirst(a.Zone == "")
-	case a.Zone != b.Zone:
-		return strings.Compare(a.Zone, b.Zone)
-	case !a.Created.Equal(b.Created):
-		return a.Created.Compare(b.Created)
+		return m.PostponedAt.Compare(other.PostponedAt)
+	case m.RunsController != other.RunsController:
+		return falseFirst(m.RunsController)
+	case m.Failing() != other.Failing():
+		return falseFirst(other.Failing())
+	case (m.Zone == "") != (other.Zone == ""):
+		return falseFirst(m.Zone == "")
+	case m.Zone != other.Zone:
+		return strings.Compare(m.Zone, other.Zone)
+	case !m.Created.Equal(other.Created):
+		return m.Created.Compare(other.Created)
 	}
-	return strings.Compare(a.Name, b.Name)
+	return strings.Compare(m.Name, other.Name)
 }
 
 // falseFirst compares two different booleans, of which first is the first.
