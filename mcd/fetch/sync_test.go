@@ -84,7 +84,7 @@ func (m *machine) open() {
 
 // fetcher returns what downloads files of the machine.
 func (m *machine) fetcher() *fetch.Fetcher {
-	s := files.NewContentStore(m.root)
+	s := m.root.ContentStore()
 	return &fetch.Fetcher{Files: m.root, Store: s, Partials: s, Web: func(a fetch.Access) fetch.Web {
 		return fetch.WithStored(download.New(download.Options{
 			Proxy: a.Proxy, Authorities: a.Authorities,
@@ -121,7 +121,7 @@ func (m *machine) fetch(c machineconfig.Config) error {
 func (m *machine) has(data []byte) {
 	m.t.Helper()
 	d := host.DigestOf(data)
-	s := files.NewContentStore(m.root)
+	s := m.root.ContentStore()
 	if _, has, err := s.Size(d); err != nil || !has {
 		m.t.Fatalf("the store has the contents: %t, %v", has, err)
 	}
@@ -236,7 +236,7 @@ func TestWhatCannotBeDownloadedSaysWhy(t *testing.T) {
 				!strings.Contains(err.Error(), m.server.URL+"/x?…") || strings.Contains(err.Error(), "geheim") {
 				t.Errorf("it says %v\nwant %q", err, c.want)
 			}
-			if all, _, err := files.NewContentStore(m.root).Digests(); err != nil || len(all) > 0 {
+			if all, _, err := m.root.ContentStore().Digests(); err != nil || len(all) > 0 {
 				t.Errorf("the store has %v, %v", all, err)
 			}
 		})
@@ -282,7 +282,7 @@ func TestAFileThatChangedOnTheServerStartsAgain(t *testing.T) {
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(large))
 	})
 	c := m.config(m.server.URL, sha512Of(large), "")
-	s := files.NewContentStore(m.root)
+	s := m.root.ContentStore()
 	w, err := s.Append(sha512Of(large), fetch.Partial{URL: m.server.URL}, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -339,7 +339,7 @@ func TestContentsStayForOneRollback(t *testing.T) {
 		}
 		got := ""
 		for _, name := range []string{"a", "b", "c"} {
-			if _, has, _ := files.NewContentStore(m.root).Size(host.DigestOf([]byte("/" + name))); has {
+			if _, has, _ := m.root.ContentStore().Size(host.DigestOf([]byte("/" + name))); has {
 				got += name
 			}
 		}
@@ -357,7 +357,7 @@ func TestDamagedContentsAreDownloadedAgain(t *testing.T) {
 	}
 	d := host.DigestOf(large)
 	os.WriteFile(m.dir+host.ContentDir+"/"+string(d), []byte("rot"), 0o600)
-	if err := files.NewContentStore(m.root).Write("/opt",
+	if err := m.root.ContentStore().Write("/opt",
 		host.Entry{Kind: host.File, Mode: 0o644, Digest: d}); err == nil ||
 		!strings.Contains(err.Error(), "damaged") {
 		t.Errorf("it says %v", err)
@@ -462,7 +462,7 @@ func TestACrashLosesNothing(t *testing.T) {
 			}
 			err := m.fetch(c)
 			m.open()
-			all, _, bad := files.NewContentStore(m.root).Digests()
+			all, _, bad := m.root.ContentStore().Digests()
 			if bad != nil {
 				t.Fatal(bad)
 			}
@@ -548,7 +548,7 @@ func TestTheDigestIsKnownWithoutSpaceForACopy(t *testing.T) {
 		if is := machineconfig.RemoteFiles(m.fetcher().Resolve(c))[0].Hash; is != sha256Of(data) {
 			t.Errorf("it resolves to %s", is)
 		}
-		if complete, _, err := files.NewContentStore(m.root).Digests(); err != nil || len(complete) > 0 {
+		if complete, _, err := m.root.ContentStore().Digests(); err != nil || len(complete) > 0 {
 			t.Errorf("the store has %v, %v", complete, err)
 		}
 		m.open()

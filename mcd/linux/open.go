@@ -52,7 +52,7 @@ func open(dir string, lock func(*files.Root) error) (host.Host, func(), error) {
 	return host.Host{
 		Files: root, Disk: root, Units: units, Passwd: NewShadowUtils(root, dir),
 		OS: operatingSystem(root, dir), Trust: trustStore{root, dir}, Power: systemd.NewPower(dir, units),
-		Journal: root.Journal(), Store: root.Store(), Contents: files.NewContentStore(root), Same: root.Same,
+		Journal: root.Journal(), Store: root.Store(), Contents: root.ContentStore(), Same: root.Same,
 		MergeKeys: keyMerger{root, dir}.merge, SSHSettings: sshServer{root, dir}.settings,
 		Relabel: labeller{root, dir}.relabel,
 	}, closeAll, nil

@@ -34,7 +34,7 @@ func OpenSimulated(dir string, say func(line string)) (host.Host, *files.Root, e
 	return host.Host{
 		Files: root, Disk: root, Units: units, Passwd: NewAccountFiles(root), OS: SimulatedOS{root},
 		Trust: sayTrust("simulated", say), Power: SimulatedPower{root, say},
-		Journal: root.Journal(), Store: root.Store(), Contents: files.NewContentStore(root), Same: root.Same,
+		Journal: root.Journal(), Store: root.Store(), Contents: root.ContentStore(), Same: root.Same,
 		Unprivileged: !root.IsPrivileged(),
 	}, root, nil
 }
@@ -52,7 +52,7 @@ func OpenOffline(dir string, say func(line string)) (host.Host, *files.Root, err
 		Files: root, Disk: root, Units: systemd.SimulatedUnits{Enablement: systemd.NewEnablement(root), Say: say},
 		Passwd: NewShadowUtils(root, dir),
 		OS:     offlineOS{}, Trust: sayTrust("at rest", say), Power: offlinePower{say}, Journal: root.Journal(),
-		Store: root.Store(), Contents: files.NewContentStore(root), Same: root.Same, Unprivileged: !root.IsPrivileged(),
+		Store: root.Store(), Contents: root.ContentStore(), Same: root.Same, Unprivileged: !root.IsPrivileged(),
 	}
 	if h.Unprivileged {
 		h.Passwd = NewAccountFiles(root)

@@ -124,13 +124,7 @@ type Unit struct {
 // the config; an unknown name is a problem. Of omits parts that only new machines get (disks, filesystems) and parts
 // that no machine supports. disruption.NewNodesOnly and disruption.Refuse report the omitted parts.
 func DesiredOf(c machineconfig.Config, accounts host.Accounts) Desired {
-	w := Desired{
-		Paths: map[string]host.Entry{}, Parents: map[string]host.Entry{},
-		Unset: map[string]Unset{}, Appends: map[string][]byte{}, NoOverwrite: map[string]bool{},
-		Keys: map[string]KeysFile{}, Units: map[string]Unit{}, Contents: map[host.Digest][]byte{},
-		OS: osOf(c), MergesKeys: accounts.MergesKeys,
-	}
-	in := newReader(&w, accounts)
+	in := newReader(c, accounts)
 	c, _ = disruption.Running(c, c)
 	in.passwd(c.Ignition.Passwd)
 	in.storage(c.Ignition.Storage)
@@ -138,7 +132,7 @@ func DesiredOf(c machineconfig.Config, accounts host.Accounts) Desired {
 		in.unit(u)
 	}
 	in.keysInFiles()
-	return w
+	return in.w
 }
 
 func osOf(c machineconfig.Config) host.OS {
@@ -158,7 +152,7 @@ func osOf(c machineconfig.Config) host.OS {
 
 // reader collects the state that a config requires.
 type reader struct {
-	w        *Desired
+	w        Desired
 	accounts host.Accounts
 	// uids and gids are the known numbers: those of the machine's accounts, and those of the config.
 	uids map[string]host.Owner
@@ -169,9 +163,15 @@ type reader struct {
 	keysFiles map[string]bool
 }
 
-func newReader(w *Desired, accounts host.Accounts) *reader {
+func newReader(c machineconfig.Config, accounts host.Accounts) *reader {
 	r := &reader{
-		w: w, accounts: accounts, uids: map[string]host.Owner{}, gids: map[string]int{},
+		w: Desired{
+			Paths: map[string]host.Entry{}, Parents: map[string]host.Entry{},
+			Unset: map[string]Unset{}, Appends: map[string][]byte{}, NoOverwrite: map[string]bool{},
+			Keys: map[string]KeysFile{}, Units: map[string]Unit{}, Contents: map[host.Digest][]byte{},
+			OS: osOf(c), MergesKeys: accounts.MergesKeys,
+		},
+		accounts: accounts, uids: map[string]host.Owner{}, gids: map[string]int{},
 		former: map[string]host.Owner{}, keysFiles: map[string]bool{},
 	}
 	for name, u := range accounts.Left {
@@ -185,7 +185,7 @@ func newReader(w *Desired, accounts host.Accounts) *reader {
 	maps.Copy(r.gids, accounts.LeftGroups)
 	maps.Copy(r.gids, accounts.Groups)
 	for _, f := range accounts.Skeleton {
-		w.Skeleton = append(w.Skeleton, f.Path)
+		r.w.Skeleton = append(r.w.Skeleton, f.Path)
 	}
 	return r
 }

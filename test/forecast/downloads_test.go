@@ -134,7 +134,7 @@ func download(t *testing.T, from, to map[string]storedFile) recorder {
 	}
 	defer root.Close()
 	var done recorder
-	store := linuxfiles.NewContentStore(root)
+	store := root.ContentStore()
 	f := fetch.Fetcher{Files: root, Store: store, Partials: store, Web: func(fetch.Access) fetch.Web { return &done }}
 	for path, file := range from {
 		text := contentsOf(file.contents)

@@ -509,7 +509,7 @@ func (g *gatherer) isSelectedBy(c SetMetadata) bool {
 			continue
 		}
 		for _, s := range l.Steps {
-			for _, sel := range selectors(s) {
+			for _, sel := range s.selectors() {
 				words := sel.Labels
 				if c.Field == "annotations" {
 					words = sel.Annotations
@@ -524,7 +524,7 @@ func (g *gatherer) isSelectedBy(c SetMetadata) bool {
 }
 
 // selectors returns all selectors of a step that compare labels.
-func selectors(s *Step) []*Selector {
+func (s *Step) selectors() []*Selector {
 	var out []*Selector
 	if s.Selector != nil {
 		out = append(out, s.Selector)

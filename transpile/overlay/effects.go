@@ -74,7 +74,7 @@ func reportEffects(docs []*document, changes []change, layers map[string]*Layer)
 		if used[s.Layer] == nil {
 			used[s.Layer] = map[string]bool{}
 		}
-		out = append(out, reportLosses(s.Layer, o.removed, used[s.Layer])...)
+		out = append(out, s.Layer.reportLosses(o.removed, used[s.Layer])...)
 	}
 	return append(out, reportUnusedAcknowledgements(layers, used)...)
 }
@@ -99,10 +99,10 @@ func reportUnusedAcknowledgements(layers map[string]*Layer,
 }
 
 // reportLosses warns of removed entries that the layer does not acknowledge. reportLosses marks used acknowledgements.
-func reportLosses(l *Layer, losses []loss, used map[string]bool) (out []origin.Finding) {
+func (l *Layer) reportLosses(losses []loss, used map[string]bool) (out []origin.Finding) {
 	count := 0
 	for _, f := range losses {
-		if name, ok := acknowledgement(l, f.entry); ok {
+		if name, ok := l.acknowledgement(f.entry); ok {
 			used[name] = true
 			continue
 		}
@@ -132,7 +132,7 @@ func reportLosses(l *Layer, losses []loss, used map[string]bool) (out []origin.F
 }
 
 // acknowledgement returns the word with which a layer acknowledges that an entry is removed.
-func acknowledgement(l *Layer, e documents.Entry) (string, bool) {
+func (l *Layer) acknowledgement(e documents.Entry) (string, bool) {
 	holder, _ := e.Within()
 	for _, name := range l.Removes {
 		if name == "*" || name == e.Name || name == e.Short() || name == holder.Name {

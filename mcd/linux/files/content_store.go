@@ -30,8 +30,8 @@ import (
 //	<hash>.whole       contents that are being unpacked or copied
 type ContentStore struct{ root *Root }
 
-// NewContentStore returns the content store of a machine.
-func NewContentStore(root *Root) ContentStore { return ContentStore{root} }
+// ContentStore returns the machine's content store.
+func (r *Root) ContentStore() ContentStore { return ContentStore{r} }
 
 // The suffixes of names that are not complete contents.
 const (
