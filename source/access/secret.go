@@ -2,6 +2,8 @@ package access
 
 import (
 	"bytes"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"maps"
@@ -57,4 +59,57 @@ func CheckKeys(secret map[string][]byte, known []string) error {
 	}
 	return fmt.Errorf("the Secret has keys that Bunsen does not read: %s. Rename or remove them; Bunsen reads %s",
 		strings.Join(unknown, ", "), strings.Join(known, ", "))
+}
+
+// TLS returns the TLS settings of a client: the authorities of the system and those of the Secret's ca.crt, and the
+// client certificate in tls.crt and tls.key. An error says which key is wrong.
+func TLS(secret map[string][]byte) (*tls.Config, error) {
+	out := &tls.Config{MinVersion: tls.VersionTLS12}
+	if pem, ok := secret["ca.crt"]; ok {
+		roots, err := x509.SystemCertPool()
+		if err != nil {
+			roots = x509.NewCertPool()
+		}
+		if !roots.AppendCertsFromPEM(pem) {
+			return nil, errors.New("the Secret's ca.crt holds no certificate: it must be PEM, -----BEGIN " +
+				"CERTIFICATE-----")
+		}
+		out.RootCAs = roots
+	}
+	certificate, key := secret["tls.crt"], secret["tls.key"]
+	switch {
+	case len(certificate) == 0 && len(key) == 0:
+		return out, nil
+	case len(certificate) == 0 || len(key) == 0:
+		return nil, errors.New("the Secret has only one of tls.crt and tls.key: a client certificate needs both")
+	}
+	pair, err := tls.X509KeyPair(certificate, key)
+	if err != nil {
+		return nil, fmt.Errorf("reading the client certificate of the Secret: tls.crt must be a certificate in PEM, "+
+			"and tls.key its own key in PEM (%w)", err)
+	}
+	out.Certificates = []tls.Certificate{pair}
+	return out, nil
+}
+
+// CertificateAdvice returns what to do about a failed TLS handshake; "" for any other error.
+func CertificateAdvice(err error) string {
+	var invalid x509.CertificateInvalidError
+	var host x509.HostnameError
+	var untrusted *tls.CertificateVerificationError
+	var alert tls.AlertError
+	switch {
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "the server's certificate has expired, or is not valid yet: renew it on the server, or correct the " +
+			"clock of the controller's machine"
+	case errors.As(err, &host):
+		return "the server's certificate is for other names: correct the host of the URL, or add that host to the " +
+			"certificate"
+	case errors.As(err, &untrusted):
+		return "the server's certificate is not trusted: put its certificate authority into the Secret as ca.crt"
+	case errors.As(err, &alert):
+		return "the server refuses the TLS handshake: if it requires a client certificate, write a valid one into " +
+			"tls.crt and tls.key of the Secret"
+	}
+	return ""
 }
