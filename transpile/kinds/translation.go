@@ -1,6 +1,9 @@
 package kinds
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"net/url"
 
@@ -138,4 +141,15 @@ func (t *ObjectTranslation) End() (ObjectOutput, []origin.Finding) {
 		Config: machineconfig.Config{HasIgnition: true, Ignition: t.Config},
 		Origin: origin.Map{Files: t.In.Origin.Files, At: t.At},
 	}, t.Findings
+}
+
+// ObjectDigest returns the sha256 of an object's JSON, as `sha256:<hex>`. Equal objects have equal digests, because
+// Go's JSON encoder sorts the keys of maps.
+func ObjectDigest(object any) (string, error) {
+	raw, err := json.Marshal(object)
+	if err != nil {
+		return "", fmt.Errorf("writing the object as JSON: %w", err)
+	}
+	sum := sha256.Sum256(raw)
+	return "sha256:" + hex.EncodeToString(sum[:]), nil
 }

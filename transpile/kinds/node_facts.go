@@ -1,13 +1,21 @@
 package kinds
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path"
+	"slices"
 	"strings"
 
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/safetext"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
 )
@@ -119,4 +127,96 @@ func (r *reader) row(name, facts *yaml.Node) FactRow {
 		row.Cells = append(row.Cells, FactCell{k.Value, value, r.text.Pos(k)})
 	}
 	return row
+}
+
+// maxOwn is the most files in directories of nodes that the origin of a table names.
+const maxOwn = 100
+
+// NodeFactsFiles returns the files that a table was built from, in lexical order: the table, the files of its
+// documents, and the files that were read in directories of nodes. It names the parent directory dir in place of many
+// files in directories of nodes, because an annotation contains the list.
+func NodeFactsFiles(table, dir string, read, ofDocuments []origin.File) []origin.File {
+	var shared, own []origin.File
+	for _, f := range slices.Concat(read, ofDocuments) {
+		switch {
+		case strings.HasPrefix(f.Path, dir+"/"):
+			own = append(own, f)
+		case f.Path == table || slices.Contains(ofDocuments, f):
+			shared = append(shared, f)
+		}
+	}
+	own = inOrder(own)
+	if len(own) > maxOwn {
+		digest := sha256.New()
+		for _, f := range own {
+			fmt.Fprintf(digest, "%q %q\n", f.Path, f.Blob)
+		}
+		own = []origin.File{{Path: path.Clean(dir), Blob: hex.EncodeToString(digest.Sum(nil))}}
+	}
+	return inOrder(slices.Concat(shared, own))
+}
+
+// inOrder sorts files by their paths, and removes repeated ones.
+func inOrder(files []origin.File) []origin.File {
+	slices.SortFunc(files, func(x, y origin.File) int { return strings.Compare(x.Path, y.Path) })
+	return slices.Compact(files)
+}
+
+// NodeFactsProblems returns what Ignition, Bunsen or every node would refuse in a document.
+func NodeFactsProblems(d machineconfig.NodeDocument) []string {
+	config, err := machineconfig.Parse(d.Spec)
+	if err != nil {
+		return strings.Split(err.Error(), "\n")
+	}
+	var out []string
+	for _, p := range slices.Concat(machineconfig.Check(config), machineconfig.CheckImages(config)) {
+		out = append(out, p.Error())
+	}
+	if _, err := machineconfig.SecretFilesOf(config); err != nil {
+		out = append(out, strings.Split(err.Error(), "\n")...)
+	}
+	if len(out) == 0 {
+		for _, r := range disruption.Invalid(config) {
+			out = append(out, r.Field+": "+r.Why)
+		}
+	}
+	return out
+}
+
+// CheckTemplates returns an error if a document has templates with facts, although no table or directory of nodes gives
+// them values.
+func CheckTemplates(spec mcfgv1.MachineConfigSpec) error {
+	if !bytes.Contains(spec.Config.Raw, []byte("bunsen.template")) {
+		return nil
+	}
+	config, err := machineconfig.Parse(spec)
+	if err != nil {
+		return nil // The validation of the document reports this error.
+	}
+	_, err = machineconfig.SecretFiles(config)
+	return err
+}
+
+// CheckImages is machineconfig.CheckImages for a document whose facts have no values yet: it leaves out the images that
+// use a fact. Problems checks them with the facts of each node.
+func CheckImages(spec mcfgv1.MachineConfigSpec) machineconfig.Problems {
+	return checkImages(spec, func(image string) bool { return !strings.Contains(image, machineconfig.ContentFact) })
+}
+
+// CheckPlainImages checks the images that CheckImages leaves out, for a document that gets no facts.
+func CheckPlainImages(spec mcfgv1.MachineConfigSpec) error {
+	return checkImages(spec, func(image string) bool {
+		return strings.Contains(image, machineconfig.ContentFact)
+	}).Err()
+}
+
+func checkImages(spec mcfgv1.MachineConfigSpec, which func(image string) bool) machineconfig.Problems {
+	var c machineconfig.Config
+	if which(spec.OSImageURL) {
+		c.OSImageURL = spec.OSImageURL
+	}
+	if which(spec.BaseOSExtensionsContainerImage) {
+		c.ExtensionsImage = spec.BaseOSExtensionsContainerImage
+	}
+	return machineconfig.CheckImages(c)
 }
