@@ -17,6 +17,9 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/source"
 )
 
 // Event is a Kubernetes event about an object.
@@ -147,4 +150,20 @@ func Clip(text string) string {
 		return text
 	}
 	return strings.ToValidUTF8(text[:maxNote], "") + "…"
+}
+
+// RequesterText names the requester of a config, for events and conditions; "" if unknown.
+func RequesterText(r v1alpha1.Requester) string {
+	return r.Text(func(c v1alpha1.CommitRef) string {
+		return ShortRevision(c.Revision) + " " + source.Quote(c.Subject)
+	})
+}
+
+// ShortRevision returns a revision in the form that events show.
+func ShortRevision(revision string) string {
+	r, err := source.ParseRevision(revision)
+	if err != nil {
+		return revision
+	}
+	return r.Short()
 }

@@ -2,24 +2,65 @@ package kube
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"maps"
 	"time"
 
-	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/workqueue"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/revision"
 )
+
+// WriteStatus writes the whole status of obj if it differs from before, with a conflict if obj is stale. It is an
+// update, because a patch omits zero values and `kubectl get mcp` would show blanks.
+func WriteStatus(ctx context.Context, c client.Client, obj, before client.Object) error {
+	if equality.Semantic.DeepEqual(obj, before) {
+		return nil
+	}
+	return c.Status().Update(ctx, obj)
+}
+
+// AfterWrite returns the error of a write, nil if it has taken effect. After a missing answer, look says whether the
+// object has what was written. So the caller sends its event, or counts, for each write that took effect.
+func AfterWrite(err error, look func() (isWritten bool, err error)) error {
+	if err = fault.APIRequest(err); !fault.IsUnknown(err) {
+		return err
+	}
+	isWritten, lookErr := look()
+	switch {
+	case lookErr != nil:
+		return errors.Join(err, fmt.Errorf("looking whether it was done: %w", lookErr))
+	case isWritten:
+		return nil
+	}
+	return err
+}
+
+// RequeueConflicts wraps a reconciler: if an object changed between reading and writing it, the request is requeued
+// soon, without an error in the log. Such conflicts are normal between controllers that share objects.
+func RequeueConflicts(inner reconcile.Reconciler) reconcile.Func {
+	return func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+		res, err := inner.Reconcile(ctx, req)
+		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+			return reconcile.Result{RequeueAfter: 200 * time.Millisecond}, nil
+		}
+		return res, err
+	}
+}
 
 // ConditionMessage returns the message of a pool's condition if it is True; otherwise "".
 func ConditionMessage(p *mcfgv1.MachineConfigPool, kind mcfgv1.MachineConfigPoolConditionType) string {
@@ -46,15 +87,6 @@ func SetAnnotation(o metav1.Object, key, value string) {
 		annotations[key] = value
 	}
 	o.SetAnnotations(annotations)
-}
-
-// WriteStatus writes the whole status of obj if it differs from before, with a conflict if obj is stale. It is an
-// update, because a patch omits zero values and `kubectl get mcp` would show blanks.
-func WriteStatus(ctx context.Context, c client.Client, obj, before client.Object) error {
-	if equality.Semantic.DeepEqual(obj, before) {
-		return nil
-	}
-	return c.Status().Update(ctx, obj)
 }
 
 // PollInterval is how often the repository of a source is listed: a minute by default, and at least 5 seconds.
@@ -176,3 +208,54 @@ func RendersAlike(a, b *mcfgv1.MachineConfigPool) bool {
 
 // CacheLag is how long a reconciliation waits until the informers show a write. An event may end the wait earlier.
 const CacheLag = time.Second
+
+// StandardPoolsManager is the field manager of the pools that every cluster has.
+const StandardPoolsManager = client.FieldOwner("bunsen-standard-pools")
+
+// LastManager returns the entry of the field manager that last wrote a field of an object, or a field below it, by a
+// path that begins with f:spec, for example. It reads the object from the API server, and returns nil if the manager is
+// not known. That of the standard pools does not count: it only restores fields.
+func LastManager(ctx context.Context, live client.Reader, of client.Object,
+	field ...string,
+) *metav1.ManagedFieldsEntry {
+	if live == nil {
+		return nil
+	}
+	kind := revision.KindMachineConfig
+	if _, isPool := of.(*mcfgv1.MachineConfigPool); isPool {
+		kind = revision.KindMachineConfigPool
+	}
+	o := &metav1.PartialObjectMetadata{}
+	o.SetGroupVersionKind(mcfgv1.GroupVersion.WithKind(kind))
+	if live.Get(ctx, client.ObjectKey{Name: of.GetName()}, o) != nil {
+		return nil
+	}
+	var last *metav1.ManagedFieldsEntry
+	for i := range o.ManagedFields {
+		e := &o.ManagedFields[i]
+		if e.FieldsV1 == nil || e.Time == nil || !ownsField(e.FieldsV1.GetRawBytes(), field) ||
+			e.Manager == string(StandardPoolsManager) {
+			continue
+		}
+		// In the same second, the later entry of the API server's list counts.
+		if last == nil || !e.Time.Before(last.Time) {
+			last = e
+		}
+	}
+	return last
+}
+
+// ownsField reports whether a set of managed fields has the field at a path, or one below it. The entry "." alone does
+// not count: it always belongs to the creator of the object.
+func ownsField(set []byte, path []string) bool {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(set, &fields) != nil {
+		return false
+	}
+	if len(path) == 0 {
+		_, itself := fields["."]
+		return len(fields) > 1 || !itself
+	}
+	below, ok := fields[path[0]]
+	return ok && ownsField(below, path[1:])
+}

@@ -14,13 +14,10 @@ import (
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-
-	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/forge"
-	"github.com/bunsen-os/bunsen/reconcile/status"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,6 +25,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/forge"
+	"github.com/bunsen-os/bunsen/reconcile/status"
 )
 
 const (
@@ -319,4 +320,18 @@ func (c *Controller) deliver(ctx context.Context, n *v1alpha1.Notification, m *m
 		}
 	}
 	return d.Next, nil
+}
+
+// Scheme returns the Go types of the kinds that the notifier reads.
+func Scheme() (*runtime.Scheme, error) {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, mcfgv1.Install,
+		v1alpha1.AddToScheme,
+	} {
+		if err := add(s); err != nil {
+			return nil, fmt.Errorf("registering kinds: %w", err)
+		}
+	}
+	return s, nil
 }

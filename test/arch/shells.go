@@ -96,7 +96,6 @@ var shellFiles = map[string][]string{
 		"githost.go",
 		"heartbeat.go",
 		"receiver.go",
-		"setup.go",
 	},
 	"reconcile/pinning": {
 		"controller.go",
