@@ -6,10 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/disruption"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/disruption"
 )
 
 // Phase is the daemon's phase in the update of its node.
@@ -229,4 +230,13 @@ func (i Images) Status(was []metav1.Condition,
 		sets = append(sets, is)
 	}
 	return conditions, sets
+}
+
+// RollbackTarget names the config to which a machine rolls back.
+func RollbackTarget(from, to string) string {
+	// The old config and the new config are the same in a forced update, and in an update that added withheld secrets.
+	if from == to {
+		return to + " as it was before"
+	}
+	return cmp.Or(from, "its first state")
 }
