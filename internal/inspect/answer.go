@@ -41,6 +41,8 @@ type Answer struct {
 	// Problems are those of a GitSource if there are several; the first is a part of Reason. The last line may say how
 	// many more there are.
 	Problems []string `json:"problems,omitempty"`
+	// source is the GitSource that a pool's answer is about; empty for others.
+	source string
 }
 
 // others are the problems that Reason does not have.

@@ -240,7 +240,7 @@ func (o Overview) StatusText() string {
 		}
 		b.Line("  %s", w.Sentence()+w.When(s.at))
 		do := w.Commands()
-		if len(do) > 1 && strings.HasPrefix(do[0], "git log ") { // It only shows what the next one reverts.
+		if len(do) > 1 && onlyShows(do[0]) {
 			do = do[1:]
 		}
 		if len(do) > 1 && strings.HasSuffix(do[0], "then:") {

@@ -125,6 +125,7 @@ func delayAnswers(f *fleet.Fleet, v *fleet.Pool) []Answer {
 			continue
 		}
 		if a, is := SourceReason(f, v, src); is {
+			a.source = src.Name
 			out = append(out, a)
 		}
 	}

@@ -149,10 +149,13 @@ func (o Overview) needBlock(w Why, column, width int, now time.Time) block {
 	b := block{head: head, details: reason[1:]}
 	commands := w.Commands()
 	for _, do := range commands[:min(len(commands), mostShown)] {
-		_, command, _ := fleet.CommandParts(do)
+		_, command, note := fleet.CommandParts(do)
 		prompt := "→ "
 		if fleet.IsTyped(command) {
 			prompt = "$ "
+		}
+		if isOfHost(command) && note != "" { // It must not be typed here.
+			command += "   # " + note
 		}
 		b.details = append(b.details, indented(prompt+command, terminal.Plain, column, width, 2)...)
 	}

@@ -14,7 +14,7 @@ import (
 // commandForms are the commands that `bunsen why` may print, as the tools take them. Those of the last group are for a
 // person.
 var commandForms = []string{
-	`bunsen why (pool|node)/[a-z0-9-]+`,
+	`bunsen why (pool|node|gitsource)/[a-z0-9-]+`,
 	`bunsen retry (pool|node)/[a-z0-9-]+`,
 	`bunsen resume pool/[a-z0-9-]+( --open-for 2h)?`,
 	`bunsen resume gitsource/[a-z0-9-]+`,

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -275,6 +276,11 @@ func (w Why) isOfConfig() bool {
 	return false
 }
 
+// onlyShows reports whether a command shows what the next one reverts or overwrites.
+func onlyShows(command string) bool {
+	return strings.HasPrefix(command, "git log ") || strings.HasPrefix(command, "bunsen drift show ")
+}
+
 // isOfHost reports whether a command is typed on a node or on another host.
 func isOfHost(command string) bool {
 	program, _, _ := strings.Cut(command, " ")
@@ -285,9 +291,15 @@ func isOfHost(command string) bool {
 // alternatives last. What a user stopped on purpose is not started again to solve another problem.
 func (w Why) Commands() []string {
 	var out, others []string
+	sources := map[string]bool{}
 	seen := map[string]bool{}
 	for _, a := range append([]Answer{w.Answer}, w.Also...) {
 		if w.Outcome.NeedsUser() && a.isIntended() && !w.isOfConfig() {
+			continue
+		}
+		// That the newest commit is refused is another problem than the one for which the user asks.
+		if a.source != "" && w.source == "" && w.Outcome.NeedsUser() && a.Outcome.NeedsUser() {
+			sources[a.source] = true
 			continue
 		}
 		for _, do := range a.Do {
@@ -305,5 +317,9 @@ func (w Why) Commands() []string {
 			seen[command] = true
 		}
 	}
-	return append(out, others...)
+	out = append(out, others...)
+	for _, name := range slices.Sorted(maps.Keys(sources)) {
+		out = append(out, "bunsen why gitsource/"+name)
+	}
+	return out
 }

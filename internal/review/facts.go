@@ -9,6 +9,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // Facts are known facts about the nodes that a change affects.
@@ -30,14 +31,15 @@ type PoolFacts struct {
 	Alone []string
 }
 
-// FactsOf returns the facts of a pool of a cluster that has these nodes.
-func FactsOf(pool *mcfgv1.MachineConfigPool, names []string) (PoolFacts, error) {
+// FactsOf returns the facts of a pool of a cluster that has these nodes. The parameter most is how many of them may be
+// away at once: the pool's own maxUnavailable, or that of a RolloutPolicy.
+func FactsOf(pool *mcfgv1.MachineConfigPool, names []string, most *intstr.IntOrString) (PoolFacts, error) {
 	out := PoolFacts{Nodes: len(names), Names: slices.Clone(names), Paused: pool.Spec.Paused}
 	if out.Names == nil {
 		out.Names = []string{}
 	}
 	var err error
-	out.MaxUnavailable, err = poolstate.MaxUnavailable(pool.Name, pool.Spec.MaxUnavailable, out.Nodes)
+	out.MaxUnavailable, err = poolstate.MaxUnavailable(pool.Name, most, out.Nodes)
 	return out, err
 }
 

@@ -50,10 +50,10 @@ type clusterState struct {
 // disruption policy.
 func (c Comparison) fromCluster(ctx context.Context, memory *review.Renderings, head *side,
 	facts review.Facts,
-) (side, review.Facts, error) {
+) (side, error) {
 	r, err := c.readCluster(ctx)
 	if err != nil {
-		return side{}, facts, err
+		return side{}, err
 	}
 	base := side{
 		Side: review.Side{
@@ -66,35 +66,55 @@ func (c Comparison) fromCluster(ctx context.Context, memory *review.Renderings, 
 		live[r.configs[i].Name] = &r.configs[i]
 	}
 	if base.Marks, err = r.marks(); err != nil {
-		return side{}, facts, cli.Invalid(err)
+		return side{}, cli.Invalid(err)
 	}
 	for i := range r.pools {
 		p := &r.pools[i]
 		pool, err := runningPool(p, live)
 		if err != nil {
-			return side{}, facts, cli.Invalid(err)
+			return side{}, cli.Invalid(err)
 		}
 		base.Pools[p.Name] = pool
-		if _, given := facts.Pools[p.Name]; given {
-			continue
-		}
-		known, err := review.FactsOf(p, r.nodes[p.Name])
-		if err != nil {
-			return side{}, facts, cli.Invalid(fmt.Errorf("reading MachineConfigPool %s: %w", p.Name, err))
-		}
-		known.Alone = r.alone[p.Name]
-		facts.Pools[p.Name] = known
+	}
+	if err := r.addFacts(facts, head.rolloutPolicies()); err != nil {
+		return side{}, err
 	}
 	if r.disruption != nil {
 		if base.Policy, err = disruption.FromSpec(r.disruption.Spec.NodeDisruptionPolicy); err != nil {
-			return side{}, facts, cli.Invalid(fmt.Errorf("reading MachineConfiguration cluster: %w", err))
+			return side{}, cli.Invalid(fmt.Errorf("reading MachineConfiguration cluster: %w", err))
 		}
 		base.Overrides = disruption.OverridesOf(r.disruption)
 	}
 	if base.Objects, err = r.objects(head.result.Cluster); err != nil {
-		return side{}, facts, cli.Invalid(err)
+		return side{}, cli.Invalid(err)
 	}
-	return base, facts, c.addFromCluster(memory, head, base, r)
+	return base, c.addFromCluster(memory, head, base, r)
+}
+
+// addFacts adds the facts about the cluster's pools that the flags do not give. A policy of the parameter replaces the
+// cluster's of that name, and the compared repository's own ones go when it does not have them.
+func (r clusterState) addFacts(facts review.Facts, policies []v1alpha1.RolloutPolicy) error {
+	for _, o := range r.policies {
+		var p v1alpha1.RolloutPolicy
+		has := slices.ContainsFunc(policies, func(p v1alpha1.RolloutPolicy) bool { return p.Name == o.GetName() })
+		if o.GetKind() == rolloutPolicy.Kind && !has && !r.isFromSource(o) &&
+			runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &p) == nil {
+			policies = append(policies, p)
+		}
+	}
+	for i := range r.pools {
+		p := &r.pools[i]
+		if _, given := facts.Pools[p.Name]; given {
+			continue
+		}
+		known, err := review.FactsOf(p, r.nodes[p.Name], mostAtOnce(p, policies))
+		if err != nil {
+			return cli.Invalid(fmt.Errorf("reading MachineConfigPool %s: %w", p.Name, err))
+		}
+		known.Alone = r.alone[p.Name]
+		facts.Pools[p.Name] = known
+	}
+	return nil
 }
 
 func (c Comparison) readCluster(ctx context.Context) (clusterState, error) {

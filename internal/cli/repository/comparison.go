@@ -14,16 +14,21 @@ import (
 	"strings"
 	"time"
 
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/cli"
 	"github.com/bunsen-os/bunsen/internal/cli/kube"
 	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/internal/review"
 	"github.com/bunsen-os/bunsen/internal/review/report"
+	"github.com/bunsen-os/bunsen/internal/schedule"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 	"github.com/bunsen-os/bunsen/source"
@@ -39,8 +44,9 @@ type Comparison struct {
 	policyFile string
 	// facts about pools, such as `pool=40`
 	nodes []string
-	// Running: the base is the configs that run in a cluster.
+	// Running: the base is the configs that run in a cluster. If both sides are named, only its nodes count.
 	Running bool
+	counted bool
 	cluster kube.Target
 	// the GitSource that follows the repository, if the cluster has several
 	source string
@@ -63,7 +69,8 @@ func (c *Comparison) AddFlags(cmd *cobra.Command) {
 	f.StringVar(&c.policyFile, "policy", "", "a MachineConfiguration to judge by, instead of the one in cluster/")
 	f.StringSliceVar(&c.nodes, "nodes", nil, "nodes of a pool, and how many may be away at once, else as the pool in "+
 		"cluster/ says: worker=40/4 (repeatable)")
-	f.BoolVar(&c.Running, "cluster", false, "compare with what the cluster's nodes should run now")
+	f.BoolVar(&c.Running, "cluster", false, "compare with what the cluster's nodes should run now; if BASE and HEAD are "+
+		"named, only count the nodes of the cluster")
 	f.StringVar(&c.source, "source", "", "with --cluster: the GitSource that follows this repository, where there "+
 		"are several; - for none of them")
 	f.StringVar(&c.defaults.OSImageURL, "os-image", "", "the cluster's default OS image, as the controller's flag of "+
@@ -78,10 +85,9 @@ func (c *Comparison) AddFlags(cmd *cobra.Command) {
 func (c *Comparison) Arguments(ctx context.Context, args []string) (base, head string, err error) {
 	base, head = "HEAD", c.At.Repo
 	if c.Running {
-		if len(args) > 1 {
-			return "", "", errors.New("with --cluster the base is the cluster: name only the head")
+		if c.counted = len(args) > 1; !c.counted {
+			args = append([]string{""}, args...)
 		}
-		args = append([]string{""}, args...)
 	}
 	if one, other, ok := strings.Cut(strings.Join(args, " "), "..."); ok && len(args) == 1 && !c.At.Directory(args[0]) {
 		head = cmp.Or(other, "HEAD")
@@ -108,7 +114,7 @@ func (c Comparison) Compare(ctx context.Context, base, head string) (review.Comp
 	memory.AllowLargeFiles(c.defaults.LargeFiles)
 	var from, to side
 	var failed RenderErrors
-	if !c.Running {
+	if !c.Running || c.counted {
 		from, failed.Base = c.readBase(ctx, memory, base)
 	}
 	to, failed.Head = c.read(ctx, memory, head)
@@ -124,8 +130,22 @@ func (c Comparison) Compare(ctx context.Context, base, head string) (review.Comp
 	if failed != (RenderErrors{}) {
 		return review.Comparison{}, &failed
 	}
-	if c.Running {
-		if from, facts, err = c.fromCluster(ctx, memory, &to, facts); err != nil {
+	switch {
+	case c.Running && c.counted:
+		r, err := c.readCluster(ctx)
+		if err != nil {
+			return review.Comparison{}, err
+		}
+		r.pools = slices.DeleteFunc(r.pools, func(p mcfgv1.MachineConfigPool) bool {
+			_, was := from.Pools[p.Name]
+			_, is := to.Pools[p.Name]
+			return !was && !is
+		})
+		if err := r.addFacts(facts, to.rolloutPolicies()); err != nil {
+			return review.Comparison{}, err
+		}
+	case c.Running:
+		if from, err = c.fromCluster(ctx, memory, &to, facts); err != nil {
 			return review.Comparison{}, err
 		}
 	}
@@ -144,6 +164,28 @@ func (u *RenderErrors) Unwrap() []error { return []error{u.Base, u.Head} }
 type side struct {
 	review.Side
 	result transpile.Result
+}
+
+// rolloutPolicies are those in cluster/.
+func (s side) rolloutPolicies() []v1alpha1.RolloutPolicy {
+	var out []v1alpha1.RolloutPolicy
+	for _, o := range s.result.Cluster {
+		var p v1alpha1.RolloutPolicy
+		if o.Object.GetKind() == rolloutPolicy.Kind &&
+			runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object.Object, &p) == nil {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// mostAtOnce is how many nodes of a pool may be away at once: what its policies say, or else the pool. The controller
+// reports an invalid policy.
+func mostAtOnce(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy) *intstr.IntOrString {
+	if pace, err := schedule.PaceFor(pool, policies); err == nil && pace.MaxUnavailable != nil {
+		return pace.MaxUnavailable
+	}
+	return pool.Spec.MaxUnavailable
 }
 
 // readBase reads a base also if its only errors are images without a digest, so that there is a review of the commit
@@ -235,18 +277,24 @@ func (c Comparison) evaluate(from, to side, facts review.Facts) (review.Comparis
 				pool, strings.Join(slices.Sorted(maps.Keys(to.Pools)), ", ")))
 		}
 	}
-	for i := range to.Declared {
-		p := &to.Declared[i]
-		known, ok := facts.Pools[p.Name]
-		if !ok || known.MaxUnavailable > 0 {
+	policies := to.rolloutPolicies()
+	for name, known := range facts.Pools {
+		if known.MaxUnavailable > 0 {
 			continue
 		}
-		var err error
-		if known.MaxUnavailable, err = poolstate.MaxUnavailable(p.Name, p.Spec.MaxUnavailable,
-			known.Nodes); err != nil {
-			return review.Comparison{}, cli.Invalid(fmt.Errorf("reading MachineConfigPool %s: %w", p.Name, err))
+		pool := &mcfgv1.MachineConfigPool{}
+		pool.Name = name
+		for i := range to.Declared {
+			if to.Declared[i].Name == name {
+				pool = &to.Declared[i]
+			}
 		}
-		facts.Pools[p.Name] = known
+		var err error
+		if known.MaxUnavailable, err = poolstate.MaxUnavailable(name, mostAtOnce(pool, policies),
+			known.Nodes); err != nil {
+			return review.Comparison{}, cli.Invalid(fmt.Errorf("reading MachineConfigPool %s: %w", name, err))
+		}
+		facts.Pools[name] = known
 	}
 	if c.policyFile != "" {
 		var err error
@@ -305,8 +353,7 @@ func (c *Comparison) Show(w io.Writer, found review.Comparison, output, key stri
 	return nil
 }
 
-// nodesHint says how to give the number of nodes of a changed pool to a comparison, if it is unknown. Only --cluster
-// reads it from a cluster, whose nodes may run another commit than base.
+// nodesHint says how to give the number of nodes of a changed pool to a comparison, if it is unknown.
 func (c *Comparison) nodesHint(found review.Comparison) string {
 	unknown := slices.ContainsFunc(found.Pools, func(p review.PoolChange) bool {
 		return p.From != "" && p.To != "" && p.From != p.To && p.Rollout == nil
@@ -314,5 +361,5 @@ func (c *Comparison) nodesHint(found review.Comparison) string {
 	if !unknown || c.Running || os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
 		return ""
 	}
-	return "Nodes are unknown: add --cluster to compare with your cluster and count its nodes, or --nodes POOL=COUNT.\n"
+	return "Nodes are unknown: add --cluster to count those of your cluster, or --nodes POOL=COUNT.\n"
 }

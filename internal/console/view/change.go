@@ -179,6 +179,9 @@ func (p ChangePage) happened() string {
 		return ""
 	}
 	text := p.Head.Pool + ": " + p.Head.Row.ShortOutcome()
+	if p.isHalted() {
+		text = "so far, " + text
+	}
 	for _, row := range p.Forecast {
 		if (row.What == forecastReboots || row.What == forecastDrains) && row.Happened != unknownNumber {
 			text += ", " + row.Happened + " " + strings.ToLower(row.What)

@@ -293,7 +293,11 @@ func (s DetailSession) forecast(ctx context.Context, r rollout, now time.Time) (
 			if !r.isLast {
 				least = "at least " // The times of a node's later updates replace the times of earlier updates.
 			}
-			happened[1], happened[2] = least+fmt.Sprint(n.reboots), least+fmt.Sprint(n.drains)
+			for i, n := range []int{n.reboots, n.drains} {
+				if n > 0 || least == "" {
+					happened[1+i] = least + fmt.Sprint(n)
+				}
+			}
 		}
 	}
 	var out []ForecastRow

@@ -293,12 +293,13 @@ func others(c *fleet.Cluster, query string) []FoundList {
 	}
 	seen := map[string]bool{}
 	for i := range c.Sources {
-		for _, h := range c.Sources[i].Status.History {
+		all := c.Sources[i].Status.History
+		for j, h := range all {
 			for pool, config := range h.Pools {
 				seen[pool+" "+config] = true
 			}
 			if has(h.Subject, h.Author, h.Revision) {
-				addCommit(&commits, h, add)
+				addCommit(&commits, h, all[j+1:], add)
 			}
 		}
 	}
@@ -313,18 +314,26 @@ func others(c *fleet.Cluster, query string) []FoundList {
 	})
 }
 
-// addCommit adds a commit once for each of its pools.
-func addCommit(commits *FoundList, h v1alpha1.HistoryEntry, add func(*FoundList, Found)) {
-	var pools []string
-	for pool := range h.Pools {
-		pools = append(pools, pool)
+// addCommit adds a commit once for each pool whose config it changed; if it changed none, once. The parameter older has
+// the commits before it.
+func addCommit(commits *FoundList, h v1alpha1.HistoryEntry, older []v1alpha1.HistoryEntry,
+	add func(*FoundList, Found),
+) {
+	found := Found{Name: fleet.ShortRevision(h.Revision), Text: h.Subject + "   " + h.Author}
+	changed := false
+	for _, pool := range slices.Sorted(maps.Keys(h.Pools)) {
+		if h.Pools[pool] == fleet.RenderedBefore(older, pool) {
+			continue
+		}
+		changed = true
+		add(commits, Found{Name: found.Name, Text: found.Text + "   pool " + pool, Pool: pool, Config: h.Revision})
 	}
-	slices.Sort(pools)
-	for _, pool := range pools {
-		add(commits, Found{Name: fleet.ShortRevision(h.Revision), Text: h.Subject + "   " + h.Author + "   pool " +
-			pool, Pool: pool, Config: h.Revision})
+	if changed {
+		return
 	}
-	if len(pools) == 0 {
-		add(commits, Found{Name: fleet.ShortRevision(h.Revision), Text: h.Subject + "   " + h.Author})
+	for _, pool := range slices.Sorted(maps.Keys(h.Pools)) {
+		found.Pool, found.Config = pool, h.Revision
+		break
 	}
+	add(commits, found)
 }

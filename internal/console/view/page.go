@@ -94,7 +94,7 @@ var templates = sync.OnceValue(func() *template.Template {
 		"clock":    clockOf,
 		"sides":    hasSides,
 		"copied":   safetext.Line, // whole, unlike what is shown
-		"firstOf":  func(all []command) []command { return all[:min(len(all), shownCommands)] },
+		"firstOf":  firstOf,
 	}).ParseFS(files, "templates/*.html"))
 })
 

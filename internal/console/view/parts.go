@@ -214,8 +214,15 @@ func sentenceCase(text string) string {
 	return string(unicode.ToUpper(r)) + text[n:]
 }
 
-// shownCommands are not folded: often one shows what the next one does.
-const shownCommands = 2
+// firstOf returns the commands that are not folded: the first one, and those that follow each other.
+func firstOf(all []command) []command {
+	const most = 5
+	n := min(1, len(all))
+	for n < min(len(all), most) && all[n].Step > 0 {
+		n++
+	}
+	return all[:n]
+}
 
 // need is something that needs a person, with the first command that helps.
 type need struct {

@@ -122,14 +122,18 @@ func poolFacts(f *fleet.Fleet, v *fleet.Pool, nodes int) review.PoolFacts {
 			alone = append(alone, names[i])
 		}
 	}
+	most := v.Object.Spec.MaxUnavailable
+	if of := v.Facts.Care.Pace.MaxUnavailable; of != nil {
+		most = of
+	}
 	// The controller reports an invalid limit, and the forecast uses the default.
-	facts, _ := review.FactsOf(v.Object, names)
+	facts, _ := review.FactsOf(v.Object, names, most)
 	if nodes < 0 || nodes == len(names) {
 		facts.Alone = alone
 		return facts
 	}
 	facts.Nodes = nodes
-	facts.MaxUnavailable, _ = poolstate.MaxUnavailable(v.Object.Name, v.Object.Spec.MaxUnavailable, nodes)
+	facts.MaxUnavailable, _ = poolstate.MaxUnavailable(v.Object.Name, most, nodes)
 	return facts
 }
 

@@ -52,7 +52,7 @@ func drifts(f *fleet.Fleet, since time.Time) []Event {
 	for i := range f.Pools {
 		for _, row := range f.PoolByName[f.Pools[i].Name].Rows {
 			n := f.Node(row.Name)
-			if n == nil || row.Step != fleet.StepFailed || row.Current != row.Desired {
+			if n == nil || row.Step != fleet.StepFailed {
 				continue
 			}
 			at, is := fleet.Drifted(n)

@@ -251,10 +251,13 @@ func (t Trace) changedBy(it TraceItem) string {
 			at = *d.Modified
 		}
 		return "by hand on " + t.Node.Name + " at " + at.UTC().Format("2006-01-02 15:04:05 UTC") +
-			", it is not recorded by whom; before that " + text
+			", it is not recorded by whom" + beforeThat + text
 	}
 	return text
 }
+
+// beforeThat stands between what was changed by hand and the commit before it.
+const beforeThat = "; before that "
 
 // changedBy is which row of the pool's history changed the item last, as text.
 func (it TraceItem) changedBy() string {
@@ -305,13 +308,16 @@ func FilesOf(mc *mcfgv1.MachineConfig) []string {
 	return out
 }
 
-// Text prints the blocks in this order: node, rendered config, commit, source, lines.
+// Text prints the blocks in this order: node, rendered config, commit, source, lines. If one item was asked for, it
+// prints that and where it is.
 func (t Trace) Text() string {
 	var b terminal.Labels
-	for _, it := range t.Items {
-		if t.one {
+	if t.one {
+		for _, it := range t.Items {
+			last, before, _ := strings.Cut(t.changedBy(it), beforeThat)
 			b.Add("Item", it.Item)
-			b.Add("Changed", t.changedBy(it))
+			b.Add("Changed", last)
+			b.Add("Before", before)
 			b.Add("Set by", terminal.Dash(it.Place))
 		}
 	}
@@ -321,17 +327,12 @@ func (t Trace) Text() string {
 			way += " → " + terminal.Dash(n.Desired.String())
 		}
 		b.Add("Node", fmt.Sprintf("%s   %s   (%s)", n.Name, way, terminal.Dash(n.State)))
-		if !t.one {
-			b.Add("Reason", n.Reason)
-		}
 	}
-	r := t.Rendered
-	b.Add("Rendered", r.Name)
-	b.Add("Pool", terminal.Dash(r.Pool))
-	t.addCommits(&b)
-	b.Add("Source", terminal.Dash(r.Source)+"   "+r.Repository)
+	if t.one && t.Node == nil {
+		b.Add("Rendered", t.Rendered.Name)
+	}
 	if !t.one {
-		t.addContents(&b)
+		t.addConfig(&b)
 	}
 	if t.Note != "" {
 		b.Gap()
@@ -340,8 +341,16 @@ func (t Trace) Text() string {
 	return b.String()
 }
 
-// addContents adds who asked for the config, what it is made of, and what it has.
-func (t Trace) addContents(b *terminal.Labels) {
+// addConfig adds where the config comes from, who asked for it, what it is made of, and what it has.
+func (t Trace) addConfig(b *terminal.Labels) {
+	if t.Node != nil {
+		b.Add("Reason", t.Node.Reason)
+	}
+	r := t.Rendered
+	b.Add("Rendered", r.Name)
+	b.Add("Pool", terminal.Dash(r.Pool))
+	t.addCommits(b)
+	b.Add("Source", terminal.Dash(r.Source)+"   "+r.Repository)
 	for _, a := range t.Asked {
 		b.Add("Asked by", a)
 	}

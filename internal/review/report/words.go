@@ -187,8 +187,8 @@ func nothing(c review.Comparison) string {
 	}
 	if c.FromCluster() {
 		return "No rendered change: these configs are the targets of the cluster's pools already. " +
-			"`bunsen status` shows which nodes do not run them yet, and `bunsen diff COMMIT~ COMMIT` what a commit " +
-			"changes."
+			"`bunsen status` shows which nodes do not run them yet, and `bunsen diff --cluster BASE HEAD` what a " +
+			"commit changes for all of them."
 	}
 	return "No rendered change: nothing will be rolled out."
 }
