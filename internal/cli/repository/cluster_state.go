@@ -26,6 +26,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/review"
 	"github.com/bunsen-os/bunsen/reconcile/drain"
 	"github.com/bunsen-os/bunsen/reconcile/revision"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile"
 )
@@ -107,7 +108,7 @@ func (r clusterState) addFacts(facts review.Facts, policies []v1alpha1.RolloutPo
 		if _, given := facts.Pools[p.Name]; given {
 			continue
 		}
-		known, err := review.FactsOf(p, r.nodes[p.Name], mostAtOnce(p, policies))
+		known, err := review.FactsOf(p, r.nodes[p.Name], poolstate.MostAtOnce(p, policies))
 		if err != nil {
 			return cli.Invalid(fmt.Errorf("reading MachineConfigPool %s: %w", p.Name, err))
 		}

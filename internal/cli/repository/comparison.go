@@ -18,7 +18,6 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
@@ -28,7 +27,6 @@ import (
 	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/internal/review"
 	"github.com/bunsen-os/bunsen/internal/review/report"
-	"github.com/bunsen-os/bunsen/internal/schedule"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 	"github.com/bunsen-os/bunsen/source"
@@ -69,8 +67,8 @@ func (c *Comparison) AddFlags(cmd *cobra.Command) {
 	f.StringVar(&c.policyFile, "policy", "", "a MachineConfiguration to judge by, instead of the one in cluster/")
 	f.StringSliceVar(&c.nodes, "nodes", nil, "nodes of a pool, and how many may be away at once, else as the pool in "+
 		"cluster/ says: worker=40/4 (repeatable)")
-	f.BoolVar(&c.Running, "cluster", false, "compare with what the cluster's nodes should run now; if BASE and HEAD are "+
-		"named, only count the nodes of the cluster")
+	f.BoolVar(&c.Running, "cluster", false, "compare with what the cluster's nodes should run now; if BASE and HEAD "+
+		"are named, only count the nodes of the cluster")
 	f.StringVar(&c.source, "source", "", "with --cluster: the GitSource that follows this repository, where there "+
 		"are several; - for none of them")
 	f.StringVar(&c.defaults.OSImageURL, "os-image", "", "the cluster's default OS image, as the controller's flag of "+
@@ -179,15 +177,6 @@ func (s side) rolloutPolicies() []v1alpha1.RolloutPolicy {
 	return out
 }
 
-// mostAtOnce is how many nodes of a pool may be away at once: what its policies say, or else the pool. The controller
-// reports an invalid policy.
-func mostAtOnce(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy) *intstr.IntOrString {
-	if pace, err := schedule.PaceFor(pool, policies); err == nil && pace.MaxUnavailable != nil {
-		return pace.MaxUnavailable
-	}
-	return pool.Spec.MaxUnavailable
-}
-
 // readBase reads a base also if its only errors are images without a digest, so that there is a review of the commit
 // that adds the digests.
 func (c Comparison) readBase(ctx context.Context, memory *review.Renderings, name string) (side, error) {
@@ -290,7 +279,7 @@ func (c Comparison) evaluate(from, to side, facts review.Facts) (review.Comparis
 			}
 		}
 		var err error
-		if known.MaxUnavailable, err = poolstate.MaxUnavailable(name, mostAtOnce(pool, policies),
+		if known.MaxUnavailable, err = poolstate.MaxUnavailable(name, poolstate.MostAtOnce(pool, policies),
 			known.Nodes); err != nil {
 			return review.Comparison{}, cli.Invalid(fmt.Errorf("reading MachineConfigPool %s: %w", name, err))
 		}

@@ -272,6 +272,15 @@ func MaxUnavailable(pool string, want *intstr.IntOrString, nodes int) (int, erro
 	return n, nil
 }
 
+// MostAtOnce is the limit of MaxUnavailable that counts for a pool: what its policies say, or else its own. An invalid
+// policy counts for nothing here: the controller reports it.
+func MostAtOnce(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy) *intstr.IntOrString {
+	if pace, err := schedule.PaceFor(pool, policies); err == nil && pace.MaxUnavailable != nil {
+		return pace.MaxUnavailable
+	}
+	return pool.Spec.MaxUnavailable
+}
+
 // ScaleLimit converts a number or percentage to a number of nodes, by the rules of MaxUnavailable.
 func ScaleLimit(want *intstr.IntOrString, nodes int) (int, error) {
 	n, err := intstr.GetScaledValueFromIntOrPercent(want, nodes, false)
