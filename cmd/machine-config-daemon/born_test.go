@@ -97,7 +97,7 @@ func joins(t *testing.T, p plane, name string, rendered *mcfgv1.MachineConfig, w
 	cluster := kube.NewConnection(name, func() (*rest.Config, error) { return config, nil })
 	a := agent.New(agent.Config{
 		Node: name, Cluster: cluster, Host: m.Host(), Log: log,
-		Events: kube.NewRecorder(t.Context(), cluster, log),
+		Events: cluster.NewRecorder(t.Context(), log),
 	})
 	if o := a.Sync(t.Context()); o.Err != nil {
 		t.Fatal(o.Err)

@@ -126,7 +126,7 @@ func aBoardOnARealAPIServer(t *testing.T, p plane) {
 	}
 	cluster := kube.NewConnection("worker-0", func() (*rest.Config, error) { return config, nil })
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	board := kube.NewStatusPublisher(t.Context(), cluster, log)
+	board := cluster.NewStatusPublisher(t.Context(), log)
 	told := report.Node{UID: node.UID, Current: "rendered-infra-1", Desired: "rendered-infra-2"}
 	refused := told
 	refused.State, refused.Reason = "Unreconcilable", "rendered-infra-2 cannot be taken"
@@ -165,7 +165,7 @@ func aHeartbeatOnARealAPIServer(t *testing.T, p plane) {
 	cluster := kube.NewConnection("worker-0", func() (*rest.Config, error) { return config, nil })
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	told := report.Node{Current: "rendered-infra-2", Desired: "rendered-infra-3"}
-	board := kube.NewStatusPublisher(t.Context(), cluster, log)
+	board := cluster.NewStatusPublisher(t.Context(), log)
 	board.Publish(report.Status{NodeName: "worker-0", Phase: report.Draining, Planned: true, Drains: true, Node: told})
 	watch, err := showsOf(t, p.admin).Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {

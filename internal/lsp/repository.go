@@ -70,7 +70,7 @@ func (s *server) newRepository(conn *jsonrpc2.Conn, top, rel string) *repository
 	done := make(chan struct{})
 	r := &repository{
 		server: s, conn: conn, top: top, rel: rel, dir: filepath.Join(top, rel), woken: make(chan struct{}, 1),
-		changed: make(chan struct{}), published: map[string]published{}, answers: newAnswers(nil),
+		changed: make(chan struct{}), published: map[string]published{}, answers: new(answers).next(),
 	}
 	r.stop = func() {
 		stop()
@@ -320,7 +320,7 @@ func (r *repository) render(ctx context.Context) (err error) {
 	}
 	now := newSnapshot(tree, res, rendering, earlier)
 	go now.index()
-	r.answers = newAnswers(r.answers)
+	r.answers = r.answers.next()
 	owner := review.SecretOwner{Ignored: r.ignored(ctx, root, res.Fragments)}
 	now.report = review.CheckTree(tree, res, rendering, owner, r.answers).Report
 	if ctx.Err() != nil {
@@ -341,14 +341,8 @@ type answers struct {
 	known, used map[string][]byte
 }
 
-// newAnswers returns those of a new run; the last one is nil before the first run.
-func newAnswers(last *answers) *answers {
-	out := &answers{used: map[string][]byte{}}
-	if last != nil {
-		out.known = last.used
-	}
-	return out
-}
+// next returns those of a new run, which knows what the last one used.
+func (a *answers) next() *answers { return &answers{known: a.used, used: map[string][]byte{}} }
 
 // Get returns a result of the last run or of this one.
 func (a *answers) Get(key string) ([]byte, bool) {

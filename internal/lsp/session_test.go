@@ -374,11 +374,11 @@ func TestAFileShowsAThousandProblems(t *testing.T) {
 }
 
 func TestAnswersAreOfSeveralGoroutines(t *testing.T) {
-	known := newAnswers(nil)
+	known := new(answers).next()
 	for n := range 100 {
 		known.Put(fmt.Sprint("known ", n), []byte{byte(n)})
 	}
-	a := newAnswers(known)
+	a := known.next()
 	var all sync.WaitGroup
 	for g := range 8 {
 		all.Go(func() {

@@ -238,7 +238,7 @@ func TestANodeRebootsWithoutAnAPIServerAndTellsLater(t *testing.T) {
 	go func() { // boot after boot
 		for {
 			a := agent.New(agent.Config{
-				Node: "worker-0", Cluster: cluster, Host: h, Log: log, Events: kube.NewRecorder(ctx, cluster, log),
+				Node: "worker-0", Cluster: cluster, Host: h, Log: log, Events: cluster.NewRecorder(ctx, log),
 				Health: &agent.HealthOptions{
 					API: elsewhere(cluster), AfterReboot: 2 * time.Second,
 					Settle: time.Millisecond,

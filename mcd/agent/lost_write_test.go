@@ -73,7 +73,7 @@ func TestADaemonWhoseWritesGetNoAnswerUpdatesOnce(t *testing.T) {
 		for {
 			a := agent.New(agent.Config{
 				Node: "worker-0", Cluster: cluster, Host: m.Host(), Log: log,
-				Events: kube.NewRecorder(ctx, cluster, log), Status: kube.NewStatusPublisher(ctx, cluster, log),
+				Events: cluster.NewRecorder(ctx, log), Status: cluster.NewStatusPublisher(ctx, log),
 				Health: &agent.HealthOptions{
 					API: elsewhere(cluster), AfterReboot: 5 * time.Second, Settle: time.Millisecond,
 				},

@@ -54,8 +54,8 @@ type StatusPublisher struct {
 }
 
 // NewStatusPublisher returns a StatusPublisher that writes the published status until the context ends.
-func NewStatusPublisher(ctx context.Context, cluster *Connection, log *slog.Logger) *StatusPublisher {
-	b := &StatusPublisher{cluster: cluster, log: log, wake: make(chan struct{}, 1)}
+func (l *Connection) NewStatusPublisher(ctx context.Context, log *slog.Logger) *StatusPublisher {
+	b := &StatusPublisher{cluster: l, log: log, wake: make(chan struct{}, 1)}
 	go b.run(ctx)
 	return b
 }

@@ -41,7 +41,7 @@ func newBoard(t *testing.T, log io.Writer) (*boardServer, *StatusPublisher) {
 	cluster := NewConnection("worker-0", func() (*rest.Config, error) {
 		return &rest.Config{Host: server.URL, QPS: 1000, Burst: 1000}, nil
 	})
-	return s, NewStatusPublisher(t.Context(), cluster,
+	return s, cluster.NewStatusPublisher(t.Context(),
 		slog.New(slog.NewTextHandler(io.MultiWriter(log, t.Output()), nil)))
 }
 

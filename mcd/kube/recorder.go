@@ -51,9 +51,9 @@ type Recorder struct {
 }
 
 // NewRecorder returns a Recorder that writes until the context ends.
-func NewRecorder(ctx context.Context, cluster *Connection, log *slog.Logger) *Recorder {
+func (l *Connection) NewRecorder(ctx context.Context, log *slog.Logger) *Recorder {
 	r := &Recorder{
-		cluster: cluster, log: log, wake: make(chan struct{}, 1), recent: map[report.EventReason]queuedEvent{},
+		cluster: l, log: log, wake: make(chan struct{}, 1), recent: map[report.EventReason]queuedEvent{},
 		tokens: burst, filled: time.Now(),
 	}
 	go r.run(ctx)

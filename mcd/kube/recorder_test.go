@@ -51,7 +51,7 @@ func eventServer(t *testing.T) (*Connection, chan corev1.Event) {
 
 func TestAnEventReachesTheClusterWhenItAnswers(t *testing.T) {
 	cluster, got := eventServer(t)
-	r := NewRecorder(t.Context(), cluster, testLog(t))
+	r := cluster.NewRecorder(t.Context(), testLog(t))
 	r.Event(report.EventDrain, "draining the node for rendered-a")
 	r.Event(report.EventRejected, strings.Repeat("ü", 2000)+"\xff")
 	first, second := <-got, <-got

@@ -44,10 +44,10 @@ func (o *Options) Attach(ctx context.Context, h host.Host, cluster *kube.Connect
 ) *Attached {
 	trusted := trust.NewSyncer(h, cluster, o.TrustInterval, log)
 	go trusted.Run(ctx)
-	events := kube.NewRecorder(ctx, cluster, log)
+	events := cluster.NewRecorder(ctx, log)
 	a := &Attached{Config: agent.Config{
 		Node: o.Node, Cluster: cluster, Host: h, Log: log, Events: events,
-		Status: kube.NewStatusPublisher(ctx, cluster, log), Trust: trusted,
+		Status: cluster.NewStatusPublisher(ctx, log), Trust: trusted,
 		Fetch: fetch.NewSyncer(Fetcher(h, o.storedInCluster(cluster), o.Version), h.OS),
 	}}
 	root, hasFiles := h.Files.(*files.Root)
