@@ -145,12 +145,13 @@ func ForTerminal(text string) string {
 const (
 	goodWords = `Updated|updated|Done|True|ready|fine|leader`
 	workWords = `Updating|Working|Rolling|waiting|Waiting|waits|rebooting|draining`
-	badWords  = `Degraded|degraded|Blocked|blocked|failed|Failed|False|UNKNOWN|UNREADY|halted|reverted|gone`
+	badWords  = `Degraded|degraded|Blocked|blocked|failed|Failed|False|UNKNOWN|UNREADY|Halted|halted|Reverted|reverted|` +
+		`refused|gone`
 )
 
 var (
-	// verdict matches the first line of a why: `pool/worker is blocked: …`.
-	verdict = regexp.MustCompile(`^((?:node|pool|gitsource)/\S+ (?:is )?)(` + goodWords + `|` + workWords + `|` +
+	// verdict matches the first line of a why: `pool/worker is blocked: …`, and that of a status.
+	verdict = regexp.MustCompile(`^( *(?:node|pool|gitsource)/\S+ (?:is )?)(` + goodWords + `|` + workWords + `|` +
 		badWords + `)\b`)
 	// stateCell matches a cell of a table that begins with the word of a state.
 	stateCell = regexp.MustCompile(`( {2})(` + goodWords + `|` + workWords + `|` + badWords + `)\b`)
