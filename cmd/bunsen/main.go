@@ -52,7 +52,7 @@ func root() *cobra.Command {
 
   Is all well? What needs me?           bunsen status
   Why does it wait, and what helps?     bunsen why [pool/NAME | node/NAME]
-  What will a commit change or reboot?  bunsen diff --cluster COMMIT
+  What will a commit change or reboot?  bunsen diff --cluster COMMIT~ COMMIT
   Who changed this file on a node?      bunsen trace node/NAME PATH
   What happened last night?             bunsen history --since 1d
 
