@@ -156,7 +156,7 @@ func actions() []*action {
 			fields: func(*request) []view.ActionField {
 				return []view.ActionField{becauseField("the pool"), untilField("somebody resumes the pool")}
 			},
-			facts: pauseFacts,
+			facts: (*request).pauseFacts,
 			order: func(x *request) (kube.HoldOrder, error) {
 				return kube.Pause(x.fleet.Cluster, x.name, x.reason())
 			},
@@ -164,7 +164,8 @@ func actions() []*action {
 		{
 			kind: kube.KindPool, verb: "resume", title: "Resume pool", button: "Resume the pool", event: "Resumed",
 			effect: "The controller assigns configs to the nodes of this pool again, as its rollout allows.",
-			link:   resumeLink, fields: resumeFields, facts: resumeFacts, order: resumeOrder,
+			link:   (*request).resumeLink, fields: (*request).resumeFields,
+			facts: (*request).resumeFacts, order: (*request).resumeOrder,
 		},
 		{
 			kind: kube.KindPool, verb: "hold", title: "Hold pool", button: "Hold the pool", danger: true, event: "Held",
@@ -174,7 +175,7 @@ func actions() []*action {
 			link: func(x *request) string {
 				return textIf(kube.CanHold(x.fleet.Cluster, x.name), "Hold…")
 			},
-			fields: holdFields, facts: holdFacts, order: holdOrder,
+			fields: (*request).holdFields, facts: (*request).holdFacts, order: (*request).holdOrder,
 		},
 		{
 			kind: kube.KindPool, verb: "release", title: "Release pool", button: "Release the pool", event: "Released",
@@ -189,7 +190,7 @@ func actions() []*action {
 			kind: kube.KindPool, verb: "retry", title: "Retry pool", button: "Retry", event: "RetryRequested",
 			effect: "A halted or reverted rollout continues with the same config, and its failed nodes try it again. " +
 				"If a node fails again, the rollout halts again. Remove the cause first.",
-			link:  retryLink,
+			link:  (*request).retryLink,
 			order: (*request).retryPool,
 		},
 		{
@@ -215,7 +216,7 @@ func actions() []*action {
 			fields: func(*request) []view.ActionField {
 				return []view.ActionField{becauseField("the GitSource"), untilField("somebody resumes the GitSource")}
 			},
-			facts: suspendFacts,
+			facts: (*request).suspendFacts,
 			order: func(x *request) (kube.HoldOrder, error) {
 				return kube.Suspend(x.fleet.Cluster, x.name, x.reason(), x.fleet.Now)
 			},
@@ -333,7 +334,7 @@ func (x *request) moves() (facts []string) {
 	return facts
 }
 
-func pauseFacts(x *request) []string {
+func (x *request) pauseFacts() []string {
 	facts := x.moves()
 	if p := x.pool().Object; p.Spec.Paused {
 		facts = append(facts, "The pool is paused"+fleet.PausedBy(p)+". The new reason and the new end replace these.")
@@ -341,7 +342,7 @@ func pauseFacts(x *request) []string {
 	return facts
 }
 
-func resumeLink(x *request) string {
+func (x *request) resumeLink() string {
 	w := x.fleet.Window(x.pool())
 	switch {
 	case x.pool().Object.Spec.Paused:
@@ -355,7 +356,7 @@ func resumeLink(x *request) string {
 	}
 }
 
-func resumeFields(x *request) []view.ActionField {
+func (x *request) resumeFields() []view.ActionField {
 	if x.fleet.Window(x.pool()) == nil {
 		return nil
 	}
@@ -370,7 +371,7 @@ func resumeFields(x *request) []view.ActionField {
 	}}
 }
 
-func resumeFacts(x *request) []string {
+func (x *request) resumeFacts() []string {
 	p := x.pool().Object
 	var facts []string
 	if p.Spec.Paused {
@@ -387,7 +388,7 @@ func resumeFacts(x *request) []string {
 	return append(facts, x.moves()...)
 }
 
-func resumeOrder(x *request) (kube.HoldOrder, error) {
+func (x *request) resumeOrder() (kube.HoldOrder, error) {
 	var open *time.Duration
 	if text := strings.TrimSpace(x.form.Get(fieldOpenFor)); text != "" {
 		var span cli.Span
@@ -397,13 +398,13 @@ func resumeOrder(x *request) (kube.HoldOrder, error) {
 		}
 		x.note(fieldOpenFor, err)
 		open = (*time.Duration)(&span)
-	} else if fields := resumeFields(x); len(fields) > 0 && fields[0].Required {
+	} else if fields := x.resumeFields(); len(fields) > 0 && fields[0].Required {
 		x.problems[fieldOpenFor] = "Say for how long."
 	}
 	return kube.Resume(x.fleet, x.name, open)
 }
 
-func holdFields(x *request) []view.ActionField {
+func (x *request) holdFields() []view.ActionField {
 	offers := kube.HoldOffers(x.fleet.Cluster, x.name)
 	if len(offers) == 0 {
 		return nil
@@ -423,7 +424,7 @@ func holdFields(x *request) []view.ActionField {
 	return []view.ActionField{at, becauseField("the pool"), untilField("somebody releases the pool")}
 }
 
-func holdFacts(x *request) []string {
+func (x *request) holdFacts() []string {
 	p := x.pool().Object
 	facts := x.moves()
 	if held := fleet.HeldBy(p); held != "" {
@@ -444,7 +445,7 @@ func holdFacts(x *request) []string {
 	return facts
 }
 
-func holdOrder(x *request) (kube.HoldOrder, error) {
+func (x *request) holdOrder() (kube.HoldOrder, error) {
 	why, at := x.reason(), x.form.Get(fieldAt)
 	if at == "" {
 		x.problems[fieldAt] = "Choose a commit."
@@ -455,7 +456,7 @@ func holdOrder(x *request) (kube.HoldOrder, error) {
 	return o, nil
 }
 
-func retryLink(x *request) string {
+func (x *request) retryLink() string {
 	o, err := x.retryPool()
 	return textIf(err == nil && len(o.Changes) > 0, "Retry…")
 }
@@ -472,7 +473,7 @@ func (x *request) retryPool() (kube.HoldOrder, error) {
 	return *x.retry, nil
 }
 
-func suspendFacts(x *request) []string {
+func (x *request) suspendFacts() []string {
 	src := x.source()
 	facts := []string{"No revision is applied yet."}
 	if applied := src.Status.AppliedRevision; applied != "" {

@@ -274,21 +274,14 @@ func others(c *fleet.Cluster, query string) []FoundList {
 		return slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(strings.ToLower(t), query) })
 	}
 	nodes, pools, commits := FoundList{Kind: "node"}, FoundList{Kind: "pool"}, FoundList{Kind: "commit"}
-	add := func(l *FoundList, f Found) {
-		if len(l.Found) == mostFound {
-			l.More++
-			return
-		}
-		l.Found = append(l.Found, f)
-	}
 	for i := range c.Pools {
 		if has(c.Pools[i].Name) {
-			add(&pools, Found{Name: c.Pools[i].Name})
+			pools.add(Found{Name: c.Pools[i].Name})
 		}
 	}
 	for i := range c.Nodes {
 		if has(c.Nodes[i].Name) {
-			add(&nodes, Found{Name: c.Nodes[i].Name})
+			nodes.add(Found{Name: c.Nodes[i].Name})
 		}
 	}
 	seen := map[string]bool{}
@@ -299,13 +292,13 @@ func others(c *fleet.Cluster, query string) []FoundList {
 				seen[pool+" "+config] = true
 			}
 			if has(h.Subject, h.Author, h.Revision) {
-				addCommit(&commits, h, all[j+1:], add)
+				commits.addCommit(h, all[j+1:])
 			}
 		}
 	}
 	for _, r := range c.Rendered {
 		if r.VariantOf == "" && !seen[r.Pool+" "+r.Name] && has(r.Subject, r.Author, r.Revision) {
-			add(&commits, Found{Name: fleet.ShortRevision(r.Revision), Text: r.Subject + "   " + r.Author +
+			commits.add(Found{Name: fleet.ShortRevision(r.Revision), Text: r.Subject + "   " + r.Author +
 				"   pool " + r.Pool, Pool: r.Pool, Config: r.Name})
 		}
 	}
@@ -314,26 +307,31 @@ func others(c *fleet.Cluster, query string) []FoundList {
 	})
 }
 
+func (l *FoundList) add(f Found) {
+	if len(l.Found) == mostFound {
+		l.More++
+		return
+	}
+	l.Found = append(l.Found, f)
+}
+
 // addCommit adds a commit once for each pool whose config it changed; if it changed none, once. The parameter older has
 // the commits before it.
-func addCommit(commits *FoundList, h v1alpha1.HistoryEntry, older []v1alpha1.HistoryEntry,
-	add func(*FoundList, Found),
-) {
+func (l *FoundList) addCommit(h v1alpha1.HistoryEntry, older []v1alpha1.HistoryEntry) {
 	found := Found{Name: fleet.ShortRevision(h.Revision), Text: h.Subject + "   " + h.Author}
-	changed := false
-	for _, pool := range slices.Sorted(maps.Keys(h.Pools)) {
+	pools, changed := slices.Sorted(maps.Keys(h.Pools)), false
+	for _, pool := range pools {
 		if h.Pools[pool] == fleet.RenderedBefore(older, pool) {
 			continue
 		}
 		changed = true
-		add(commits, Found{Name: found.Name, Text: found.Text + "   pool " + pool, Pool: pool, Config: h.Revision})
+		l.add(Found{Name: found.Name, Text: found.Text + "   pool " + pool, Pool: pool, Config: h.Revision})
 	}
 	if changed {
 		return
 	}
-	for _, pool := range slices.Sorted(maps.Keys(h.Pools)) {
-		found.Pool, found.Config = pool, h.Revision
-		break
+	if len(pools) > 0 {
+		found.Pool, found.Config = pools[0], h.Revision
 	}
-	add(commits, found)
+	l.add(found)
 }
