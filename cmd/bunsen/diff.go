@@ -30,7 +30,7 @@ BASE and HEAD are directories or git revisions. Without HEAD, bunsen compares th
 the last commit is the base. In a revision, bunsen reads the folder that the current directory (or --repo) has in its
 repository. main...topic compares the changes that topic adds since it left main, as a pull request does. main topic also shows
 the changes that main got since then, in reverse. With --cluster, the base is what the cluster's nodes should run now, and the
-only argument is HEAD.
+only argument is HEAD; if you name both sides, the cluster only says how many nodes there are.
 
 With your age key, bunsen also shows what changed encrypted files decrypt to. Name the key with --age-key. On a
 terminal, bunsen also takes it from SOPS_AGE_KEY, SOPS_AGE_KEY_FILE or sops/age/keys.txt in your configuration
@@ -52,6 +52,9 @@ that no reviewer can read and that only the change itself allows, 3 cluster unre
 
   # What would change on the cluster with the files of this directory?
   bunsen diff --cluster
+
+  # What does a commit reboot that is pushed already?
+  bunsen diff --cluster 4f1c2ab9~ 4f1c2ab9
 
   # As a comment for a pull request, and as data (docs/review-json.md)
   bunsen diff main HEAD -o markdown

@@ -240,14 +240,18 @@ func (o Overview) StatusText() string {
 		}
 		b.Line("  %s", w.Sentence()+w.When(s.at))
 		do := w.Commands()
-		if len(do) > 1 && onlyShows(do[0]) {
+		shown := min(1, len(do))
+		switch {
+		case len(do) < 2:
+		case strings.HasPrefix(do[0], "git log "): // It only lists what the next one reverts.
 			do = do[1:]
-		}
-		if len(do) > 1 && strings.HasSuffix(do[0], "then:") {
+		case strings.HasPrefix(do[0], "bunsen drift show "): // The next one overwrites what it shows.
+			shown = 2
+		case strings.HasSuffix(do[0], "then:"):
 			do[0] += " " + do[1]
 		}
-		if len(do) > 0 {
-			b.Line("    To do: %s", do[0])
+		for _, do := range do[:shown] {
+			b.Line("    To do: %s", do)
 		}
 	}
 	s.Pools, s.Nodes = slices.Clone(s.Pools), slices.Clone(s.Nodes)

@@ -276,11 +276,6 @@ func (w Why) isOfConfig() bool {
 	return false
 }
 
-// onlyShows reports whether a command shows what the next one reverts or overwrites.
-func onlyShows(command string) bool {
-	return strings.HasPrefix(command, "git log ") || strings.HasPrefix(command, "bunsen drift show ")
-}
-
 // isOfHost reports whether a command is typed on a node or on another host.
 func isOfHost(command string) bool {
 	program, _, _ := strings.Cut(command, " ")

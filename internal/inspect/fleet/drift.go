@@ -11,16 +11,19 @@ import (
 // ShortDrift is the largest drift report that a screen uses, in bytes: it has a few items.
 const ShortDrift = 2 << 10
 
-// Drifted reports whether a node is degraded because somebody changed it, and since when. The daemon's failure says so,
-// or its drift report if there is no failure of the config that it should run.
+// Drifted reports whether a node is degraded because somebody changed it, and since when: the first report of it. The
+// daemon's failure says so, or its drift report if there is no failure of the config that it should run.
 func Drifted(n *corev1.Node) (since time.Time, is bool) {
 	failure, err := v1alpha1.ParseFailure(n.Annotations[v1alpha1.FailureAnnotation])
 	if err == nil && failure.Cause != "" && failure.Version() == v1alpha1.AssignedConfig(n.Annotations) {
-		return failure.Since.Time, failure.Cause == v1alpha1.FailureDrift
+		if failure.Cause != v1alpha1.FailureDrift {
+			return time.Time{}, false
+		}
+		since, is = failure.Since.Time, true
 	}
 	report, err := v1alpha1.ParseDrift(n.Annotations[v1alpha1.DriftAnnotation])
 	if err != nil {
-		return time.Time{}, false
+		return since, is
 	}
 	for _, it := range report.Items {
 		if it.Action == v1alpha1.DriftDegrade && (!is || it.Since.Time.Before(since)) {

@@ -156,6 +156,9 @@ func EventsText(events []Event, since, now time.Time) string {
 		if now.Sub(e.When) > 12*time.Hour {
 			layout = "2006-01-02 15:04"
 		}
+		if e.Node != "" {
+			outcome, _, _ = strings.Cut(fleet.Brief(e.Why), " (")
+		}
 		t.Rows = append(t.Rows, []string{
 			e.When.UTC().Format(layout), terminal.Age(e.When, now), pools,
 			terminal.Dash(e.ShortCommit()), l.Author,

@@ -186,9 +186,12 @@ func nothing(c review.Comparison) string {
 		return "No rendered change, but " + changes + "."
 	}
 	if c.FromCluster() {
-		return "No rendered change: these configs are the targets of the cluster's pools already. " +
-			"`bunsen status` shows which nodes do not run them yet, and `bunsen diff --cluster BASE HEAD` what a " +
-			"commit changes for all of them."
+		text := "No rendered change: these configs are the targets of the cluster's pools already. "
+		if of := c.HeadCommit; of != nil {
+			hash := of.Hash[:min(len(of.Hash), 8)]
+			text += "What this commit changes: `bunsen diff --cluster " + hash + "~ " + hash + "`. "
+		}
+		return text + "Which nodes do not run it yet: `bunsen status`."
 	}
 	return "No rendered change: nothing will be rolled out."
 }
