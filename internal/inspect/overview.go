@@ -246,7 +246,9 @@ func (o Overview) StatusText() string {
 		case strings.HasPrefix(do[0], "git log "): // It only lists what the next one reverts.
 			do = do[1:]
 		case strings.HasPrefix(do[0], "bunsen drift show "): // The next one overwrites what it shows.
-			shown = 2
+			if shown = 2; len(do) > shown && strings.HasPrefix(do[shown], "bunsen retry ") {
+				shown++
+			}
 		case strings.HasSuffix(do[0], "then:"):
 			do[0] += " " + do[1]
 		}

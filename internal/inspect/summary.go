@@ -19,13 +19,13 @@ import (
 func (o Overview) Needs() []Why {
 	needs := slices.DeleteFunc(slices.Clone(o.Whys), func(w Why) bool { return !w.Outcome.NeedsUser() })
 	slices.SortStableFunc(needs, func(a, b Why) int {
-		return cmp.Or(b.Outcome.Rank()-a.Outcome.Rank(), b.late()-a.late())
+		return cmp.Or(b.Outcome.Rank()-a.Outcome.Rank(), b.behind()-a.behind())
 	})
 	return needs
 }
 
-// late is how many nodes do not run what they should. A refused commit harms none yet.
-func (w Why) late() int {
+// behind is how many nodes do not run what they should. A refused commit harms none yet.
+func (w Why) behind() int {
 	switch {
 	case w.Pool != nil:
 		return w.Pool.Nodes - w.Pool.Updated

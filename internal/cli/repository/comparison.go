@@ -65,8 +65,8 @@ func (c *Comparison) AddFlags(cmd *cobra.Command) {
 	f.StringVar(&c.At.Repo, "repo", ".", "a directory in the git repository")
 	f.StringVar(&c.At.Path, "path", "", "the folder below it that holds pools/")
 	f.StringVar(&c.policyFile, "policy", "", "a MachineConfiguration to judge by, instead of the one in cluster/")
-	f.StringSliceVar(&c.nodes, "nodes", nil, "nodes of a pool, and how many may be away at once, else as the pool in "+
-		"cluster/ says: worker=40/4 (repeatable)")
+	f.StringSliceVar(&c.nodes, "nodes", nil, "nodes of a pool, and how many may be away at once, else as the "+
+		"policy or the pool in cluster/ says: worker=40/4 (repeatable)")
 	f.BoolVar(&c.Running, "cluster", false, "compare with what the cluster's nodes should run now; if BASE and HEAD "+
 		"are named, only count the nodes of the cluster")
 	f.StringVar(&c.source, "source", "", "with --cluster: the GitSource that follows this repository, where there "+

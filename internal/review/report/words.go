@@ -187,7 +187,7 @@ func nothing(c review.Comparison) string {
 	}
 	if c.FromCluster() {
 		text := "No rendered change: these configs are the targets of the cluster's pools already. "
-		if of := c.HeadCommit; of != nil {
+		if of := c.HeadCommit; of != nil && len(of.Parents) > 0 {
 			hash := of.Hash[:min(len(of.Hash), 8)]
 			text += "What this commit changes: `bunsen diff --cluster " + hash + "~ " + hash + "`. "
 		}
