@@ -56,7 +56,7 @@ of the ` + "`MachineConfiguration cluster`" + `: a rule of yours replaces the de
   kernel arguments, kernel type and extensions.
 - If any part of an update needs a reboot, the node is drained and reboots, and no reload or restart
   runs. Otherwise the daemon runs every action, in the order of the changes and of each rule's list,
-  and again if several changes name it. A drain comes first.
+  once for each change that names it. A drain comes first.
 - A file with the same bytes, mode and owner costs nothing, in any encoding. Neither does another
   spelling of its path through a link that systems with a merged /usr have: ` + "`/lib/x`" + ` is
   ` + "`/usr/lib/x`" + `.
@@ -110,7 +110,7 @@ If a change reboots nodes only because no rule covers it, ` + "`bunsen diff`" + 
 request print these rules, ready to paste. Rules have no effect until the MachineConfiguration has
 them. Each service must exist on every node: an action for a missing unit fails the update. Only the
 reload of crio.service is skipped on a node without CRI-O, because the default policy has it. A unit
-that the change itself removes is stopped in place of its reload or restart.
+that the change itself removes is stopped instead of reloaded or restarted.
 
 Merge a rule before the change that needs it, in a commit of its own. If one commit has both, its
 revert takes the rule away with the file, and then the removal of the file reboots nodes. The review
@@ -155,7 +155,7 @@ The daemon **refuses** these changes, and applies nothing of the update until th
 | a change of FIPS mode | The kernel decides it on first boot |
 | the file ` + "`" + disruption.ForceFile + "`" + ` | It makes a daemon skip its checks |
 | a user who had a key or a password and would have neither | Its owner could not log in |
-| a password of a group | Only a first boot sets it |
+| a group password | Only a first boot sets it |
 | another uid or gid, or another ` + "`homeDir`" + `, of an account that the config had before | Its files would have no owner, or stay behind |
 | ` + "`shouldExist: false`" + ` for root | A system needs root |
 
