@@ -63,26 +63,27 @@ func systemOnNode(from, to machineconfig.Config) (out []Refusal) {
 	for _, part := range []struct {
 		field   string
 		changes bool
-		who     string
+		means   []string
 	}{
-		{"osImageURL", to.OSImageURL != "" && from.OSImage() != to.OSImage(), "neither rpm-ostree nor bootc"},
-		{"kernelType", kernelType(from) != kernelType(to), "neither RHEL CoreOS nor CentOS Stream CoreOS"},
-		{"kernelArguments", !sameKargs(from, to), "none of " + strings.Join(distribution.ArgumentTools(), ", ")},
+		{"osImageURL", to.OSImageURL != "" && from.OSImage() != to.OSImage(), []string{"rpm-ostree", "bootc"}},
+		{"kernelType", kernelType(from) != kernelType(to), []string{"RHEL CoreOS", "CentOS Stream CoreOS"}},
+		{"kernelArguments", !sameKargs(from, to), distribution.ArgumentTools()},
 		{
 			"extensions", !slices.Equal(sortedSet(from.Extensions), sortedSet(to.Extensions)),
-			"neither RHEL CoreOS nor CentOS Stream CoreOS",
+			[]string{"RHEL CoreOS", "CentOS Stream CoreOS"},
 		},
 	} {
-		if part.changes {
-			out = append(out, continued(OnNode(CheckSystem, part.field, "is checked on each node: a node that has "+
-				part.who+" cannot change it and refuses the config")))
+		if last := len(part.means) - 1; part.changes {
+			out = append(out, continued(OnNode(CheckSystem, part.field, "needs "+
+				strings.Join(part.means[:last], ", ")+" or "+part.means[last]+
+				" on each node; a node without refuses the config before its drain")))
 		}
 	}
 	for _, a := range distribution.OddArguments(machineconfig.SplitKargs(from.KernelArguments),
 		machineconfig.SplitKargs(to.KernelArguments)) {
 		out = append(out,
-			continued(OnNode(CheckSystem, "kernelArguments "+a, "is checked on each node: a node without rpm-ostree "+
-				"refuses it, "+distribution.PlainOnly)))
+			continued(OnNode(CheckSystem, "kernelArguments "+a, "needs rpm-ostree on each node; a node without "+
+				"refuses the config before its drain, "+distribution.PlainOnly)))
 	}
 	return out
 }

@@ -186,7 +186,7 @@ func TestARuleIsPrintedOnce(t *testing.T) {
 	before["95-other.bu"], after["95-other.bu"] = butaneFile("/etc/fstab", "before"), butaneFile("/etc/fstab", "after")
 	c = compared(t, change(before, after, ""))
 	if !slices.Equal(c.AvoidReboots.StillReboot, []string{"worker"}) || !strings.Contains(printed(t, c)[0],
-		"even so, other changes of this review reboot worker\n") {
+		"even so, other changes still reboot worker\n") {
 		t.Errorf("/etc/fstab still reboots: %q\n%s", c.AvoidReboots.StillReboot, printed(t, c)[0])
 	}
 }

@@ -27,6 +27,10 @@ type PoolFacts struct {
 	MaxUnavailable int
 	// Paused until a user resumes the pool.
 	Paused bool
+	// Target is the config that the pool's nodes should run now, and Updated how many of them do; Target is empty if
+	// that is unknown.
+	Target  string
+	Updated int
 	// Alone are nodes whose pods no other node can run, so that their drain evicts none; nil if unknown.
 	Alone []string
 }
@@ -34,7 +38,10 @@ type PoolFacts struct {
 // FactsOf returns the facts of a pool of a cluster that has these nodes. The parameter most is how many of them may be
 // away at once: the pool's own maxUnavailable, or that of a RolloutPolicy.
 func FactsOf(pool *mcfgv1.MachineConfigPool, names []string, most *intstr.IntOrString) (PoolFacts, error) {
-	out := PoolFacts{Nodes: len(names), Names: slices.Clone(names), Paused: pool.Spec.Paused}
+	out := PoolFacts{
+		Nodes: len(names), Names: slices.Clone(names), Paused: pool.Spec.Paused,
+		Target: pool.Spec.Configuration.Name, Updated: int(pool.Status.UpdatedMachineCount),
+	}
 	if out.Names == nil {
 		out.Names = []string{}
 	}
@@ -53,6 +60,8 @@ type Rollout struct {
 	Drains  int `json:"drains"`
 	// Paused: the minutes begin when a user resumes the pool.
 	Paused bool `json:"paused,omitempty"`
+	// Updated is how many nodes run the config, if it is the target of the pool already; otherwise nil.
+	Updated *int `json:"updated,omitempty"`
 	// NotEvicted is how many nodes reboot with their pods, because no other node can run them; 0 if the cluster is
 	// unknown.
 	NotEvicted int `json:"notEvicted,omitempty"`
@@ -236,6 +245,9 @@ func forecast(p PoolChange, f PoolFacts) *Rollout {
 		return nil
 	}
 	r := &Rollout{Nodes: f.Nodes, AtOnce: max(1, f.MaxUnavailable), Paused: f.Paused}
+	if p.To == f.Target && len(p.Nodes) == 0 {
+		r.Updated = &f.Updated
+	}
 	if !p.Changed() || len(p.Refused) > 0 || f.Nodes <= 0 {
 		return r // No node changes its config.
 	}

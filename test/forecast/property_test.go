@@ -113,7 +113,7 @@ func systemChecked(t *testing.T, c change, said forecast, done deed) int {
 	var marked, refused []string
 	for _, field := range []string{"osImageURL", "kernelType", "kernelArguments", "extensions"} {
 		if c.plain && slices.ContainsFunc(said.CheckedOnNode, func(text string) bool {
-			return strings.HasPrefix(text, field+" is checked on each node")
+			return strings.HasPrefix(text, field+" needs ")
 		}) {
 			marked = append(marked, field)
 		}

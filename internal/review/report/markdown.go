@@ -77,7 +77,8 @@ func Markdown(c review.Comparison, o MarkdownOptions) string {
 	}
 	if c.Undo != "" {
 		words := atMost(undoMarkdown(c), limit/10, "go back to the base")
-		fmt.Fprintf(&bottom, "**Undo:** %s. A node that does not have the change by then does nothing.\n", words)
+		fmt.Fprintf(&bottom, "**Undo:** %s. Nodes that have not applied the change when the revert arrives do "+
+			"nothing.\n", words)
 		if text := undoCostText(c.UndoCosts); text != "" {
 			words := atMost(prose(text), limit/10, "disturbs nodes more than the change")
 			fmt.Fprintf(&bottom, "⚠ This undo %s.\n", words)

@@ -18,21 +18,30 @@ type Style struct {
 	Colour bool
 }
 
-// Text prints the comparison for people: what was compared, the result of each pool, then each change once, and then
-// the sums.
+// Text prints the comparison for people: what was compared, and what it costs each pool; then the remarks and each
+// change once; then the names of the configs, the undo and the sums.
 func Text(c review.Comparison, s Style) string {
 	var b strings.Builder
 	o := OutlineOf(c)
 	for _, side := range o.Compared {
 		fmt.Fprintf(&b, "%s\n", side)
 	}
-	for _, p := range o.Pools {
-		fmt.Fprintf(&b, "%s\n", s.bold(p))
+	for _, cost := range o.Costs {
+		if cost.Disruptive {
+			cost.Line = s.red(cost.Line)
+		}
+		fmt.Fprintf(&b, "%s\n", cost.Line)
+	}
+	if o.Unchanged != "" {
+		fmt.Fprintf(&b, "unchanged: %s\n", o.Unchanged)
+	}
+	if o.WithoutEffect != "" {
+		fmt.Fprintf(&b, "changed without an effect on nodes: %s\n", o.WithoutEffect)
 	}
 	for _, w := range o.Warnings {
 		fmt.Fprintf(&b, "%s\n", s.red("! "+w))
 	}
-	if len(o.Pools)+len(o.Warnings) > 0 {
+	if b.Len() > 0 && len(o.Groups)+len(o.Cluster)+len(o.Pools) > 0 {
 		b.WriteString("\n")
 	}
 	for _, g := range o.Groups {
@@ -51,17 +60,8 @@ func Text(c review.Comparison, s Style) string {
 		b.WriteString("\n")
 	}
 	writeAvoid(c.AvoidReboots, &b, s)
-	for _, cost := range o.Costs {
-		if cost.Disruptive {
-			cost.Line = s.red(cost.Line)
-		}
-		fmt.Fprintf(&b, "%s\n", cost.Line)
-	}
-	if o.Unchanged != "" {
-		fmt.Fprintf(&b, "unchanged: %s\n", o.Unchanged)
-	}
-	if o.WithoutEffect != "" {
-		fmt.Fprintf(&b, "changed without an effect on nodes: %s\n", o.WithoutEffect)
+	for _, p := range o.Pools {
+		fmt.Fprintf(&b, "%s\n", s.bold(p))
 	}
 	if o.Undo != "" {
 		fmt.Fprintf(&b, "undo: %s\n", o.Undo)
@@ -77,20 +77,20 @@ func Text(c review.Comparison, s Style) string {
 type Outline struct {
 	// Compared has a line for each side, with name and commit; empty if neither is a commit.
 	Compared []string
-	// Pools has the config before and after of each changed pool.
-	Pools []string
-	// Warnings are the most important remarks.
-	Warnings []string
-	// Groups are by the pools that get the changes.
-	Groups []Group
-	// Cluster are changes in cluster/, each list with its title.
-	Cluster []List
 	// Costs says for each changed pool what its nodes do and how long that takes. A disruptive one drains nodes.
 	Costs []Cost
 	// Unchanged names the pools without a change; empty if there are none.
 	Unchanged string
 	// WithoutEffect names the changed files that change nothing on nodes; empty if there are none.
 	WithoutEffect string
+	// Warnings are the most important remarks.
+	Warnings []string
+	// Groups are by the pools that get the changes.
+	Groups []Group
+	// Cluster are changes in cluster/, each list with its title.
+	Cluster []List
+	// Pools has the config before and after of each changed pool.
+	Pools []string
 	// Undo reverts the change; empty if nothing changes. UndoCost says that the undo costs more than the change, or is
 	// empty.
 	Undo, UndoCost string
@@ -312,6 +312,9 @@ func poolCost(p review.PoolChange) Cost {
 		line += fmt.Sprintf(", %s, %s, %s", count(r.Nodes, "node"), count(r.Reboots, "reboot"), DurationText(*r))
 		if r.Paused {
 			line += " once it is resumed (paused)"
+		}
+		if r.Updated != nil {
+			line += fmt.Sprintf("; it is the pool's target already, and %d of %s run it", *r.Updated, count(r.Nodes, "node"))
 		}
 		if absent := absentText(p); absent != "" {
 			line += "; " + absent

@@ -428,5 +428,5 @@ func stillRebootText(a *review.AvoidReboots) string {
 	if len(a.StillReboot) == 0 {
 		return ""
 	}
-	return "even so, other changes of this review reboot " + enumerate(a.StillReboot)
+	return "even so, other changes still reboot " + enumerate(a.StillReboot)
 }
