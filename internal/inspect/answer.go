@@ -43,6 +43,9 @@ type Answer struct {
 	Problems []string `json:"problems,omitempty"`
 	// source is the GitSource that a pool's answer is about; empty for others.
 	source string
+	// predicate is Reason without its subject, where a sentence about the subject begins with its name: "is halted: …".
+	// It is empty if Reason is about something else.
+	predicate string
 }
 
 // others are the problems that Reason does not have.

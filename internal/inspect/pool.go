@@ -125,7 +125,7 @@ func delayAnswers(f *fleet.Fleet, v *fleet.Pool) []Answer {
 			continue
 		}
 		if a, is := SourceReason(f, v, src); is {
-			a.source = src.Name
+			a.source, a.predicate = src.Name, "" // It is not about the pool.
 			out = append(out, a)
 		}
 	}
@@ -147,8 +147,12 @@ func feeds(src *v1alpha1.GitSource, pool *mcfgv1.MachineConfigPool) bool {
 
 func blockAnswer(f *fleet.Fleet, v *fleet.Pool, b poolstate.Block, asked []string) Answer {
 	a := Answer{Outcome: Blocked, Cause: b.Cause, Reason: b.Reason, Until: fleet.TimeOrNil(b.Until)}
-	switch b.Cause {
-	case poolstate.CauseHalted, poolstate.CauseReverted, poolstate.CauseFailed:
+	switch r := v.Decision.Record; b.Cause {
+	case poolstate.CauseHalted:
+		a.Outcome, a.predicate = Degraded, "is halted: "+r.Why
+	case poolstate.CauseReverted:
+		a.Outcome, a.predicate = Degraded, fmt.Sprintf("went back from %s to %s: %s", r.Target(), r.ReturnsTo(), r.Why)
+	case poolstate.CauseFailed:
 		a.Outcome = Degraded
 	default:
 		if b.EndsByItself() {

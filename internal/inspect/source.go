@@ -36,9 +36,10 @@ func SourceReason(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource) (Answe
 		return Answer{}, false
 	}
 	a := Answer{
-		Outcome: Progressing, Cause: fleet.CauseSource, Reason: sourceFailure(src, c),
+		Outcome: Progressing, Cause: fleet.CauseSource, predicate: sourceFailure(src, c),
 		Do: sourceActions(f, v, src), Problems: sourceProblems(src, c),
 	}
+	a.Reason = "GitSource " + src.Name + " " + a.predicate
 	if meta.IsStatusConditionTrue(src.Status.Conditions, v1alpha1.StalledCondition) ||
 		f.Now.Sub(c.LastTransitionTime.Time) > patientSource {
 		a.Outcome = Blocked
@@ -62,7 +63,7 @@ func sourceProblems(src *v1alpha1.GitSource, c *metav1.Condition) []string {
 	return out
 }
 
-// sourceFailure says what failed, when the controller retries, and which commit stays applied.
+// sourceFailure says of a source what failed, when the controller retries, and which commit stays applied.
 func sourceFailure(src *v1alpha1.GitSource, c *metav1.Condition) string {
 	stays := "nothing is applied yet"
 	if h := fleet.HashOf(src.Status.AppliedRevision); h != "" {
@@ -72,31 +73,36 @@ func sourceFailure(src *v1alpha1.GitSource, c *metav1.Condition) string {
 	cannot := ""
 	switch c.Reason {
 	case v1alpha1.ReasonUnreachable:
-		cannot = "cannot reach its repository, and tries again by itself at least every " + every
+		cannot = "cannot reach its repository, and tries again by itself at least every " + every + "; " + stays
 	case v1alpha1.ReasonAuthentication:
-		cannot = "has no access to its repository, and tries again by itself at least every " + every
+		cannot = "has no access to its repository, and tries again by itself at least every " + every + "; " + stays
 	case v1alpha1.ReasonRefNotFound:
-		cannot = "does not find its ref in the repository, and looks again every " + every
+		cannot = "does not find its ref in the repository, and looks again every " + every + "; " + stays
 	case v1alpha1.ReasonInvalidSpec:
-		cannot = "has a spec that cannot be used"
+		cannot = "has a spec that cannot be used; " + stays
 	case v1alpha1.ReasonApplyFailed, v1alpha1.ReasonPoolMissing, v1alpha1.ReasonConflict:
-		cannot = "cannot apply " + observedCommit(src) + ", and tries again by itself: " + nothingApplied(src)
+		cannot = "cannot apply " + observedCommit(src) + ", and tries again by itself: " +
+			cmp.Or(partlyApplied(src), "nothing of it is applied") + "; " + stays
 	default:
-		cannot = "cannot use " + observedCommit(src) + ": " + nothingApplied(src)
+		if part := partlyApplied(src); part != "" {
+			cannot = "cannot use " + observedCommit(src) + ": " + part + "; " + stays
+		} else {
+			cannot = "cannot use " + observedCommit(src) + ", so " + stays
+		}
 	}
 	problem, _ := fleet.SourceProblem(src, c.Message)
-	return fmt.Sprintf("GitSource %s %s; %s: %s: %s", src.Name, cannot, stays, c.Reason, problem)
+	return cannot + ": " + problem
 }
 
-// nothingApplied says whether a part of the newest commit is on the cluster.
-func nothingApplied(src *v1alpha1.GitSource) string {
+// partlyApplied says how far the newest commit is on the cluster; "" for not at all.
+func partlyApplied(src *v1alpha1.GitSource) string {
 	switch {
 	case src.Status.Applying != nil:
 		return "parts of it may be on the cluster until the controller restores the earlier revision"
 	case src.Status.ObservedRevision == src.Status.AppliedRevision && src.Status.AppliedRevision != "":
 		return "the cluster differs from it"
 	}
-	return "nothing of it is applied"
+	return ""
 }
 
 // observedCommit names the newest commit of a source, as far as its subject and author are known.

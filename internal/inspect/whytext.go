@@ -27,7 +27,11 @@ func (w Why) Text(now time.Time) string {
 		b.Add("More", problem)
 	}
 	for _, a := range w.Also {
-		b.Add("Also", a.Short()+a.When(now))
+		text := a.Short() + a.When(now)
+		if a.source != "" && w.source == "" && a.Outcome.NeedsUser() { // It is not why this config is not rolled out.
+			text = "no newer commit reaches it: " + text
+		}
+		b.Add("Also", text)
 		for _, problem := range a.others() {
 			b.Add("", "  "+problem)
 		}
@@ -109,7 +113,12 @@ func (w Why) addConfigs(b *terminal.Labels) {
 }
 
 // Sentence returns the answer in one sentence.
-func (w Why) Sentence() string { return w.About + " " + w.verb() + ": " + w.Short() }
+func (w Why) Sentence() string {
+	if w.predicate != "" {
+		return w.About + " " + fleet.Shorten(fleet.OneLine(w.predicate))
+	}
+	return w.About + " " + w.verb() + ": " + w.Short()
+}
 
 func (w Why) verb() string {
 	switch {
@@ -180,7 +189,7 @@ func (w Why) addBusy(b *terminal.Labels, now time.Time) {
 		}
 		if n.Failed != "" {
 			b.Add("Failed", n.Name+"   "+n.Config.CommitText())
-			if !w.says(n.Name + " " + n.Failed) {
+			if !w.saysFailure(n.Name, n.Failed) {
 				b.Add("", "  "+fleet.Shorten(n.Failed))
 			}
 		}
@@ -218,7 +227,7 @@ func (w Why) addFailed(b *terminal.Labels, n BusyNode) {
 	}
 	b.Add("Failed", n.Name+commit)
 	lines := strings.Split(strings.TrimSpace(n.Reason), "\n")
-	if len(lines) == 1 && w.says(n.Name+" "+strings.TrimSuffix(FailureText(n.NodeRow), fleet.Undecided)) {
+	if len(lines) == 1 && w.saysFailure(n.Name, strings.TrimSuffix(FailureText(n.NodeRow), fleet.Undecided)) {
 		return
 	}
 	for _, line := range lines {
@@ -231,6 +240,13 @@ func (w Why) says(text string) bool {
 	return slices.ContainsFunc(append([]Answer{w.Answer}, w.Also...), func(a Answer) bool {
 		return strings.Contains(a.Short(), fleet.Shorten(text))
 	})
+}
+
+// saysFailure reports whether a reason above already has this failure of a node, with its config or, about a rollout of
+// this config, without.
+func (w Why) saysFailure(node, text string) bool {
+	_, why, found := strings.Cut(text, ": ")
+	return w.says(node+" "+text) || found && strings.HasPrefix(text, "failed ") && w.says("failed: "+why)
 }
 
 // addDrain adds the pods that the drain waits for.

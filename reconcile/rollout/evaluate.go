@@ -284,16 +284,19 @@ func findFailure(e evaluation) (end v1alpha1.RolloutEnd, again time.Time) {
 	}
 	end.Verdict = v1alpha1.RolloutHalted
 	w := poolstate.Wording{Now: e.now, Target: e.nodes.Target, Stable: true, Most: poolstate.MaxVerdictReason}
+	ofRollout := w
+	ofRollout.OfTarget = true
 	var names, texts []string
 	for _, m := range failed {
-		node := v1alpha1.FailedNode{Node: m.Name, Why: w.State(m.Node)}
+		node, text := v1alpha1.FailedNode{Node: m.Name, Why: w.State(m.Node)}, ofRollout.State(m.Node)
 		if !m.Failing() {
 			node.Cause = v1alpha1.FailureLost
 			node.Why += fmt.Sprintf(", longer than %s", poolstate.FormatDuration(e.Care.Pace.Failures.NodeDeadline))
+			text = node.Why
 		} else if m.Failure.Version() == m.Config.Desired {
 			node.Cause = m.Failure.Cause
 		}
-		if names, texts = append(names, m.Name), append(texts, node.Why); len(names) <= poolstate.MaxNamed {
+		if names, texts = append(names, m.Name), append(texts, text); len(names) <= poolstate.MaxNamed {
 			end.Failed = append(end.Failed, node)
 		}
 	}

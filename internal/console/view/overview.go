@@ -339,6 +339,9 @@ func lastRollout(past history.History) string {
 	return ""
 }
 
+// mostTogether limits the pools that a line names.
+const mostTogether = 8
+
 // mostRecent limits the rollouts of the last day on the overview.
 const mostRecent = 8
 
@@ -362,7 +365,8 @@ func recent(f *fleet.Fleet, s inspect.Status, past map[string]history.History, n
 			Href: rowPath(e.Pool, &e.Row), Sign: look.sign, Word: look.word, Tone: look.tone, At: e.When,
 			Subject: cmp.Or(line.Subject, fleet.CommitLabel(e.API, e.Revision), fleet.ShortRendered(e.Rendered)),
 		}
-		if x.Pool, x.Detail = history.OutcomeOf(alike); line.Author != "-" && e.Cause != v1alpha1.RolloutCauseHold {
+		x.Pool, x.Detail = history.OutcomeOf(alike, mostTogether)
+		if line.Author != "-" && e.Cause != v1alpha1.RolloutCauseHold {
 			x.Author = line.Author // Who wrote the commit is not who holds the pool at it.
 		}
 		x.Detail = withoutWord(x.Detail, resultOf(e.RowOutcome).word)

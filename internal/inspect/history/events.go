@@ -2,10 +2,12 @@ package history
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/internal/terminal"
@@ -109,8 +111,9 @@ func (r Row) rolledOut() bool {
 	return r.Result == Result(v1alpha1.RolloutCompleted) && !r.RanBefore && r.Began != nil && r.Ended != nil
 }
 
-// OutcomeOf returns the pools of events that are alike, and what happened in all of them together.
-func OutcomeOf(alike []Event) (pools, outcome string) {
+// OutcomeOf returns the pools of events that are alike, the first ones by name, and what happened in all of them
+// together.
+func OutcomeOf(alike []Event, most int) (pools, outcome string) {
 	var names []string
 	sum := alike[0].RowOutcome
 	for i, e := range alike {
@@ -133,13 +136,14 @@ func OutcomeOf(alike []Event) (pools, outcome string) {
 	case len(alike) > 1 && sum.Nodes > 0:
 		outcome += ", each"
 	}
-	return fleet.Names(names, mostPools), outcome
+	return fleet.Names(names, most), outcome
 }
 
-// mostPools are named in one line.
-const mostPools = 8
+// In a table: how many pools a line names, the runes of a subject, and those of a reason below its row.
+const mostPools, mostSubject, mostReason = 2, 48, 110
 
-// EventsText prints a table of events since a time, which is zero for all times.
+// EventsText prints what happened since a time, which is zero for all times: how much of each kind, and then a table
+// with the reason below each row that has one.
 func EventsText(events []Event, since, now time.Time) string {
 	if len(events) == 0 && !since.IsZero() {
 		return "Nothing has happened since " + fleet.Moment(since, nil, now) + ".\n"
@@ -147,23 +151,80 @@ func EventsText(events []Event, since, now time.Time) string {
 	if len(events) == 0 {
 		return "No commit has given a pool with nodes a config yet.\n"
 	}
-	t := terminal.Table{Head: []string{"WHEN (UTC)", "AGE", "POOLS", "COMMIT", "AUTHOR", "SUBJECT", "OUTCOME"}}
-	for _, alike := range Alike(events) {
+	rows := Alike(events)
+	layout := "15:04:05"
+	if now.Sub(events[len(events)-1].When) > 12*time.Hour {
+		layout = "2006-01-02 15:04"
+	}
+	t := terminal.Table{Head: []string{"WHEN (UTC)", "OUTCOME", "POOLS", "COMMIT", "SUBJECT", "AUTHOR"}}
+	reasons := make([]string, len(rows))
+	for i, alike := range rows {
 		e := alike[0]
 		l := e.Line()
-		pools, outcome := OutcomeOf(alike)
-		layout := "15:04:05"
-		if now.Sub(e.When) > 12*time.Hour {
-			layout = "2006-01-02 15:04"
+		pools, outcome := OutcomeOf(alike, mostPools)
+		subject := cmp.Or(e.Node, fleet.FirstLine(l.Subject))
+		if e.Result == ResultRefused {
+			outcome = "refused" // A refused commit is never applied in part.
 		}
 		if e.Node != "" {
 			outcome, _, _ = strings.Cut(fleet.Brief(e.Why), " (")
+		} else if e.Why != "" && !strings.Contains(outcome, e.Why) {
+			reasons[i] = "  " + safetext.Short(fleet.Brief(e.Why), mostReason) + "\n"
 		}
 		t.Rows = append(t.Rows, []string{
-			e.When.UTC().Format(layout), terminal.Age(e.When, now), pools,
-			terminal.Dash(e.ShortCommit()), l.Author,
-			terminal.Dash(cmp.Or(e.Node, fleet.FirstLine(l.Subject))), outcome,
+			e.When.UTC().Format(layout), outcome, pools, terminal.Dash(e.ShortCommit()),
+			terminal.Dash(safetext.Short(subject, mostSubject)), l.Author,
 		})
 	}
-	return t.String()
+	var b strings.Builder
+	b.WriteString(sumText(rows, since, now) + "\n\n")
+	for i, line := range slices.Collect(strings.Lines(t.String())) {
+		b.WriteString(line)
+		if i > 0 { // The first one is the head.
+			b.WriteString(reasons[i-1])
+		}
+	}
+	return b.String()
+}
+
+// sumText says how many events of each kind there are, those that somebody should look at first.
+func sumText(rows [][]Event, since, now time.Time) string {
+	const ranBefore Result = "RanBefore"
+	var parts []string
+	for _, kind := range []struct {
+		result Result
+		words  string
+	}{
+		{Result(v1alpha1.RolloutWasHalted), "halted"},
+		{Result(v1alpha1.RolloutWasReverted), "reverted"},
+		{ResultRefused, "refused"},
+		{ResultNotRendered, "not rendered"},
+		{ResultDrifted, "changed by hand"},
+		{ResultWaiting, "waiting"},
+		{ResultPaused, "paused"},
+		{ResultRollingOut, "rolling out"},
+		{ResultHeld, "held back"},
+		{Result(v1alpha1.RolloutSuperseded), "replaced"},
+		{Result(v1alpha1.RolloutCompleted), "rolled out"},
+		{ranBefore, "without a rollout"},
+	} {
+		n := 0
+		for _, alike := range rows {
+			result := alike[0].Result
+			if alike[0].RanBefore {
+				result = ranBefore
+			}
+			if result == kind.result {
+				n++
+			}
+		}
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, kind.words))
+		}
+	}
+	text := fleet.Count(len(rows), "event")
+	if !since.IsZero() {
+		text += " since " + fleet.Moment(since, nil, now)
+	}
+	return text + ": " + strings.Join(parts, ", ")
 }

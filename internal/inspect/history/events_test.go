@@ -2,6 +2,7 @@ package history_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,15 +51,17 @@ func TestEventsOfAllPools(t *testing.T) {
 		"a rollout counts at its end": {
 			[]history.History{of("edge", rolledOut("one", 3*time.Hour, 30*time.Minute))},
 			time.Hour,
-			"WHEN (UTC)   AGE   POOLS   COMMIT   AUTHOR         SUBJECT   OUTCOME\n" +
-				"11:30:00     30m   edge    one      Ada Lovelace   one       rolled out to 3 nodes in 5m\n",
+			"1 event since Fri 2026-01-02 11:00 UTC: 1 rolled out\n\n" +
+				"WHEN (UTC)   OUTCOME                       POOLS   COMMIT   SUBJECT   AUTHOR\n" +
+				"11:30:00     rolled out to 3 nodes in 5m   edge    one      one       Ada Lovelace\n",
 		},
 		"one that goes on counts at its begin": {
 			[]history.History{of("edge", row("one", history.ResultWaiting, "waiting at 1 of 3 nodes: drain of n1",
 				30*time.Minute, 0))},
 			time.Hour,
-			"WHEN (UTC)   AGE   POOLS   COMMIT   AUTHOR         SUBJECT   OUTCOME\n" +
-				"11:30:00     30m   edge    one      Ada Lovelace   one       waiting at 1 of 3 nodes\n",
+			"1 event since Fri 2026-01-02 11:00 UTC: 1 waiting\n\n" +
+				"WHEN (UTC)   OUTCOME                   POOLS   COMMIT   SUBJECT   AUTHOR\n" +
+				"11:30:00     waiting at 1 of 3 nodes   edge    one      one       Ada Lovelace\n",
 		},
 		"commits without an effect and what has not begun are left out": {
 			[]history.History{of(
@@ -75,11 +78,11 @@ func TestEventsOfAllPools(t *testing.T) {
 					rolledOut("one", 5*time.Hour, 220*time.Minute)),
 			},
 			0,
-			"WHEN (UTC)   AGE   POOLS           COMMIT   AUTHOR         SUBJECT   OUTCOME\n" +
-				"11:10:00     50m   pool9, pool10   two      Ada Lovelace   two       " +
-				"rolled out to 6 nodes in 1h15m\n" +
-				"09:30:00     2h    pool10          one      Ada Lovelace   one       rolled out to 3 nodes in 5m\n" +
-				"08:20:00     3h    pool9           one      Ada Lovelace   one       rolled out to 3 nodes in 5m\n",
+			"3 events: 3 rolled out\n\n" +
+				"WHEN (UTC)   OUTCOME                          POOLS           COMMIT   SUBJECT   AUTHOR\n" +
+				"11:10:00     rolled out to 6 nodes in 1h15m   pool9, pool10   two      two       Ada Lovelace\n" +
+				"09:30:00     rolled out to 3 nodes in 5m      pool10          one      one       Ada Lovelace\n" +
+				"08:20:00     rolled out to 3 nodes in 5m      pool9           one      one       Ada Lovelace\n",
 		},
 		"of many pools, the first ones are named": {
 			func() (all []history.History) {
@@ -89,10 +92,33 @@ func TestEventsOfAllPools(t *testing.T) {
 				return all
 			}(),
 			0,
-			"WHEN (UTC)   AGE   POOLS                                       " +
-				"COMMIT   AUTHOR         SUBJECT   OUTCOME\n" +
-				"11:00:00     60m   p0, p1, p2, p3, p4, p5, p6, p7 and 2 more   two      Ada Lovelace   two       " +
-				"rolled out to 30 nodes in 1h\n",
+			"1 event: 1 rolled out\n\n" +
+				"WHEN (UTC)   OUTCOME                        POOLS               COMMIT   SUBJECT   AUTHOR\n" +
+				"11:00:00     rolled out to 30 nodes in 1h   p0, p1 and 8 more   two      two       Ada Lovelace\n",
+		},
+		"what went wrong is counted first, and its reason stands below its row, on one line": {
+			func() []history.History {
+				halted := row("two", history.Result(v1alpha1.RolloutWasHalted),
+					"halted at 1 of 3 nodes: n1 failed: no space", time.Hour, 50*time.Minute)
+				halted.Why = "n1 failed: no space\non \x1b[31m/boot"
+				refused := row("three", history.ResultRefused, "refused, nothing of it was applied: a.bu:1:2: a typo",
+					40*time.Minute, 0)
+				refused.Why = "a.bu:1:2: a typo " + strings.Repeat("x", 200)
+				refused.Subject = strings.Repeat("a long subject ", 10)
+				return []history.History{of("edge", refused, halted, rolledOut("one", 2*time.Hour, time.Hour))}
+			}(),
+			0,
+			"3 events: 1 halted, 1 refused, 1 rolled out\n\n" +
+				"WHEN (UTC)   OUTCOME                       POOLS   COMMIT   " +
+				"SUBJECT                                            AUTHOR\n" +
+				"11:20:00     refused                       edge    three    " +
+				"a long subject a long subject a long subject a …   Ada Lovelace\n" +
+				"  a.bu:1:2: a typo " + strings.Repeat("x", 92) + "…\n" +
+				"11:10:00     halted at 1 of 3 nodes        edge    two      " +
+				"two                                                Ada Lovelace\n" +
+				"  n1 failed: no space (+1 more)\n" +
+				"11:00:00     rolled out to 3 nodes in 5m   edge    one      " +
+				"one                                                Ada Lovelace\n",
 		},
 		"pools that wait for the same are one line": {
 			[]history.History{
@@ -100,9 +126,9 @@ func TestEventsOfAllPools(t *testing.T) {
 				of("pool9", row("two", history.ResultWaiting, "waiting at 1 of 3 nodes: a window", time.Hour, 0)),
 			},
 			0,
-			"WHEN (UTC)   AGE   POOLS           COMMIT   AUTHOR         SUBJECT   OUTCOME\n" +
-				"11:00:00     60m   pool9, pool10   two      Ada Lovelace   two       " +
-				"waiting at 1 of 3 nodes, each\n",
+			"1 event: 1 waiting\n\n" +
+				"WHEN (UTC)   OUTCOME                         POOLS           COMMIT   SUBJECT   AUTHOR\n" +
+				"11:00:00     waiting at 1 of 3 nodes, each   pool9, pool10   two      two       Ada Lovelace\n",
 		},
 		"a hold, a release and a change through the API are no rollouts of their commit": {
 			func() []history.History {
@@ -116,15 +142,15 @@ func TestEventsOfAllPools(t *testing.T) {
 				return []history.History{of("edge", deleted, released, held, pushed)}
 			}(),
 			0,
-			"WHEN (UTC)   AGE   POOLS   COMMIT   AUTHOR         SUBJECT                         OUTCOME\n" +
-				"11:31:00     29m   edge    API      -              Deleted MachineConfig 99-hand   " +
-				"rolled out to 3 nodes in 5m\n" +
-				"11:21:00     39m   edge    two      Ada Lovelace   released by eve: two            " +
-				"rolled out to 3 nodes in 5m\n" +
-				"11:11:00     49m   edge    two      Ada Lovelace   held by eve: bad                " +
-				"rolled out to 3 nodes in 5m\n" +
-				"11:01:00     59m   edge    two      Ada Lovelace   two                             " +
-				"rolled out to 3 nodes in 5m\n",
+			"4 events: 4 rolled out\n\n" +
+				"WHEN (UTC)   OUTCOME                       POOLS   COMMIT   SUBJECT                         AUTHOR\n" +
+				"11:31:00     rolled out to 3 nodes in 5m   edge    API      Deleted MachineConfig 99-hand   -\n" +
+				"11:21:00     rolled out to 3 nodes in 5m   edge    two      " +
+				"released by eve: two            Ada Lovelace\n" +
+				"11:11:00     rolled out to 3 nodes in 5m   edge    two      " +
+				"held by eve: bad                Ada Lovelace\n" +
+				"11:01:00     rolled out to 3 nodes in 5m   edge    two      " +
+				"two                             Ada Lovelace\n",
 		},
 		"what happened twice to a pool is two lines": {
 			[]history.History{
@@ -133,9 +159,10 @@ func TestEventsOfAllPools(t *testing.T) {
 				of("infra", rolledOut("two", 20*time.Minute, 15*time.Minute)),
 			},
 			0,
-			"WHEN (UTC)   AGE   POOLS         COMMIT   AUTHOR         SUBJECT   OUTCOME\n" +
-				"11:50:00     10m   edge, infra   two      Ada Lovelace   two       rolled out to 6 nodes in 10m\n" +
-				"11:20:00     40m   edge          two      Ada Lovelace   two       rolled out to 3 nodes in 5m\n",
+			"2 events: 2 rolled out\n\n" +
+				"WHEN (UTC)   OUTCOME                        POOLS         COMMIT   SUBJECT   AUTHOR\n" +
+				"11:50:00     rolled out to 6 nodes in 10m   edge, infra   two      two       Ada Lovelace\n" +
+				"11:20:00     rolled out to 3 nodes in 5m    edge          two      two       Ada Lovelace\n",
 		},
 		"another outcome is another line": {
 			[]history.History{
@@ -144,9 +171,10 @@ func TestEventsOfAllPools(t *testing.T) {
 					2*time.Hour, time.Hour)),
 			},
 			0,
-			"WHEN (UTC)   AGE   POOLS   COMMIT   AUTHOR         SUBJECT   OUTCOME\n" +
-				"11:00:00     60m   edge    two      Ada Lovelace   two       rolled out to 3 nodes in 5m\n" +
-				"11:00:00     60m   infra   two      Ada Lovelace   two       halted at 1 of 2 nodes\n",
+			"2 events: 1 halted, 1 rolled out\n\n" +
+				"WHEN (UTC)   OUTCOME                       POOLS   COMMIT   SUBJECT   AUTHOR\n" +
+				"11:00:00     rolled out to 3 nodes in 5m   edge    two      two       Ada Lovelace\n" +
+				"11:00:00     halted at 1 of 2 nodes        infra   two      two       Ada Lovelace\n",
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {

@@ -25,6 +25,8 @@ type Wording struct {
 	Most int
 	// without why a node failed, because another message has it
 	Bare bool
+	// without the target of a node that failed it, because the text around has it
+	OfTarget bool
 }
 
 // State returns a text about a node that is out of service or was assigned the target, such as "draining for 6m".
@@ -78,6 +80,8 @@ func (w Wording) failure(n *Node) string {
 	switch {
 	case n.Failing() && desired == w.Target && n.FailedOther(desired):
 		return "assigned " + desired.String() + "; its last failure is about the config before" + why
+	case n.Failing() && desired == w.Target && w.OfTarget:
+		return "failed" + why
 	case n.Failing():
 		return "failed " + desired.String() + why
 	}
