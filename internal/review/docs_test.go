@@ -102,7 +102,7 @@ func TestTheDocumentsShowWhatIsPrinted(t *testing.T) {
 // TestTheDocumentNamesTheAssumptions: every number that the estimate rests on stands in docs/review.md.
 func TestTheDocumentNamesTheAssumptions(t *testing.T) {
 	var rows strings.Builder
-	rows.WriteString("| What | Of | At least | At most |\n|---|---|---|---|\n")
+	rows.WriteString("| What | Which nodes | At least | At most |\n|---|---|---|---|\n")
 	for _, a := range review.Assumptions() {
 		fmt.Fprintf(&rows, "| %s | %s | %s | %s |\n", a.What, a.Of, a.Min, a.Max)
 	}
