@@ -10,6 +10,6 @@ var rollouts = group{"Rolling out", []kind{
 	{"one machine at a time among several pools", ofBunsen, "cluster/rollout.yaml", "", "RolloutPolicy[storage].maxUnavailableTogether", "1"},
 	{"one zone first", ofBunsen, "cluster/rollout.yaml", "", "RolloutPolicy[edge].canary.nodeSelector.matchLabels.topology.kubernetes.io/zone", "hamburg"},
 	{"to go on only while a service answers", ofBunsen, "cluster/rollout.yaml", "", "RolloutPolicy[edge].gates[answers].prometheus.query", "probe_success"},
-	{"to go back by itself when nodes fail", ofBunsen, "cluster/rollout.yaml", "", "RolloutPolicy[lab].failures.action", "Revert"},
-	{"not to wait for a drain for ever", ofBunsen, "cluster/rollout.yaml", "", "RolloutPolicy[all].drain.whenBlocked", "MoveOn"},
+	{"nodes to return to the last config when some fail", ofBunsen, "cluster/rollout.yaml", "", "RolloutPolicy[lab].failures.action", "Revert"},
+	{"rollouts not to wait forever for a blocked drain", ofBunsen, "cluster/rollout.yaml", "", "RolloutPolicy[all].drain.whenBlocked", "MoveOn"},
 }}
