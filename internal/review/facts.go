@@ -7,8 +7,10 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
@@ -28,9 +30,10 @@ type PoolFacts struct {
 	// Paused until a user resumes the pool.
 	Paused bool
 	// Target is the config that the pool's nodes should run now, and Updated how many of them do; Target is empty if
-	// that is unknown.
+	// that is unknown. Stopped is the reason of its condition RolloutBlocked; empty if it is not blocked.
 	Target  string
 	Updated int
+	Stopped string
 	// Alone are nodes whose pods no other node can run, so that their drain evicts none; nil if unknown.
 	Alone []string
 }
@@ -44,6 +47,11 @@ func FactsOf(pool *mcfgv1.MachineConfigPool, names []string, most *intstr.IntOrS
 	}
 	if out.Names == nil {
 		out.Names = []string{}
+	}
+	for _, c := range pool.Status.Conditions {
+		if c.Type == v1alpha1.RolloutBlockedCondition && c.Status == corev1.ConditionTrue {
+			out.Stopped = c.Reason
+		}
 	}
 	var err error
 	out.MaxUnavailable, err = poolstate.MaxUnavailable(pool.Name, most, out.Nodes)
@@ -60,8 +68,10 @@ type Rollout struct {
 	Drains  int `json:"drains"`
 	// Paused: the minutes begin when a user resumes the pool.
 	Paused bool `json:"paused,omitempty"`
-	// Updated is how many nodes run the config, if it is the target of the pool already; otherwise nil.
-	Updated *int `json:"updated,omitempty"`
+	// Updated is how many nodes run the config, if it is the target of the pool already; otherwise nil. Stopped says in
+	// one word why no others get it now, such as Halted.
+	Updated *int   `json:"updated,omitempty"`
+	Stopped string `json:"stopped,omitempty"`
 	// NotEvicted is how many nodes reboot with their pods, because no other node can run them; 0 if the cluster is
 	// unknown.
 	NotEvicted int `json:"notEvicted,omitempty"`
@@ -246,7 +256,7 @@ func forecast(p PoolChange, f PoolFacts) *Rollout {
 	}
 	r := &Rollout{Nodes: f.Nodes, AtOnce: max(1, f.MaxUnavailable), Paused: f.Paused}
 	if p.To == f.Target && len(p.Nodes) == 0 {
-		r.Updated = &f.Updated
+		r.Updated, r.Stopped = &f.Updated, f.Stopped
 	}
 	if !p.Changed() || len(p.Refused) > 0 || f.Nodes <= 0 {
 		return r // No node changes its config.

@@ -314,13 +314,22 @@ func poolCost(p review.PoolChange) Cost {
 			line += " once it is resumed (paused)"
 		}
 		if r.Updated != nil {
-			line += fmt.Sprintf("; it is the pool's target already, and %d of %s run it", *r.Updated, count(r.Nodes, "node"))
+			line += "; " + alreadyText(*r)
 		}
 		if absent := absentText(p); absent != "" {
 			line += "; " + absent
 		}
 	}
 	return Cost{line, p.Level() >= disruption.Drain}
+}
+
+// alreadyText says how far the rollout is of a config that is the pool's target.
+func alreadyText(r review.Rollout) string {
+	text := fmt.Sprintf("already the pool's target: %d of %s run it", *r.Updated, count(r.Nodes, "node"))
+	if r.Stopped != "" {
+		text += ", and no other gets it now (" + safetext.Line(r.Stopped) + ")"
+	}
+	return text
 }
 
 // maxAbsent is for a text about missing nodes.

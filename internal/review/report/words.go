@@ -420,7 +420,7 @@ func avoidTitle(a *review.AvoidReboots) string {
 	if a.File == "" {
 		return "to avoid reboots, create " + review.NewPolicyFile
 	}
-	return "to avoid reboots, add to the lists in spec.nodeDisruptionPolicy of " + a.File
+	return "to avoid reboots, add this to the lists in spec.nodeDisruptionPolicy of " + a.File
 }
 
 // stillRebootText names the pools that reboot in spite of the rules, or is "".
