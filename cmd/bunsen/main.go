@@ -65,8 +65,8 @@ Exit codes:
   2  invalid input or usage
   3  cluster, registry or service unreachable
   4  not ready in time (install, uninstall)
-  5  blocked (why)
-  6  degraded (why, check)`,
+  5  blocked (status, why)
+  6  degraded (status, why, check)`,
 		Version: version, SilenceUsage: true, SilenceErrors: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			if slices.Contains(offline, cmd.Name()) {

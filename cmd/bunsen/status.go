@@ -15,7 +15,7 @@ import (
 func statusCommand() *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
-		Use: "status", Short: "Show sources, controllers, pools, servers, nodes, and why each node waits",
+		Use: "status", Short: "Show what needs you, and the state of sources, pools, servers and nodes",
 		GroupID: "cluster",
 		Long: `Show whether something needs you, and the state of the cluster:
 

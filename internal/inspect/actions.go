@@ -44,8 +44,9 @@ func verdictActions(f *fleet.Fleet, v *fleet.Pool) []string {
 			names = append(names, n.Node)
 		}
 	}
-	if len(failed) > 0 && len(names) == 0 {
-		return append(out, retry)
+	if counts := v.Counts(); len(failed) > 0 && len(names) == 0 {
+		return append(out, fmt.Sprintf("%s   # goes on with the rollout: %s to go", retry,
+			fleet.Count(counts.Nodes-counts.Updated, "node")))
 	}
 	return append(append(undo(f, v, config), out...), fleet.Alternative(causeGone(names), retry))
 }
@@ -358,7 +359,8 @@ func restoreActions(node, item string) []string {
 
 // restoreAction lets the daemon restore what the config says.
 func restoreAction(node string) string {
-	return "touch " + forceFile + "   # run on " + node + ": undoes what was changed by hand"
+	return "touch " + forceFile + "   # run on " + node + ": everything is again as its config says, and changes by " +
+		"hand are lost"
 }
 
 // FailureCause returns why a node failed, by its annotations, or else by the daemon's structured report; "" if only the

@@ -187,10 +187,11 @@ func (w Why) sameForText() string {
 	return verb + kind + fleet.Names(names, most)
 }
 
-// Text returns the answers one below another, or that all is well, and then where users stopped new commits.
+// Text returns the answers one below another, the worst first, or that all is well, and then where users stopped new
+// commits.
 func (o Overview) Text(now time.Time) string {
 	var texts []string
-	for _, w := range o.Whys {
+	for _, w := range append(o.Needs(), o.Moves()...) {
 		texts = append(texts, w.Text(now))
 	}
 	if text := o.Status.Notifier.Text(); text != "" {

@@ -244,6 +244,9 @@ func sourceRow(src *v1alpha1.GitSource, c *fleet.Controllers, now time.Time) Sou
 			row.Message = c.Reason + ": " + c.Message
 		}
 		row.brief = fleet.SourceProblemLine(src, row.Message)
+		if at := src.Status.ObservedRevision; c.Status == metav1.ConditionFalse && at != src.Status.AppliedRevision {
+			row.brief = strings.TrimSpace(fleet.HashOf(at) + " " + row.brief) // The applied commit is not the cause.
+		}
 	} else {
 		row.Message = "the controller has not read it yet"
 		row.brief = row.Message

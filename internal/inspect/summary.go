@@ -84,7 +84,14 @@ func (o Overview) Counts() string {
 	if fine > 0 {
 		parts = append(parts, countOf(fine, "pool is well", "pools are well"))
 	}
-	return strings.Join(append(parts, fleet.Count(len(o.Status.Nodes), "node")), " · ")
+	nodes, failed := fleet.Count(len(o.Status.Nodes), "node"), 0
+	for _, row := range o.Status.Pools {
+		failed += row.Degraded
+	}
+	if failed > 0 {
+		nodes += fmt.Sprintf(", %d of them degraded", failed)
+	}
+	return strings.Join(append(parts, nodes), " · ")
 }
 
 func (o Overview) movesText() string {

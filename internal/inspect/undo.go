@@ -278,6 +278,9 @@ func firstCommits(v *fleet.Pool, applied []v1alpha1.HistoryEntry) (good, bad str
 	return "", ""
 }
 
+// mostUndone are named in the note of a revert: it may undo what others pushed.
+const mostUndone = 3
+
 // describe names the commits as far as the source's history has them.
 func (r *commitRange) describe(v *fleet.Pool, src *v1alpha1.GitSource) {
 	r.what = "goes back to the last good commit"
@@ -292,11 +295,11 @@ func (r *commitRange) describe(v *fleet.Pool, src *v1alpha1.GitSource) {
 		return
 	}
 	if before > last {
-		r.what = "undoes " + fleet.ShellNote(history[last].Subject) + ", back to "
-		if before > last+1 {
-			r.what = "undoes all up to " + fleet.ShellNote(history[last].Subject) + ", back to "
+		var undone []string
+		for _, h := range history[last:before] {
+			undone = append(undone, fleet.ShellNote(h.Subject))
 		}
-		r.what += fleet.ShellNote(history[before].Subject)
+		r.what = "undoes " + fleet.Names(undone, mostUndone) + ", back to " + fleet.ShellNote(history[before].Subject)
 	} else {
 		before = len(history)
 	}

@@ -27,13 +27,11 @@ func (w Why) Text(now time.Time) string {
 		b.Add("More", problem)
 	}
 	for _, a := range w.Also {
-		text := a.Short() + a.When(now)
-		if a.source != "" && w.source == "" && a.Outcome.NeedsUser() { // It is not why this config is not rolled out.
-			text = "no newer commit reaches it: " + text
-		}
-		b.Add("Also", text)
-		for _, problem := range a.others() {
-			b.Add("", "  "+problem)
+		if !w.delaysOnly(a) {
+			b.Add("Also", a.Short()+a.When(now))
+			for _, problem := range a.others() {
+				b.Add("", "  "+problem)
+			}
 		}
 	}
 	b.Add("Also", w.sameForText())
@@ -49,10 +47,23 @@ func (w Why) Text(now time.Time) string {
 		b.Add("Drift", fmt.Sprintf("%s   %s   %s%s", d.Name, d.Kind, d.Action, fleet.Since(d.Since.Time, now)))
 	}
 	addTrust(&b, w.Trust, now)
+	for _, a := range w.Also {
+		if w.delaysOnly(a) {
+			b.Add("Also", "no newer commit reaches it: "+a.Short()+a.When(now))
+			for _, problem := range a.others() {
+				b.Add("", "  "+problem)
+			}
+		}
+	}
 	for _, do := range w.Commands() {
 		b.Add("To do", do)
 	}
 	return b.String()
+}
+
+// delaysOnly reports whether an answer is about a GitSource, and not why the pool's config is not rolled out.
+func (w Why) delaysOnly(a Answer) bool {
+	return a.source != "" && w.source == "" && w.Outcome.NeedsUser() && a.Outcome.NeedsUser()
 }
 
 // addTrust adds the problems of the files beside a node's config.
@@ -309,7 +320,7 @@ func (w Why) Commands() []string {
 			continue
 		}
 		// That the newest commit is refused is another problem than the one for which the user asks.
-		if a.source != "" && w.source == "" && w.Outcome.NeedsUser() && a.Outcome.NeedsUser() {
+		if w.delaysOnly(a) {
 			sources[a.source] = true
 			continue
 		}

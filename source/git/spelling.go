@@ -55,6 +55,7 @@ var unsupported = []struct {
 	},
 	{regexp.MustCompile(`^\^`), "it names the commits to leave out of a range. Write the one commit that is meant"},
 	{regexp.MustCompile(`\^(@|!|-\d*)$`), "it names several commits. Write the one that is meant, such as REVISION^1"},
+	{regexp.MustCompile(`: `), "it may be the subject of a commit. Write the hash, which `git log --oneline` prints before it"},
 	{regexp.MustCompile(`:`), "it names a file of a commit or of the index. Write the revision alone"},
 }
 

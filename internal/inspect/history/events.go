@@ -140,7 +140,7 @@ func OutcomeOf(alike []Event, most int) (pools, outcome string) {
 }
 
 // In a table: how many pools a line names, the runes of a subject, and those of a reason below its row.
-const mostPools, mostSubject, mostReason = 2, 48, 110
+const mostPools, mostSubject, mostReason = 2, 48, 200
 
 // EventsText prints what happened since a time, which is zero for all times: how much of each kind, and then a table
 // with the reason below each row that has one.
@@ -167,8 +167,9 @@ func EventsText(events []Event, since, now time.Time) string {
 			outcome = "refused" // A refused commit is never applied in part.
 		}
 		if e.Node != "" {
-			outcome, _, _ = strings.Cut(fleet.Brief(e.Why), " (")
-		} else if e.Why != "" && !strings.Contains(outcome, e.Why) {
+			outcome = "changed by hand"
+		}
+		if e.Why != "" && !strings.Contains(outcome, e.Why) {
 			reasons[i] = "  " + safetext.Short(fleet.Brief(e.Why), mostReason) + "\n"
 		}
 		t.Rows = append(t.Rows, []string{

@@ -113,7 +113,7 @@ func TestEventsOfAllPools(t *testing.T) {
 				"SUBJECT                                            AUTHOR\n" +
 				"11:20:00     refused                       edge    three    " +
 				"a long subject a long subject a long subject a …   Ada Lovelace\n" +
-				"  a.bu:1:2: a typo " + strings.Repeat("x", 92) + "…\n" +
+				"  a.bu:1:2: a typo " + strings.Repeat("x", 182) + "…\n" +
 				"11:10:00     halted at 1 of 3 nodes        edge    two      " +
 				"two                                                Ada Lovelace\n" +
 				"  n1 failed: no space (+1 more)\n" +

@@ -227,14 +227,14 @@ func (t *Trace) Only(name string) error {
 	return nil
 }
 
-// changedBy is who changed an item last, as text.
-func (t Trace) changedBy(it TraceItem) string {
-	text := it.changedBy()
+// drift is how an item differs on the node; nil if it does not.
+func (t Trace) drift(it TraceItem) *v1alpha1.DriftItem {
 	if t.Node == nil {
-		return text
+		return nil
 	}
 	kind, name, _ := strings.Cut(it.Item, " ")
-	for _, d := range t.Node.Drift {
+	for i := range t.Node.Drift {
+		d := &t.Node.Drift[i]
 		isOf := d.Name == name
 		switch disruption.ChangeKind(kind) {
 		case disruption.KindUser:
@@ -243,17 +243,25 @@ func (t Trace) changedBy(it TraceItem) string {
 			at := path.Join(nodepath.UnitDir, name)
 			isOf = isOf || d.Name == at || strings.HasPrefix(d.Name, at+".d/")
 		}
-		if !isOf {
-			continue
+		if isOf {
+			return d
 		}
-		at := d.Since
-		if d.Modified != nil {
-			at = *d.Modified
-		}
-		return "by hand on " + t.Node.Name + " at " + at.UTC().Format("2006-01-02 15:04:05 UTC") +
-			", it is not recorded by whom" + beforeThat + text
 	}
-	return text
+	return nil
+}
+
+// changedBy is who changed an item last, as text.
+func (t Trace) changedBy(it TraceItem) string {
+	d := t.drift(it)
+	if d == nil {
+		return it.changedBy()
+	}
+	at := d.Since
+	if d.Modified != nil {
+		at = *d.Modified
+	}
+	return "by hand on " + t.Node.Name + " at " + at.UTC().Format("2006-01-02 15:04:05 UTC") +
+		", it is not recorded by whom" + beforeThat + it.changedBy()
 }
 
 // beforeThat stands between what was changed by hand and the commit before it.
@@ -330,6 +338,13 @@ func (t Trace) Text() string {
 	}
 	if t.one && t.Node == nil {
 		b.Add("Rendered", t.Rendered.Name)
+	}
+	if t.one {
+		for _, it := range t.Items {
+			if d := t.drift(it); d != nil {
+				b.Add("To do", "bunsen drift show node/"+t.Node.Name+" "+fleet.ShellWord(d.Name)+"   # what differs")
+			}
+		}
 	}
 	if !t.one {
 		t.addConfig(&b)
