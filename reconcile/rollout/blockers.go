@@ -19,6 +19,168 @@ const (
 	Flapping = 30 * time.Second
 )
 
+// poolBlocks are about the pool as a whole, most important first.
+func poolBlocks(p plan) (out []poolstate.Block, again time.Time) {
+	if p.Care.Lost != "" {
+		out = append(out, poolstate.Block{Cause: poolstate.CauseInvalid, Reason: p.Care.Lost})
+	}
+	behind := p.nodes.Total.Behind > 0
+	for _, b := range p.blockers.stops {
+		if behind || b.Cause != poolstate.CausePaused && b.Cause != poolstate.CauseBudget {
+			out = append(out, b)
+		}
+	}
+	if p.record.Verdict == v1alpha1.RolloutReverted {
+		out = append(out, verdictBlock(p.Pool, p.record))
+	}
+	if !behind {
+		blocks, again := notReadyBlocks(p)
+		return append(out, blocks...), again
+	}
+	if len(p.blockers.stops) == 0 {
+		step, stepAgain := stepBlocks(p)
+		out = slices.Concat(out, p.blockers.holds, step)
+		places, placesAgain := placeBlocks(p, len(out) > 0)
+		out, again = append(out, places...), earliest(stepAgain, placesAgain)
+	}
+	drains, drainsAgain := drainBlocks(p)
+	return append(out, drains...), earliest(again, drainsAgain)
+}
+
+// placeBlocks say why no node is assigned, although nothing else blocks the pool and no node makes progress. otherwise:
+// another reason was found.
+func placeBlocks(p plan, otherwise bool) (blocks []poolstate.Block, again time.Time) {
+	if len(p.assigned.members) > 0 || len(p.released) > 0 {
+		return nil, again
+	}
+	moving, again := makesProgress(p)
+	if moving {
+		return nil, again
+	}
+	blocks = placesTaken(p, otherwise)
+	if waiting := content(p.evaluation).Waiting(p.nodes.Candidates[poolstate.CandidateInService]); waiting != "" &&
+		!otherwise && len(blocks) == 0 {
+		blocks = []poolstate.Block{{Cause: poolstate.CauseFetch, Reason: waiting}}
+	}
+	return blocks, again
+}
+
+// placesTaken names the nodes that take the places of the budgets, or says why no node is a candidate.
+func placesTaken(p plan, otherwise bool) []poolstate.Block {
+	candidates, held := 0, slices.ContainsFunc(p.nodes.All, func(m *poolstate.Member) bool {
+		return keepsQuorum(p.evaluation, m)
+	})
+	for _, kind := range []poolstate.Candidate{
+		poolstate.CandidateInService, poolstate.CandidateFailed,
+		poolstate.CandidateChanging, poolstate.CandidateDegraded,
+	} {
+		candidates += len(p.nodes.Candidates[kind])
+	}
+	if candidates == 0 && !held {
+		waiting := poolstate.Filter(p.nodes.Occupying, func(m *poolstate.Member) bool {
+			return !m.Updated && !drainsSlowly(p, m)
+		})
+		if otherwise || len(waiting) == 0 {
+			return nil
+		}
+		return []poolstate.Block{{Cause: unavailableCause(p), Reason: poolstate.Describe(waiting,
+			stableWording(p.evaluation).State)}}
+	}
+	var out []poolstate.Block
+	if held {
+		out = append(out, poolstate.Block{Cause: poolstate.CauseAfterPool, Reason: p.Care.Around.Quorum})
+	}
+	for _, t := range p.Care.Around.Together {
+		if t.Left(p.capacity.used) <= 0 {
+			out = append(out, poolstate.Block{Cause: poolstate.CauseTogether, Reason: sharedText(p, t)})
+		}
+	}
+	if s := p.capacity.settling; s.nodes > 0 && p.nodes.Total.Gated == 0 &&
+		p.capacity.used-s.nodes < p.capacity.max {
+		b, _ := nodeGatesBlock(p)
+		return append(out, b)
+	}
+	if p.capacity.used >= p.capacity.max {
+		return append(out, poolstate.Block{
+			Cause: poolstate.CauseBudget, Reason: budgetText(p, stableWording(p.evaluation)),
+			Closed: closedNodeGates(p),
+		})
+	}
+	if otherwise || len(out) > 0 {
+		return out
+	}
+	for _, m := range p.nodes.Candidates[poolstate.CandidateInService] {
+		if p.step.lets(m, 0) && p.capacity.zone(m.Zone) == 0 {
+			return []poolstate.Block{{
+				Cause: poolstate.CauseBudget, Reason: zoneText(p, m.Zone),
+				Closed: closedNodeGates(p),
+			}}
+		}
+	}
+	return out
+}
+
+// notReadyBlocks names nodes that run the target and have been not Ready for longer than Flapping. The pool does not
+// count as updated before they are.
+func notReadyBlocks(p plan) (blocks []poolstate.Block, again time.Time) {
+	var dead []*poolstate.Member
+	for _, m := range p.nodes.Occupying {
+		switch {
+		case m.Health.Trouble == "" || m.Changing():
+		case age(p.now, m.Health.Since) < Flapping:
+			again = earliest(again, m.Health.Since.Add(Flapping))
+		default:
+			dead = append(dead, m)
+		}
+	}
+	if len(dead) == 0 {
+		return nil, again
+	}
+	return []poolstate.Block{{
+		Cause:  poolstate.CauseNotReady,
+		Reason: poolstate.Describe(dead, stableWording(p.evaluation).State),
+	}}, again
+}
+
+// drainBlocks names drains that take long, or that a PodDisruptionBudget has delayed for longer than the time
+// forbidden.
+func drainBlocks(p plan) (blocks []poolstate.Block, again time.Time) {
+	var delayed []*poolstate.Member
+	for _, m := range p.nodes.Occupying {
+		since := m.Step.HeldUpSince
+		forbids := !since.IsZero() && age(p.now, since) >= forbidden
+		if !since.IsZero() && !forbids {
+			again = p.now.Add(forbidden)
+		}
+		if forbids || drainsSlowly(p, m) {
+			delayed = append(delayed, m)
+		}
+	}
+	if len(delayed) == 0 {
+		return nil, again
+	}
+	return []poolstate.Block{{
+			Cause:  poolstate.CauseDrain,
+			Reason: poolstate.Describe(delayed, stableWording(p.evaluation).Draining),
+		}},
+		again
+}
+
+// invalidBlocks need a user.
+func invalidBlocks(c poolstate.Care) []poolstate.Block {
+	var blocks []poolstate.Block
+	if c.Invalid != "" {
+		blocks = append(blocks, poolstate.Block{
+			Cause: poolstate.CauseInvalid, Reason: c.Invalid,
+			Policies: c.InvalidPolicies,
+		})
+	}
+	if c.Lost != "" {
+		blocks = append(blocks, poolstate.Block{Cause: poolstate.CauseInvalid, Reason: c.Lost})
+	}
+	return blocks
+}
+
 // stepBlocks say why the current step does not end.
 func stepBlocks(p plan) (blocks []poolstate.Block, again time.Time) {
 	s := p.step
@@ -74,6 +236,48 @@ func stepText(s step) string {
 		kind = " (canary)"
 	}
 	return fmt.Sprintf("step %d of %d%s: %d of %d nodes healthy", s.Step+1, s.Of, kind, max(0, s.Healthy), s.Want)
+}
+
+// gateKinds selects gates.
+type gateKinds bool
+
+const (
+	// They delay every node.
+	queries gateKinds = false
+	// the queries, and the jobs at the end of a step
+	anyGate gateKinds = true
+)
+
+// closedGate finds the first gate that is not open, or has no answer.
+func closedGate(e evaluation, kinds gateKinds) (poolstate.Block, bool) {
+	for _, g := range e.Care.Pace.Gates {
+		if g.Prometheus == nil && (g.Job == nil || kinds == queries) {
+			continue
+		}
+		a := answerOf(e.Care.Gates, g.Name)
+		if a.Verdict == poolstate.GateOpen {
+			continue
+		}
+		if a.Verdict == "" {
+			a.Why = "not asked yet"
+		}
+		return poolstate.Block{
+			Cause: poolstate.CauseGate, Reason: "gate " + g.Name + ": " + a.Why,
+			Closed: []v1alpha1.ClosedGate{{Gate: g.Name, Why: a.Why}},
+		}, true
+	}
+	return poolstate.Block{}, false
+}
+
+// answerOf returns the worst answer, because policies may use a name twice.
+func answerOf(gates []poolstate.Gate, name string) poolstate.Gate {
+	var worst poolstate.Gate
+	for _, g := range gates {
+		if g.Name == name && (worst.Verdict == "" || worst.Verdict == poolstate.GateOpen) {
+			worst = g
+		}
+	}
+	return worst
 }
 
 // nodeGatesBlock names updated nodes whose own gates are closed, or that have not been Ready for long enough.

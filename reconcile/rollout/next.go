@@ -8,6 +8,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/membership"
+	"github.com/bunsen-os/bunsen/internal/schedule"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
@@ -216,6 +217,19 @@ func checkWindow(e evaluation) (b blockers) {
 	return b
 }
 
+type step struct {
+	poolstate.Stage
+	// in the policy
+	policy schedule.Step
+	// The step limits which nodes are assigned; otherwise only the budget does.
+	limited bool
+	// when the nodes of the step will have been healthy for long enough; zero while they are not healthy
+	soaked time.Time
+	// with the number of completed steps
+	record v1alpha1.RolloutRecord
+	again  time.Time
+}
+
 // currentStep finds the current step, and starts the next one if it has ended: its nodes run the target and have been
 // healthy for the soak, and its jobs and queries succeed. At most one ends at a time, because the answer of a job is
 // about one step only.
@@ -272,6 +286,37 @@ func stepNumber(number int, e evaluation, c capacity) step {
 	return s
 }
 
+// lets reports whether the step allows the assignment of a node, after others of this decision. Nodes that failed
+// another config do not wait for a step.
+func (s step) lets(m *poolstate.Member, others int) bool {
+	switch {
+	case !s.limited || m.Failing():
+		return true
+	case s.policy.Selector != nil:
+		return m.Canary
+	}
+	return s.Assigned+others < s.Want
+}
+
+// countAbsent counts the nodes that were assigned the target and cannot try it, for other reasons. Others are assigned
+// it in their place.
+func countAbsent(e evaluation) (n int, again time.Time) {
+	for _, m := range e.nodes.Occupying {
+		if !m.Assigned || !m.Unavailable() || m.Failed {
+			continue
+		}
+		before := m.Health.Trouble != "" && (wasNotReady(e.record, m) || !notReadySinceStart(e.record, m))
+		dead := before && age(e.now, m.Health.Since) > slow
+		if before && !dead {
+			again = earliest(again, m.Health.Since.Add(slow+time.Second))
+		}
+		if dead || m.Cordon.ByAdministrator() && !m.Changing() {
+			n++
+		}
+	}
+	return n, again
+}
+
 // admit removes the candidates that must wait before assign picks a node, so that no rule can reach them.
 func admit(e evaluation, b blockers) evaluation {
 	if len(b.stops)+len(b.holds) == 0 && e.Care.Around.Quorum == "" {
@@ -295,168 +340,6 @@ func admit(e evaluation, b blockers) evaluation {
 	})
 	e.again = late
 	return e
-}
-
-// poolBlocks are about the pool as a whole, most important first.
-func poolBlocks(p plan) (out []poolstate.Block, again time.Time) {
-	if p.Care.Lost != "" {
-		out = append(out, poolstate.Block{Cause: poolstate.CauseInvalid, Reason: p.Care.Lost})
-	}
-	behind := p.nodes.Total.Behind > 0
-	for _, b := range p.blockers.stops {
-		if behind || b.Cause != poolstate.CausePaused && b.Cause != poolstate.CauseBudget {
-			out = append(out, b)
-		}
-	}
-	if p.record.Verdict == v1alpha1.RolloutReverted {
-		out = append(out, verdictBlock(p.Pool, p.record))
-	}
-	if !behind {
-		blocks, again := notReadyBlocks(p)
-		return append(out, blocks...), again
-	}
-	if len(p.blockers.stops) == 0 {
-		step, stepAgain := stepBlocks(p)
-		out = slices.Concat(out, p.blockers.holds, step)
-		places, placesAgain := placeBlocks(p, len(out) > 0)
-		out, again = append(out, places...), earliest(stepAgain, placesAgain)
-	}
-	drains, drainsAgain := drainBlocks(p)
-	return append(out, drains...), earliest(again, drainsAgain)
-}
-
-// placeBlocks say why no node is assigned, although nothing else blocks the pool and no node makes progress. otherwise:
-// another reason was found.
-func placeBlocks(p plan, otherwise bool) (blocks []poolstate.Block, again time.Time) {
-	if len(p.assigned.members) > 0 || len(p.released) > 0 {
-		return nil, again
-	}
-	moving, again := makesProgress(p)
-	if moving {
-		return nil, again
-	}
-	blocks = placesTaken(p, otherwise)
-	if waiting := content(p.evaluation).Waiting(p.nodes.Candidates[poolstate.CandidateInService]); waiting != "" &&
-		!otherwise && len(blocks) == 0 {
-		blocks = []poolstate.Block{{Cause: poolstate.CauseFetch, Reason: waiting}}
-	}
-	return blocks, again
-}
-
-// placesTaken names the nodes that take the places of the budgets, or says why no node is a candidate.
-func placesTaken(p plan, otherwise bool) []poolstate.Block {
-	candidates, held := 0, slices.ContainsFunc(p.nodes.All, func(m *poolstate.Member) bool {
-		return keepsQuorum(p.evaluation, m)
-	})
-	for _, kind := range []poolstate.Candidate{
-		poolstate.CandidateInService, poolstate.CandidateFailed,
-		poolstate.CandidateChanging, poolstate.CandidateDegraded,
-	} {
-		candidates += len(p.nodes.Candidates[kind])
-	}
-	if candidates == 0 && !held {
-		waiting := poolstate.Filter(p.nodes.Occupying, func(m *poolstate.Member) bool {
-			return !m.Updated && !drainsSlowly(p, m)
-		})
-		if otherwise || len(waiting) == 0 {
-			return nil
-		}
-		return []poolstate.Block{{Cause: unavailableCause(p), Reason: poolstate.Describe(waiting,
-			stableWording(p.evaluation).State)}}
-	}
-	var out []poolstate.Block
-	if held {
-		out = append(out, poolstate.Block{Cause: poolstate.CauseAfterPool, Reason: p.Care.Around.Quorum})
-	}
-	for _, t := range p.Care.Around.Together {
-		if t.Left(p.capacity.used) <= 0 {
-			out = append(out, poolstate.Block{Cause: poolstate.CauseTogether, Reason: sharedText(p, t)})
-		}
-	}
-	if s := p.capacity.settling; s.nodes > 0 && p.nodes.Total.Gated == 0 &&
-		p.capacity.used-s.nodes < p.capacity.max {
-		b, _ := nodeGatesBlock(p)
-		return append(out, b)
-	}
-	if p.capacity.used >= p.capacity.max {
-		return append(out, poolstate.Block{
-			Cause: poolstate.CauseBudget, Reason: budgetText(p, stableWording(p.evaluation)),
-			Closed: closedNodeGates(p),
-		})
-	}
-	if otherwise || len(out) > 0 {
-		return out
-	}
-	for _, m := range p.nodes.Candidates[poolstate.CandidateInService] {
-		if p.step.lets(m, 0) && p.capacity.zone(m.Zone) == 0 {
-			return []poolstate.Block{{
-				Cause: poolstate.CauseBudget, Reason: zoneText(p, m.Zone),
-				Closed: closedNodeGates(p),
-			}}
-		}
-	}
-	return out
-}
-
-// notReadyBlocks names nodes that run the target and have been not Ready for longer than Flapping. The pool does not
-// count as updated before they are.
-func notReadyBlocks(p plan) (blocks []poolstate.Block, again time.Time) {
-	var dead []*poolstate.Member
-	for _, m := range p.nodes.Occupying {
-		switch {
-		case m.Health.Trouble == "" || m.Changing():
-		case age(p.now, m.Health.Since) < Flapping:
-			again = earliest(again, m.Health.Since.Add(Flapping))
-		default:
-			dead = append(dead, m)
-		}
-	}
-	if len(dead) == 0 {
-		return nil, again
-	}
-	return []poolstate.Block{{
-		Cause:  poolstate.CauseNotReady,
-		Reason: poolstate.Describe(dead, stableWording(p.evaluation).State),
-	}}, again
-}
-
-// drainBlocks names drains that take long, or that a PodDisruptionBudget has delayed for longer than the time
-// forbidden.
-func drainBlocks(p plan) (blocks []poolstate.Block, again time.Time) {
-	var delayed []*poolstate.Member
-	for _, m := range p.nodes.Occupying {
-		since := m.Step.HeldUpSince
-		forbids := !since.IsZero() && age(p.now, since) >= forbidden
-		if !since.IsZero() && !forbids {
-			again = p.now.Add(forbidden)
-		}
-		if forbids || drainsSlowly(p, m) {
-			delayed = append(delayed, m)
-		}
-	}
-	if len(delayed) == 0 {
-		return nil, again
-	}
-	return []poolstate.Block{{
-			Cause:  poolstate.CauseDrain,
-			Reason: poolstate.Describe(delayed, stableWording(p.evaluation).Draining),
-		}},
-		again
-}
-
-// invalidBlocks need a user.
-func invalidBlocks(c poolstate.Care) []poolstate.Block {
-	var blocks []poolstate.Block
-	if c.Invalid != "" {
-		blocks = append(blocks, poolstate.Block{
-			Cause: poolstate.CauseInvalid, Reason: c.Invalid,
-			Policies: c.InvalidPolicies,
-		})
-	}
-	if c.Lost != "" {
-		blocks = append(blocks, poolstate.Block{Cause: poolstate.CauseInvalid, Reason: c.Lost})
-	}
-	return blocks
 }
 
 // endedRollouts end with this decision, the newest first. A record that has ended already is in the pool's history, and
