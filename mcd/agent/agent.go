@@ -57,7 +57,6 @@ type Agent struct {
 	report    *nodeReport
 	firstBoot *firstBoot
 	drift     *driftCheck
-	recovery  recovery
 	updater   *updater
 }
 
@@ -95,7 +94,6 @@ func New(c Config) *Agent {
 	}
 	return &Agent{
 		Config: c, files: files, report: report, firstBoot: firstBoot, drift: drift,
-		recovery: recovery{runner: runner, files: files, report: report, log: c.Log},
 		updater: &updater{
 			cluster: c.Cluster, host: c.Host, files: files, configs: configs, fetch: c.Fetch, drift: drift,
 			drains: drains, health: check, runner: runner, report: report, log: c.Log, alive: c.Reported,

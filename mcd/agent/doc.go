@@ -4,7 +4,7 @@
 //
 // A sync reads the journal, the disk and the Node, and takes steps until it has to wait (Agent.Sync):
 //
-//  1. recovery finishes or rolls back the update in the journal. It needs no API server.
+//  1. Agent.recover finishes or rolls back the update in the journal. It needs no API server.
 //  2. Without an answer of the API server, the update of the task on disk continues, and drift is looked for.
 //  3. If the desired config is in force, updater.confirm compares the machine with it (driftCheck), requests the
 //     uncordon and reports Done.

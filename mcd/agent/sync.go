@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -97,7 +96,7 @@ func (a *Agent) Sync(ctx context.Context) Outcome {
 func (a *Agent) reconcile(ctx context.Context) Outcome {
 	a.updater.health.stopWith(ctx)
 	a.report.begin()
-	recovered := a.recovery.recover(ctx)
+	recovered := a.recover(ctx)
 	if !recovered.ends() {
 		recovered = a.start(ctx)
 	}
@@ -120,6 +119,61 @@ func (a *Agent) reconcile(ctx context.Context) Outcome {
 		return recovered.of(node.Desired)
 	}
 	return a.follow(ctx, node).of(node.Desired)
+}
+
+// recover finishes or rolls back the update in the journal, which a crash, a reboot or the end of the process
+// interrupted. It needs no API server, and proceeds if the journal has no update any more.
+func (a *Agent) recover(ctx context.Context) Outcome {
+	o := a.continueUpdate(ctx)
+	if o.kind != unknownReboot {
+		a.report.rebootAnswered()
+	}
+	return o
+}
+
+func (a *Agent) continueUpdate(ctx context.Context) Outcome {
+	end, err := a.updater.runner.Recover(context.WithoutCancel(ctx))
+	switch {
+	case err != nil:
+		if rec, errLoad := a.files.Host.Journal.Load(); errLoad == nil && rec != nil {
+			return unfinishedUpdate(rec.To, err)
+		}
+		return outcomeOf(err)
+	case end.End == apply.Rebooting:
+		return a.report.reportReboot(ctx, end)
+	case end.End == apply.RebootUnknown:
+		return a.report.rebootUnanswered(end)
+	case end.End == apply.HealthUnknown:
+		return unknownHealth(ctx, end)
+	case end.End == apply.New:
+		a.Log.Info("the new config is in force", "config", end.To)
+		a.report.countUpdate(end.To, nil)
+	case end.End == apply.Old && end.From == end.To && !a.isUpdate(end.To):
+		a.Log.Warn("rolled back a repair, or a change of files beside the config", "config", end.From, "why", end.Why)
+	case end.End == apply.Old:
+		a.reportRollback(end)
+	case end.End == apply.RollbackFailed:
+		a.report.markPlanned()
+		return partialRollback(end)
+	}
+	return Outcome{}
+}
+
+// isUpdate reports whether the daemon has stored an update to a config.
+func (a *Agent) isUpdate(config string) bool {
+	t, err := a.files.Task(config)
+	return err != nil || t != nil
+}
+
+// reportRollback reports the rollback of an update.
+func (a *Agent) reportRollback(end apply.Applied) {
+	a.Log.Warn("rolled back", "config", end.From, "from", end.To, "why", end.Why)
+	a.report.countUpdate(end.To, end.Why)
+	reason := report.EventRolledBack
+	if v, err := a.files.Rejection(); err == nil && v.IsFinal() && v.Config == end.To {
+		reason = report.EventRejected
+	}
+	a.report.event(reason, "rolled back from %s to %s: %v", end.To, report.RollbackTarget(end.From, end.To), end.Why)
 }
 
 // start runs once after the daemon starts: it moves the files of the first boot away and reports which OS runs.
@@ -273,69 +327,6 @@ func (a *Agent) continueOffline(ctx context.Context, down error) Outcome {
 		}
 	}
 	return outcomeOf(down)
-}
-
-// noteUnits emits an event for each unit of the config that the image which has booted does not let anybody enable,
-// once for each boot.
-func (u *updater) noteUnits(p plan.Plan, boot string) {
-	if u.notedBoot == boot {
-		return
-	}
-	u.notedBoot = boot
-	for _, note := range p.Notes {
-		u.report.event(report.EventUnitNotEnabled, "%s", note)
-	}
-}
-
-// rewriteAfterBoot writes the config once more, with another reboot, if the machine booted a newly staged OS and then
-// differs from the config. A system with OSTree keeps a file of /etc only if it differs from the default of the image
-// before, so a file of the config that was this default has the content of the new default. It proceeds if the machine
-// has the config, or if it has booted since the second writing, which then did not help.
-func (u *updater) rewriteAfterBoot(ctx context.Context, node report.Node) Outcome {
-	t, err := u.files.Task(node.Desired)
-	if err != nil || t == nil || !t.Staged {
-		return outcomeOf(err)
-	}
-	boot, err := u.host.Power.BootID()
-	if err != nil || t.Rewritten != "" && t.Rewritten != boot {
-		return outcomeOf(err)
-	}
-	at, err := u.configs.inForce(ctx, node)
-	if err != nil {
-		return outcomeOf(err)
-	}
-	text, err := plan.RecordOf(t.Config)
-	if err != nil {
-		return outcomeOf(err)
-	}
-	accounts, err := apply.Accounts(ctx, u.host)
-	if err != nil {
-		return outcomeOf(err)
-	}
-	way, err := apply.Place(u.host, plan.NewTransition(at, at, t.Rules, accounts).WithReboot())
-	if err != nil {
-		return outcomeOf(err)
-	}
-	observed, err := apply.Observe(ctx, u.host, way.Scope())
-	if err != nil {
-		return outcomeOf(err)
-	}
-	p, contents := way.Plan(observed, text)
-	u.noteUnits(p, boot)
-	p, differ, err := u.drift.scanner().AfterBoot(ctx, at, way, p)
-	if err != nil || len(differ) == 0 || len(p.Refusals) > 0 {
-		return outcomeOf(err)
-	}
-	u.report.event(report.EventReboot, "the OS that booted has other contents of %s; writing the config once more",
-		strings.Join(differ, ", "))
-	u.report.enter(report.Confirming)
-	u.report.enter(report.Planned)
-	t.Rewritten = boot
-	t.Attempt++
-	if err := u.files.Save(ctx, state.TaskPath, t); err != nil {
-		return outcomeOf(err)
-	}
-	return u.apply(ctx, update{node: node, task: *t, way: way, plan: p, contents: contents})
 }
 
 // syncTrust writes the files that the machine gets beside its config. It returns false if an update is under way.
