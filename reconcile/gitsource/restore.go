@@ -116,55 +116,6 @@ func (a *Applier) contentInForce(ctx context.Context, src *v1alpha1.GitSource,
 	return earlier()
 }
 
-// withEarlierContent adds two parts to the content of a commit: objects of the applied revision that the source does
-// not prune, and what an interrupted apply of another commit has to restore. If the content of the applied revision is
-// not stored, withEarlierContent adds nothing.
-func (a *Applier) withEarlierContent(ctx context.Context, src *v1alpha1.GitSource,
-	content revision.Content,
-) (revision.Content, error) {
-	digest := src.Status.AppliedContent
-	switch applying := src.Status.Applying; {
-	case applying != nil:
-		digest = applying.Base
-	case prunes(src):
-		return content, nil
-	}
-	if digest == "" {
-		return content, nil
-	}
-	base, err := loadContent(ctx, a.Live, src, digest)
-	if errors.Is(err, errContentLost) {
-		return content, nil
-	}
-	return content.After(base, prunes(src)), err
-}
-
-// base stores the content that a restore applies if a revision cannot be applied completely, and returns the digest of
-// this content. The content has the applied revision, and the current state of the objects that the source takes over.
-// After an interrupted apply, base adds these objects to the content that the interrupted apply stored.
-func (a *Applier) base(ctx context.Context, src *v1alpha1.GitSource, live revision.Objects,
-	p changeSet,
-) (string, error) {
-	digest, created := src.Status.AppliedContent, []string(nil)
-	if was := src.Status.Applying; was != nil && was.Base != "" {
-		digest, created = was.Base, was.Created
-	}
-	if digest != "" && len(p.foreign) == 0 {
-		return digest, nil
-	}
-	var c revision.Content
-	var err error
-	if digest != "" {
-		c, err = loadContent(ctx, a.Live, src, digest)
-	} else {
-		c, err = ownContent(live, src.Name, &a.seen)
-	}
-	if err != nil {
-		return "", err
-	}
-	return storeContent(ctx, a.Client, src, c.WithForeign(p.foreign, created))
-}
-
 // reportRestored reports the objects that were changed without a new commit, and the field managers that changed them.
 func (a *Applier) reportRestored(ctx context.Context, src *v1alpha1.GitSource, changes []change) {
 	const most = 5
