@@ -289,7 +289,7 @@ func (t *Transpiler) buildDirectory(repo repository, pool, dir string, stop *sto
 		if stop.isStopped() {
 			return builtPool{}
 		}
-		out.findings = append(out.findings, t.translate(repo, pool, d).findings...)
+		out.findings = append(out.findings, t.translateCached(repo, pool, d).findings...)
 	}
 	docs, tooMany := inPool(pool, built.Documents)
 	out.findings = append(out.findings, tooMany...)
@@ -297,7 +297,7 @@ func (t *Transpiler) buildDirectory(repo repository, pool, dir string, stop *sto
 		if stop.isStopped() {
 			return builtPool{}
 		}
-		entry := t.translate(repo, pool, d)
+		entry := t.translateCached(repo, pool, d)
 		out.findings = append(out.findings, entry.findings...)
 		if origin.Fatal(entry.findings) {
 			continue
@@ -405,9 +405,9 @@ const (
 
 var numbered = regexp.MustCompile(`^([0-9]+)-(.+)$`)
 
-// translate turns one document into a fragment, or returns what that gave earlier. The fragment is the zero value if a
-// finding is fatal.
-func (t *Transpiler) translate(repo repository, pool string, n named) documentEntry {
+// translateCached turns one document into a fragment, or returns what that gave earlier. The fragment is the zero value
+// if a finding is fatal.
+func (t *Transpiler) translateCached(repo repository, pool string, n named) documentEntry {
 	entry, ok := t.cached(repo, pool, n)
 	if ok {
 		return entry
