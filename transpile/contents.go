@@ -99,7 +99,7 @@ func checkStoreAddresses(c machineconfig.Config, own []machineconfig.LargeFile,
 }
 
 // fitLargeFiles returns the spec of a MachineConfig, and its files in the content store. If the spec would not fit into
-// an object with the given bytes of annotations, Fit moves the largest files to the content store.
+// an object with the given bytes of annotations, it moves the largest files to the content store.
 func fitLargeFiles(c machineconfig.Config, own []machineconfig.LargeFile,
 	annotations int,
 ) (mcfgv1.MachineConfigSpec, []machineconfig.LargeFile, error) {

@@ -120,8 +120,8 @@ type Unit struct {
 	HasContents bool
 }
 
-// DesiredOf returns the state that a config requires. Of resolves owner names with the accounts of the machine and of
-// the config; an unknown name is a problem. Of omits parts that only new machines get (disks, filesystems) and parts
+// DesiredOf returns the state that a config requires. It resolves owner names with the accounts of the machine and of
+// the config; an unknown name is a problem. It omits parts that only new machines get (disks, filesystems) and parts
 // that no machine supports. disruption.NewNodesOnly and disruption.Refuse report the omitted parts.
 func DesiredOf(c machineconfig.Config, accounts host.Accounts) Desired {
 	in := newReader(c, accounts)

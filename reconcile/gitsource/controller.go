@@ -317,7 +317,7 @@ func (r *Controller) applyCommit(ctx context.Context, src *v1alpha1.GitSource, a
 	return out, nil
 }
 
-// missingPools returns a warning for each directory below pools/ without a MachineConfigPool.
+// missingPools returns an error that names each directory below pools/ without a MachineConfigPool.
 func missingPools(res transpile.Result, pools []mcfgv1.MachineConfigPool) error {
 	have := map[string]bool{}
 	for _, name := range reconcilepools.StandardNames() {

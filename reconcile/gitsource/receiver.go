@@ -21,8 +21,8 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// WebhookReceiver serves POST /hook/NAME for the GitSources with a webhook. Each replica of the controller runs a
-// Receiver: it only writes a status, and the source controller of the leader polls the repository after this write.
+// WebhookReceiver serves POST /hook/NAME for the GitSources with a webhook. Each replica of the controller runs
+// one: it only writes a status, and the source controller of the leader polls the repository after this write.
 //
 // Reads: GitSource, Secret
 // Writes: GitSource.status.lastPush
@@ -47,7 +47,7 @@ type WebhookReceiver struct {
 	once   sync.Once
 }
 
-// NewWebhookRequests returns the counter for Receiver.Requests, and registers it.
+// NewWebhookRequests returns the counter for WebhookReceiver.Requests, and registers it.
 func NewWebhookRequests(registry prometheus.Registerer) (*prometheus.CounterVec, error) {
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "bunsen_webhook_requests_total", Help: "Webhook requests of git hosts by result: accepted, ignored, " +

@@ -125,9 +125,8 @@ func attributeNew(ctx context.Context, live client.Reader, t *v1alpha1.PoolTarge
 	}
 }
 
-// attributeChange adds the author and the time to a change through the API. attribute reads field managers from the
-// API server, because the manager's cache does not contain them. If the read fails, attribute records the time of the
-// render.
+// attributeChange adds the author and the time to a change through the API. It reads field managers from the API
+// server, because the manager's cache does not contain them. If the read fails, it records the time of the render.
 func attributeChange(ctx context.Context, live client.Reader, c *v1alpha1.APIChange, now time.Time) {
 	c.At = metav1.NewTime(now.UTC().Truncate(time.Second))
 	if c.Action == v1alpha1.APIDeleted {

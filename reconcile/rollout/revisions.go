@@ -55,7 +55,7 @@ type SecretRevisions struct {
 	refers *lru.Cache[string, bool]
 }
 
-// NewSecretRevisions returns Revisions without any revision.
+// NewSecretRevisions returns SecretRevisions without any revision.
 func NewSecretRevisions() *SecretRevisions {
 	refers, _ := lru.New[string, bool](maxKnownConfigs) // It fails only for a size below 1.
 	return &SecretRevisions{refers: refers}

@@ -34,8 +34,8 @@ type evidenceCall struct {
 	abandoned bool
 }
 
-// Read returns the evidence of a picked commit. The parameter key is the result of the function Key. If another source
-// of the repository reads or has read the same evidence, Read returns this evidence. Otherwise Read calls the function
+// Read returns the evidence of a picked commit. The parameter key is the result of ListingKey. If another source of
+// the repository reads or has read the same evidence, Read returns this evidence. Otherwise Read calls the function
 // read. If that call fails, all sources that waited for it get its error, unless the context of the call has ended.
 //
 // The objects of a commit never change. Read does not store evidence without the relation to the applied commit,

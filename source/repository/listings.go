@@ -43,7 +43,7 @@ type Listings struct {
 // Request is a poll of a repository.
 type Request struct {
 	source.Poll
-	// Key identifies the repository and everything on which its answer depends, as the function Key returns it.
+	// Key identifies the repository and everything on which its answer depends, as ListingKey returns it.
 	Key string
 	// Prefixes cover the names of all refs that the source needs: each name begins with one of them.
 	Prefixes []string

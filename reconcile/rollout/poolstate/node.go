@@ -30,9 +30,9 @@ type Node struct {
 	Cordon Cordon
 	// the progress of the update
 	Step Step
-	// why a health gate of the node is closed; empty if all are open. The caller of Read sets it.
+	// why a health gate of the node is closed; empty if all are open. The caller of ReadNode sets it.
 	Gate string
-	// The daemon reports that the node's member of etcd runs. The caller of Read sets it.
+	// The daemon reports that the node's member of etcd runs. The caller of ReadNode sets it.
 	LiveMember bool
 	// Other annotations and taints.
 	NodeMarks
@@ -90,7 +90,7 @@ func (p Pinning) PullsUntil() time.Time {
 
 // Download is what a node downloads before it is assigned its next config.
 type Download struct {
-	// The daemon downloads the files of a config before the node is assigned it. The caller of Read sets it.
+	// The daemon downloads the files of a config before the node is assigned it. The caller of ReadNode sets it.
 	Ahead bool
 	// the config whose files the node was told to download, and the daemon's report about it
 	Next    v1alpha1.NextConfig
@@ -181,7 +181,7 @@ type Step struct {
 	Rebooting bool
 }
 
-// ReadNode reads a Node for a rollout. Read never fails: an annotation that cannot be parsed counts as missing.
+// ReadNode reads a Node for a rollout. It never fails: an annotation that cannot be parsed counts as missing.
 func ReadNode(n *corev1.Node) Node {
 	a := n.Annotations
 	return Node{

@@ -195,7 +195,7 @@ type FetchRequest struct {
 	Thin bool
 }
 
-// The values of Fetch.Filter.
+// The values of FetchRequest.Filter.
 const (
 	// NoFilter requests all objects.
 	NoFilter = ""
