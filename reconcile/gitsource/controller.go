@@ -247,7 +247,7 @@ func (r *Controller) followNewest(ctx context.Context, src *v1alpha1.GitSource, 
 	observed := picked.Revision().String()
 	applied, err := r.isApplied(ctx, src, observed)
 	if err != nil || applied {
-		return attempt{observed: observed, warnings: r.memory.warningsOf(src.Name).warnings}, err
+		return attempt{observed: observed, warnings: r.memory.warnings.of(src.Name).warnings}, err
 	}
 	picked.Applied = appliedBefore(src, picked)
 	return r.applyCommit(ctx, src, candidate{repo, picked, now}, mayOvertake)
@@ -344,7 +344,7 @@ func missingPools(res transpile.Result, pools []mcfgv1.MachineConfigPool) error 
 // isApplied reports whether a revision is applied and its objects are unchanged since then.
 func (r *Controller) isApplied(ctx context.Context, src *v1alpha1.GitSource, revisionName string) (bool, error) {
 	if src.Status.AppliedRevision != revisionName || src.Status.AppliedGeneration != src.Generation ||
-		src.Status.AppliedContent == "" || r.memory.warningsOf(src.Name).revision != revisionName {
+		src.Status.AppliedContent == "" || r.memory.warnings.of(src.Name).revision != revisionName {
 		return false, nil
 	}
 	differs, err := r.Applier.Differences(ctx, src)

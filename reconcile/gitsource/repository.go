@@ -125,7 +125,7 @@ func (r *Controller) list(ctx context.Context, repo Repository, src *v1alpha1.Gi
 		at: now, generation: src.Generation, request: src.Annotations[v1alpha1.ReconcileAnnotation],
 		push: pushKey(src), wait: kube.PollInterval(src), polled: now,
 	}
-	last := r.memory.listing(src.Name)
+	last := r.memory.listings.of(src.Name)
 	same := last.generation == next.generation && last.request == next.request && last.push == next.push
 	if same && now.Before(last.at.Add(last.wait)) {
 		return last.answer()
@@ -231,14 +231,14 @@ func (r *Controller) nextPoll(src *v1alpha1.GitSource, failed error, now time.Ti
 		}
 		return 0
 	}
-	if pause := r.memory.listing(src.Name).pushPause(pushKey(src), now); pause > 0 {
+	if pause := r.memory.listings.of(src.Name).pushPause(pushKey(src), now); pause > 0 {
 		return pause
 	}
 	wait := kube.PollInterval(src)
 	// The spread is a part of the pause, not of the interval, because a poll that is due in seconds must not wait for
 	// minutes.
 	spread := wait
-	last := r.memory.listing(src.Name)
+	last := r.memory.listings.of(src.Name)
 	if !last.at.IsZero() {
 		wait, spread = max(last.at.Add(last.wait).Sub(now), time.Second), last.wait
 	}
@@ -246,7 +246,7 @@ func (r *Controller) nextPoll(src *v1alpha1.GitSource, failed error, now time.Ti
 	isSoon := failed != nil && (why.Kind == fault.Retry || why.Reason == v1alpha1.ReasonRepositoryDamaged ||
 		errors.As(failed, new(noSecretError)))
 	if isSoon && last.err == nil {
-		pause := r.memory.failedFetch(src.Name).remainingPause(now)
+		pause := r.memory.failures.of(src.Name).remainingPause(now)
 		if pause == 0 {
 			pause = retryPause
 		}
@@ -276,7 +276,14 @@ func (l listing) report() v1alpha1.SourceLook {
 }
 
 // LastListings returns the last listing of each repository, by the name of the GitSource.
-func (r *Controller) LastListings() map[string]v1alpha1.SourceLook { return r.memory.lastListings() }
+func (r *Controller) LastListings() map[string]v1alpha1.SourceLook {
+	out := map[string]v1alpha1.SourceLook{}
+	r.memory.listings.Range(func(name, value any) bool {
+		out[name.(string)] = value.(listing).report()
+		return true
+	})
+	return out
+}
 
 // maxPushWait is how long the controller polls more often because the repository has not listed an announced commit
 // yet.
@@ -306,7 +313,7 @@ func (r *Controller) fetch(ctx context.Context, src *v1alpha1.GitSource,
 	at candidate,
 ) (source.Tree, checkedCommit, error) {
 	attempt := failedFetch{of: keyOf(src, at), at: at.now}
-	last := r.memory.failedFetch(src.Name)
+	last := r.memory.failures.of(src.Name)
 	same := last.err != nil && last.of == attempt.of
 	if same && (last.isPermanent() || at.now.Before(last.at.Add(last.wait))) {
 		return source.Tree{}, checkedCommit{}, last.err
@@ -398,7 +405,7 @@ type checkedCommit struct {
 func (m *memory) check(ctx context.Context, src *v1alpha1.GitSource, at candidate) (checkedCommit, error) {
 	out := checkedCommit{of: keyOf(src, at), at: at.now}
 	isApplied := at.picked.Applied == at.picked.Hash
-	switch last := m.checkedCommit(src.Name); {
+	switch last := m.checks.of(src.Name); {
 	case last.of == out.of && at.now.Before(last.at.Add(kube.PollInterval(src))):
 		return last, nil
 	case isApplied && src.Status.AppliedGeneration == src.Generation && src.Status.AppliedCommit != nil &&
@@ -458,10 +465,21 @@ func nextPause(before, interval time.Duration, failed error) time.Duration {
 // memory is the state of the sources between reconciliations. If this state is lost, the controller sends more
 // requests.
 type memory struct {
-	listings sync.Map // GitSource name → listing
-	warnings sync.Map // GitSource name → appliedWarnings
-	failures sync.Map // GitSource name → failedFetch
-	checks   sync.Map // GitSource name → checkedCommit
+	listings bySource[listing]
+	warnings bySource[appliedWarnings]
+	// failures are the last fetches that failed.
+	failures bySource[failedFetch]
+	checks   bySource[checkedCommit]
+}
+
+// bySource has one value for each GitSource, by its name.
+type bySource[T any] struct{ sync.Map }
+
+// of returns the value of a source; the zero value if it has none.
+func (m *bySource[T]) of(source string) T {
+	v, _ := m.Load(source)
+	value, _ := v.(T)
+	return value
 }
 
 // appliedWarnings are the warnings about the applied revision, which stay in the GitSource's status.
@@ -476,42 +494,4 @@ func (m *memory) forget(name string) {
 	m.warnings.Delete(name)
 	m.failures.Delete(name)
 	m.checks.Delete(name)
-}
-
-// listing returns the last listing of a source; it returns the zero value before the first listing.
-func (m *memory) listing(name string) listing {
-	v, _ := m.listings.Load(name)
-	last, _ := v.(listing)
-	return last
-}
-
-// lastListings returns the last listing of each repository, by the name of the GitSource.
-func (m *memory) lastListings() map[string]v1alpha1.SourceLook {
-	out := map[string]v1alpha1.SourceLook{}
-	m.listings.Range(func(name, value any) bool {
-		out[name.(string)] = value.(listing).report()
-		return true
-	})
-	return out
-}
-
-// failedFetch returns the last fetch of a source if it failed; otherwise the zero value.
-func (m *memory) failedFetch(name string) failedFetch {
-	v, _ := m.failures.Load(name)
-	failed, _ := v.(failedFetch)
-	return failed
-}
-
-// checkedCommit returns the last commit of a source that was checked; the zero value if there is none.
-func (m *memory) checkedCommit(name string) checkedCommit {
-	v, _ := m.checks.Load(name)
-	checked, _ := v.(checkedCommit)
-	return checked
-}
-
-// warningsOf returns the warnings about the applied revision of a source; the zero value if they are unknown.
-func (m *memory) warningsOf(name string) appliedWarnings {
-	v, _ := m.warnings.Load(name)
-	warnings, _ := v.(appliedWarnings)
-	return warnings
 }
