@@ -13,6 +13,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	operatorv1 "github.com/openshift/api/operator/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -49,40 +50,27 @@ func ReadState(ctx context.Context, c client.Reader) (Objects, error) {
 	for i := range out.Configs {
 		out.ByName[out.Configs[i].Name] = &out.Configs[i]
 	}
-	var pools mcfgv1.MachineConfigPoolList
-	if err := c.List(ctx, &pools, client.UnsafeDisableDeepCopy); err != nil {
-		return out, fmt.Errorf("listing MachineConfigPools: %w", err)
-	}
-	for i := range pools.Items {
-		out.Cluster[Key(KindMachineConfigPool, pools.Items[i].Name)] = &pools.Items[i]
-	}
-	var rules operatorv1.MachineConfigurationList
-	if err := c.List(ctx, &rules, client.UnsafeDisableDeepCopy); err != nil {
-		return out, fmt.Errorf("listing MachineConfigurations: %w", err)
-	}
-	for i := range rules.Items {
-		out.Cluster[Key(KindMachineConfiguration, rules.Items[i].Name)] = &rules.Items[i]
-	}
-	var drifts v1alpha1.DriftPolicyList
-	if err := c.List(ctx, &drifts, client.UnsafeDisableDeepCopy); err != nil {
-		return out, fmt.Errorf("listing DriftPolicies: %w", err)
-	}
-	for i := range drifts.Items {
-		out.Cluster[Key(KindDriftPolicy, drifts.Items[i].Name)] = &drifts.Items[i]
-	}
-	var rollouts v1alpha1.RolloutPolicyList
-	if err := c.List(ctx, &rollouts, client.UnsafeDisableDeepCopy); err != nil {
-		return out, fmt.Errorf("listing RolloutPolicies: %w", err)
-	}
-	for i := range rollouts.Items {
-		out.Cluster[Key(KindRolloutPolicy, rollouts.Items[i].Name)] = &rollouts.Items[i]
-	}
-	var images mcfgv1.PinnedImageSetList
-	if err := c.List(ctx, &images, client.UnsafeDisableDeepCopy); err != nil {
-		return out, fmt.Errorf("listing PinnedImageSets: %w", err)
-	}
-	for i := range images.Items {
-		out.Cluster[Key(KindPinnedImageSet, images.Items[i].Name)] = &images.Items[i]
+	for _, of := range []struct {
+		kind, plural string
+		list         client.ObjectList
+	}{
+		{KindMachineConfigPool, "MachineConfigPools", &mcfgv1.MachineConfigPoolList{}},
+		{KindMachineConfiguration, "MachineConfigurations", &operatorv1.MachineConfigurationList{}},
+		{KindDriftPolicy, "DriftPolicies", &v1alpha1.DriftPolicyList{}},
+		{KindRolloutPolicy, "RolloutPolicies", &v1alpha1.RolloutPolicyList{}},
+		{KindPinnedImageSet, "PinnedImageSets", &mcfgv1.PinnedImageSetList{}},
+	} {
+		err := c.List(ctx, of.list, client.UnsafeDisableDeepCopy)
+		if err == nil {
+			err = meta.EachListItem(of.list, func(item runtime.Object) error {
+				o := item.(client.Object)
+				out.Cluster[Key(of.kind, o.GetName())] = o
+				return nil
+			})
+		}
+		if err != nil {
+			return out, fmt.Errorf("listing %s: %w", of.plural, err)
+		}
 	}
 	return out, nil
 }
