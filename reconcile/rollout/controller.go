@@ -290,10 +290,7 @@ func (r *Controller) store(ctx context.Context, pool *mcfgv1.MachineConfigPool, 
 		metav1.SetMetaDataAnnotation(&pool.ObjectMeta, v1alpha1.RolloutHistoryAnnotation, history)
 	}
 	err := r.Client.Patch(ctx, pool, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	r.Fleet.addWrite(poolKey(pool.Name), writeResult{
-		pool.Name, before.ResourceVersion, pool.ResourceVersion,
-		err,
-	}.pending(r.Now()))
+	r.Fleet.addWrite(pool.Name, poolKey(pool.Name), before.ResourceVersion, pool.ResourceVersion, err, r.Now())
 	if err != nil {
 		return fmt.Errorf("recording the rollout of pool %q: %w", pool.Name, err)
 	}
@@ -314,10 +311,7 @@ func closedGates(d poolstate.Decision) string {
 
 func (r *Controller) report(ctx context.Context, pool, before *mcfgv1.MachineConfigPool) error {
 	err := kube.WriteStatus(ctx, r.Client, pool, before)
-	r.Fleet.addWrite(poolKey(pool.Name), writeResult{
-		pool.Name, before.ResourceVersion, pool.ResourceVersion,
-		err,
-	}.pending(r.Now()))
+	r.Fleet.addWrite(pool.Name, poolKey(pool.Name), before.ResourceVersion, pool.ResourceVersion, err, r.Now())
 	if err != nil {
 		return fmt.Errorf("writing the status of pool %q: %w", pool.Name, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/reconcile/gate"
 
@@ -274,9 +275,18 @@ func (f *Fleet) wait(pool string, now time.Time) time.Duration {
 	return min(max(coalesce, pause), maxPause) // A clock that is set back lengthens no pause.
 }
 
-// addWrite stores a write until the informer shows it, unless it already has, or the object was deleted: the Fleet does
-// not have it then, because the controller writes only to objects that an informer has shown.
-func (f *Fleet) addWrite(key objectKey, what *pendingWrite) {
+// addWrite stores a write for the decisions about a pool until the informer shows it, unless it already has, or the
+// object was deleted: the Fleet does not have it then, because the controller writes only to objects that an informer
+// has shown. before and after are resource versions. After a write without an answer, the pool waits until the informer
+// shows the object, or the server says that it has not changed.
+func (f *Fleet) addWrite(pool string, key objectKey, before, after string, failed error, now time.Time) {
+	what := pendingWrite{pool: pool, version: after, sure: true, at: now}
+	if failed != nil {
+		if !fault.IsUnknown(fault.APIRequest(failed)) {
+			return // Nothing was written.
+		}
+		what.version, what.sure = before, false
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var version string
@@ -286,10 +296,10 @@ func (f *Fleet) addWrite(key objectKey, what *pendingWrite) {
 	if p := f.pools[key.name]; p != nil && key.pool {
 		version = p.ResourceVersion
 	}
-	if what == nil || version == "" || what.shownBy(version) {
+	if version == "" || what.shownBy(version) {
 		return
 	}
-	f.written.add(key, *what)
+	f.written.add(key, what)
 }
 
 // gatesDue are what a decision depends on; zero for none.

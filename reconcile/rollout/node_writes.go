@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/bunsen-os/bunsen/reconcile/kube"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
@@ -16,7 +15,6 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 
@@ -165,33 +163,9 @@ func (r *Controller) write(ctx context.Context, pool string, o nodeWrite) error 
 	n := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: o.node.Name}}
 	n.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
 	err = r.Client.Patch(ctx, n, client.RawPatch(types.MergePatchType, data))
-	r.Fleet.addWrite(objectKey{name: o.node.Name}, writeResult{
-		pool, o.node.ResourceVersion, n.ResourceVersion,
-		err,
-	}.pending(r.Now()))
+	r.Fleet.addWrite(pool, objectKey{name: o.node.Name}, o.node.ResourceVersion, n.ResourceVersion, err, r.Now())
 	if err != nil {
 		return fmt.Errorf("%s: %w", o.what, err)
-	}
-	return nil
-}
-
-// writeResult is for a node or a pool.
-type writeResult struct {
-	// whose decisions depend on the object
-	pool string
-	// resource versions
-	before, after string
-	err           error
-}
-
-// pending returns the write that informers do not show yet; nil if nothing was written. After a write without an
-// answer, the pool waits until the informer shows the object, or the server says that it has not changed.
-func (w writeResult) pending(now time.Time) *pendingWrite {
-	switch {
-	case w.err == nil:
-		return &pendingWrite{pool: w.pool, version: w.after, sure: true, at: now}
-	case fault.IsUnknown(fault.APIRequest(w.err)):
-		return &pendingWrite{pool: w.pool, version: w.before, at: now}
 	}
 	return nil
 }
