@@ -214,9 +214,7 @@ func (r *Controller) act(ctx context.Context, pool *mcfgv1.MachineConfigPool, q 
 	}
 	records, unread := attestedPoolWrites(ctx, r.Live, d)
 	done, failed := r.carryOut(ctx, pool.Name,
-		append(records, nodeWrites(d.next, d.nodes, configRequests(func(config string) v1alpha1.Requester {
-			return r.requester(ctx, pool, config)
-		}))...))
+		append(records, nodeWrites(d.next, d.nodes, r.requestTexts(ctx, pool, d.next))...))
 	failed = errors.Join(unread, failed)
 	before := pool.DeepCopy()
 	pool.Status = status.Pool(before.Status, r.summary(ctx, pool, d), now)
@@ -230,21 +228,6 @@ func (r *Controller) act(ctx context.Context, pool *mcfgv1.MachineConfigPool, q 
 	}
 	r.reportStatus(ctx, t)
 	return d, failed
-}
-
-// configRequests returns a function for the requester of a config, as RequestAnnotation has it; empty if unknown.
-func configRequests(ask func(config string) v1alpha1.Requester) func(config, of string) string {
-	known := map[string]string{}
-	return func(config, of string) string {
-		text, ok := known[config]
-		if !ok {
-			if asked := ask(of); asked.Revision != "" || len(asked.API) > 0 {
-				text = v1alpha1.ConfigRequest{Config: config, Requester: asked}.String()
-			}
-			known[config] = text
-		}
-		return text
-	}
 }
 
 // attestedPoolWrites records the pool for which the server admitted each new node, from the certificate requests of the

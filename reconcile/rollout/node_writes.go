@@ -70,9 +70,9 @@ func (o *nodeWrite) annotate(key, value string) {
 }
 
 // assign sets the desired config and who requested it.
-func (o *nodeWrite) assign(config v1alpha1.ConfigVersion, request func(config string) string) {
+func (o *nodeWrite) assign(config v1alpha1.ConfigVersion, request string) {
 	o.annotate(v1alpha1.DesiredConfigAnnotation, config.Config)
-	o.annotate(v1alpha1.RequestAnnotation, request(config.Config))
+	o.annotate(v1alpha1.RequestAnnotation, request)
 	if _, was := o.node.Annotations[v1alpha1.NextConfigAnnotation]; was {
 		o.annotate(v1alpha1.NextConfigAnnotation, "") // The node gets a config now.
 	}
@@ -206,29 +206,48 @@ func (r *Controller) requester(ctx context.Context, pool *mcfgv1.MachineConfigPo
 	}
 }
 
+// requestTexts returns who requested each config that a decision assigns, as RequestAnnotation has it; empty if that is
+// unknown. An assigned config may be that of one node, and then belongs to the pool's.
+func (r *Controller) requestTexts(ctx context.Context, pool *mcfgv1.MachineConfigPool,
+	w poolstate.Decision,
+) map[string]string {
+	texts := map[string]string{}
+	add := func(config, of string) {
+		if _, known := texts[config]; known {
+			return
+		}
+		texts[config] = ""
+		if asked := r.requester(ctx, pool, of); asked.Revision != "" || len(asked.API) > 0 {
+			texts[config] = v1alpha1.ConfigRequest{Config: config, Requester: asked}.String()
+		}
+	}
+	for _, x := range w.Release {
+		add(x.Config.Config, x.Config.Config)
+	}
+	for _, a := range w.Assign {
+		add(a.Config.Config, w.Target.Config)
+	}
+	return texts
+}
+
 func (r *Controller) commit(ctx context.Context, pool *mcfgv1.MachineConfigPool, name string) string {
 	return kube.RequesterText(r.requester(ctx, pool, name))
 }
 
 // nodeWrites returns one write for each node of a decision: first postponed drains, then assigned configs, then labels
-// and taints. request returns who requested a config, which may be that of one node and then belongs to the config "of"
-// of the pool.
-func nodeWrites(w poolstate.Decision, nodes map[string]*corev1.Node,
-	request func(config, of string) string,
-) []nodeWrite {
+// and taints. requests says who requested each config.
+func nodeWrites(w poolstate.Decision, nodes map[string]*corev1.Node, requests map[string]string) []nodeWrite {
 	var out []nodeWrite
-	same := func(config string) string { return request(config, config) }
-	assigned := func(config string) string { return request(config, w.Target.Config) }
 	for _, x := range w.Release {
 		o := newNodeWrite(nodes[x.Node], fmt.Sprintf("postponing the drain of node %q", x.Node))
-		o.assign(x.Config, same)
+		o.assign(x.Config, requests[x.Config.Config])
 		o.annotate(v1alpha1.PostponedAnnotation, x.Postponed)
 		o.annotate(v1alpha1.DrainsAnnotation, x.Drains)
 		out = append(out, o)
 	}
 	for _, a := range w.Assign {
 		o := newNodeWrite(nodes[a.Node], fmt.Sprintf("assigning %[2]q to node %[1]q", a.Node, a.Config))
-		o.assign(a.Config, assigned)
+		o.assign(a.Config, requests[a.Config.Config])
 		if a.DropImage {
 			o.dropImage()
 		}
