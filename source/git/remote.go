@@ -230,7 +230,6 @@ func (r *Remote) verified(ctx context.Context, p source.Picked) (string, error) 
 // Snapshot is one fetched commit with all its files.
 type Snapshot struct {
 	commit source.Commit
-	raw    []byte
 	root   plumbing.Hash
 	store  objects.Reader
 	limits source.Limits
@@ -254,8 +253,7 @@ func newSnapshot(store objects.Reader, url string, p source.Picked) (*Snapshot, 
 			fmt.Errorf("commit %s does not begin with one tree: create it again with git", p.Hash))
 	}
 	return &Snapshot{
-		commit: Describe(&c, p, url),
-		raw:    raw, root: c.TreeHash, store: store, limits: source.Limits{}.OrDefault(),
+		commit: Describe(&c, p, url), root: c.TreeHash, store: store, limits: source.Limits{}.OrDefault(),
 	}, nil
 }
 
@@ -283,12 +281,6 @@ func (s *Snapshot) forget() {
 		_ = fetched.Empty() // The next fetch opens the folder again, and reports the error if there is one.
 	}
 }
-
-// Commit describes the commit. The Signer of the commit is empty if Config.Verify is nil.
-func (s *Snapshot) Commit() source.Commit { return s.commit }
-
-// Object returns the commit as git stores it. A signature of the commit covers these bytes.
-func (s *Snapshot) Object() []byte { return s.raw }
 
 // Materialise puts the files below path into a directory and returns them as a tree. Materialise writes regular files,
 // 0644 or 0755, and lists everything else as refused. With Config.Submodules, Materialise fetches
