@@ -88,7 +88,7 @@ func Routes(o Options) (http.Handler, *Metrics) {
 		tokens: o.Tokens, clients: o.ClientCAs, access: o.Access, limits: NewLimiter(o.Limits), answers: &mcs.Turns{},
 	}
 	mux := http.NewServeMux()
-	configs := &configHandler{
+	mux.Handle("GET /config/", &configHandler{
 		source:          o.Source,
 		tokens:          o.Tokens,
 		bootstrapTokens: o.BootstrapTokens,
@@ -97,16 +97,15 @@ func Routes(o Options) (http.Handler, *Metrics) {
 		authorizer:      authorizer,
 		log:             log,
 		now:             o.Now,
-	}
-	mux.Handle("GET /config/", configs)
+	})
 	if o.Content.Open != nil {
-		streams := &Streams{Total: maxStreams}
-		node := &nodeConfigHandler{nodes: o.Nodes}
-		mux.Handle("GET "+v1alpha1.ContentPath, &contentHandler{streams: streams, configHandler: configs})
-		mux.Handle("GET "+v1alpha1.NodeContentPath, &contentHandler{
-			nodes: node, streams: streams,
-			configHandler: configs,
-		})
+		toMachines := contentHandler{
+			content: o.Content, streams: &Streams{Total: maxStreams}, authorizer: authorizer, log: log, now: o.Now,
+		}
+		toNodes := toMachines
+		toNodes.nodes = &o.Nodes
+		mux.Handle("GET "+v1alpha1.ContentPath, &toMachines)
+		mux.Handle("GET "+v1alpha1.NodeContentPath, &toNodes)
 	}
 	if len(o.Daemons) > 0 {
 		mux.Handle("GET /daemon/{arch}/{pool}", &daemonHandler{

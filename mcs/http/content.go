@@ -34,9 +34,12 @@ type Content struct {
 // contentHandler serves /node/content/<hash> to nodes, by the certificate of their kubelet, and /content/<hash> and
 // /content/oci/<artifact> to new machines, whose config has a grant for the file.
 type contentHandler struct {
-	nodes   *nodeConfigHandler // nodes is nil for new machines.
-	streams *Streams
-	*configHandler
+	nodes      *Nodes // nodes is nil for new machines.
+	content    Content
+	streams    *Streams
+	authorizer authorizer
+	log        *requestLog
+	now        func() time.Time
 }
 
 // ServeHTTP serves one request.
@@ -104,7 +107,7 @@ func (h *contentHandler) authorize(r *http.Request, a *response, now time.Time) 
 		if err := h.nodes.identify(r, a); err != nil {
 			return err
 		}
-		return h.nodes.nodes.Content(r.Context(), a.client.node, a.content)
+		return h.nodes.Content(r.Context(), a.client.node, a.content)
 	}
 	grant, ok := strings.CutPrefix(r.Header.Get("Authorization"), v1alpha1.ContentGrantScheme)
 	if !ok {

@@ -106,7 +106,7 @@ func (h *nodeConfigHandler) serve(w http.ResponseWriter, r *http.Request, a *res
 	}
 	// The client's certificate may expire before the next request.
 	w.Header().Set("Connection", "close")
-	err := h.identify(r, a)
+	err := h.nodes.identify(r, a)
 	var config []byte
 	var revision string
 	if err == nil {
@@ -170,11 +170,12 @@ func (h *nodeConfigHandler) read(r *http.Request, node, name string) (text []byt
 	return text, "", err
 }
 
-func (h *nodeConfigHandler) identify(r *http.Request, a *response) error {
-	if h.nodes.CAs != nil && h.nodes.CAs.Certificates() == nil {
+// identify finds out which node sends a request, by the certificate of its kubelet.
+func (n Nodes) identify(r *http.Request, a *response) error {
+	if n.CAs != nil && n.CAs.Certificates() == nil {
 		return errNoNodeCAs
 	}
-	if h.nodes.CAs == nil || r.TLS == nil || !h.nodes.CAs.Certificates().Issued(r.TLS.VerifiedChains) {
+	if n.CAs == nil || r.TLS == nil || !n.CAs.Certificates().Issued(r.TLS.VerifiedChains) {
 		return errNoNodeCertificate
 	}
 	leaf := r.TLS.PeerCertificates[0]
