@@ -12,7 +12,7 @@ import (
 // commits.
 const maxEvidence = 64 << 10
 
-// Evidence stores the last evidence of each repository. The zero value of Evidence is ready for use. Evidence is safe
+// Evidence stores the last evidence of each repository. The zero value is ready for use; nil stores nothing. It is safe
 // for concurrent use.
 type Evidence struct {
 	mu    sync.Mutex
@@ -43,6 +43,9 @@ type evidenceCall struct {
 func (e *Evidence) Read(ctx context.Context, key string, p source.Picked,
 	read func(context.Context, source.Picked) (source.Evidence, error),
 ) (source.Evidence, error) {
+	if e == nil {
+		return read(ctx, p)
+	}
 	for {
 		e.mu.Lock()
 		if known, ok := e.known[key]; ok && known.of == p {

@@ -33,7 +33,7 @@ const (
 // polled longest ago.
 const maxRepositories = 1000
 
-// Listings stores the last listings of each repository. The zero value of Listings is ready for use. Listings is safe
+// Listings stores the last listings of each repository. The zero value is ready for use; nil stores nothing. It is safe
 // for concurrent use.
 type Listings struct {
 	mu    sync.Mutex
@@ -73,6 +73,10 @@ func ListingKey(url string, secrets ...map[string][]byte) string {
 func (l *Listings) List(ctx context.Context, r Request,
 	list func(ctx context.Context, prefixes []string) ([]source.Ref, error),
 ) (source.Listing, error) {
+	if l == nil {
+		refs, err := list(ctx, r.Prefixes)
+		return source.Listing{Refs: refs, At: r.Now}, err
+	}
 	for {
 		found, running, mine := l.next(r)
 		switch {

@@ -40,8 +40,9 @@ type Opener struct {
 	// Memory is the budget that all sources share; nil: no limit.
 	Memory *memory.Budget
 
-	apps   tokens.GitHubTokens
-	shared shared
+	apps     tokens.GitHubTokens
+	listings Listings
+	evidence Evidence
 }
 
 // Open creates the repository of a GitSource, and sends no request. Errors are Stalled faults: InvalidSpec for the
@@ -61,7 +62,7 @@ func (o *Opener) Open(spec v1alpha1.GitSourceSpec, secrets source.Secrets) (Repo
 		return Repository{}, err
 	}
 	r.Path, r.Ref, r.Include = spec.Path, &spec.Ref, included(spec)
-	r.shared = &o.shared
+	r.listings, r.commits = &o.listings, &o.evidence
 	r.key = ListingKey(spec.URL, secrets.Credentials, secrets.Proxy,
 		map[string][]byte{"provider": []byte(spec.Provider)})
 	return r, nil
@@ -163,9 +164,11 @@ type Repository struct {
 
 	// tokens are the credentials that expire; nil if Remote has its own.
 	tokens *issuer
-	// shared has what the sources of this repository with the same credentials read, under the key; nil: nothing.
-	shared *shared
-	key    string
+	// listings and commits have what the sources of this repository with the same credentials read, under the key; nil:
+	// nothing.
+	listings *Listings
+	commits  *Evidence
+	key      string
 }
 
 // Remote reads one repository with one set of credentials. git.Remote and oci.Remote implement it.
@@ -180,13 +183,6 @@ type Remote interface {
 	URL() string
 }
 
-// shared is what the sources of one process share: for each repository with one set of credentials, the last listings
-// of its refs and the last evidence.
-type shared struct {
-	listings Listings
-	evidence Evidence
-}
-
 // List returns the refs of the repository, at least those that Ref needs, and when their listing began. It may be the
 // listing of another source with the same address and the same credentials. If Ref names a ref that does not exist,
 // List returns all branches and tags, because the error of source.Pick names them.
@@ -195,7 +191,7 @@ func (r Repository) List(ctx context.Context, poll source.Poll) (source.Listing,
 		refs, err := r.list(ctx, nil)
 		return source.Listing{Refs: refs, At: poll.Now}, err
 	}
-	found, err := r.listShared(ctx, poll, source.Prefixes(*r.Ref))
+	found, err := r.listings.List(ctx, Request{Poll: poll, Key: r.key, Prefixes: source.Prefixes(*r.Ref)}, r.list)
 	if err != nil {
 		return source.Listing{}, err
 	}
@@ -204,15 +200,6 @@ func (r Repository) List(ctx context.Context, poll source.Poll) (source.Listing,
 	}
 	refs, err := r.list(ctx, []string{"HEAD", "refs/heads/", "refs/tags/"})
 	return source.Listing{Refs: refs, At: poll.Now}, err
-}
-
-// listShared returns the refs with the prefixes, possibly those that another source has listed.
-func (r Repository) listShared(ctx context.Context, poll source.Poll, prefixes []string) (source.Listing, error) {
-	if r.shared == nil {
-		refs, err := r.list(ctx, prefixes)
-		return source.Listing{Refs: refs, At: poll.Now}, err
-	}
-	return r.shared.listings.List(ctx, Request{Poll: poll, Key: r.key, Prefixes: prefixes}, r.list)
 }
 
 // list requests the refs with the prefixes.
@@ -293,10 +280,7 @@ func (r Repository) Fetch(ctx context.Context, picked source.Picked, into source
 // Evidence returns the objects of the commits that a commit adds to picked.Applied, and the relation of both commits.
 // Another source may have read them.
 func (r Repository) Evidence(ctx context.Context, picked source.Picked) (source.Evidence, error) {
-	if r.shared == nil {
-		return r.evidence(ctx, picked)
-	}
-	return r.shared.evidence.Read(ctx, r.key, picked, r.evidence)
+	return r.commits.Read(ctx, r.key, picked, r.evidence)
 }
 
 // evidence requests the objects of the commits.
