@@ -50,7 +50,7 @@ func TestATraceOfANodeMarksWhatWasChangedByHand(t *testing.T) {
 	}}})
 	text := tr.Text()
 	for _, want := range []string{
-		"file /etc/motd    -        by hand on worker-2 at 2026-01-02 11:58:00 UTC, it is not recorded by whom; before that -\n",
+		"file /etc/motd    -        by hand on worker-2 at 2026-01-02 11:58:00 UTC, by whom is not recorded; before that -\n",
 		"unit a.service    -        by hand on worker-2 at 2026-01-02 12:00:00 UTC, ",
 		"file /etc/hosts   -        -\n",
 		"user core         -        -\n",

@@ -261,7 +261,7 @@ func (t Trace) changedBy(it TraceItem) string {
 		at = *d.Modified
 	}
 	return "by hand on " + t.Node.Name + " at " + at.UTC().Format("2006-01-02 15:04:05 UTC") +
-		", it is not recorded by whom" + beforeThat + it.changedBy()
+		", by whom is not recorded" + beforeThat + it.changedBy()
 }
 
 // beforeThat stands between what was changed by hand and the commit before it.
