@@ -40,12 +40,13 @@ func page(p disruption.Policy) string {
 
 <!-- Written from internal/disruption/table.go by go test ./internal/disruption -update -->
 
-For authors and reviewers of configs. You get the cost of each change on a running node, and rules
-to lower it.
+For authors and reviewers of configs. This page has the cost of each change on a running node, and
+rules that lower it.
 
-A node applies a new config in place if it can. The *node disruption policy* decides for each file
-and unit what that costs. Its default rules are below. Set your own in ` + "`spec.nodeDisruptionPolicy`" + `
-of the ` + "`MachineConfiguration cluster`" + `: a rule of yours replaces the default for the same path or name.
+A node applies a new config in place if it can. The *node disruption policy* decides what a
+change of each file and unit costs. Its default rules are below. Set your own rules in
+` + "`spec.nodeDisruptionPolicy` of the `MachineConfiguration cluster`" + `: each replaces the default rule for
+the same path or name.
 
 ## Look up the default policy
 
@@ -55,11 +56,11 @@ of the ` + "`MachineConfiguration cluster`" + `: a rule of yours replaces the de
 - **What no rule covers reboots the node**, after a drain. So does every change of the OS image,
   kernel arguments, kernel type and extensions.
 - If any part of an update needs a reboot, the node is drained and reboots, and no reload or restart
-  runs. Otherwise the daemon runs every action, in the order of the changes and of each rule's list,
-  once for each change that names it. A drain comes first.
-- A file with the same bytes, mode and owner costs nothing, in any encoding. Neither does another
-  spelling of its path through a link that systems with a merged /usr have: ` + "`/lib/x`" + ` is
-  ` + "`/usr/lib/x`" + `.
+  runs. Otherwise the daemon runs the actions of all changes, in the order of the changes and of the
+  list in each rule. An action that several changes need runs several times, and a drain comes first.
+- A file with the same bytes, mode and owner costs nothing, in any encoding. It also
+  costs nothing to write its path in another way, through a link of systems with a merged /usr:
+  ` + "`/lib/x` is `/usr/lib/x`" + `.
 - Directories and links follow the rules of their path, as files do. Users and groups have one rule,
   ` + "`sshkey`" + `.
 
@@ -91,8 +92,9 @@ of the ` + "`MachineConfiguration cluster`" + `: a rule of yours replaces the de
 		"section `ignition`", "nothing: only new nodes get it", disruption.None)
 	b.WriteString(`
 A change of ` + "`" + disruption.RegistriesConf + "`" + ` or of a file ` + "`*.conf`" + ` below
-` + "`/etc/containers/registries.conf.d`" + ` is safe if every running pod still gets the same image. Bunsen
-compares what all these files of the config say together:
+` + "`/etc/containers/registries.conf.d`" + ` is safe if every running pod would still get the same image.
+Bunsen compares the combined content of all these files in the config. A change is safe if all of this
+is true:
 
 - it only appends to ` + "`unqualified-search-registries`" + ` of ` + "`registries.conf`" + `;
 - in a drop-in, it changes nothing but ` + "`[[registry]]`" + ` tables;
@@ -108,16 +110,16 @@ disruption of its worst action.
 
 If a change reboots nodes only because no rule covers it, ` + "`bunsen diff`" + ` and the comment of a pull
 request print these rules, ready to paste. Rules have no effect until the MachineConfiguration has
-them. Each service must exist on every node: an action for a missing unit fails the update. Only the
-reload of crio.service is skipped on a node without CRI-O, because the default policy has it. A unit
-that the change itself removes is stopped instead of reloaded or restarted.
+them. Each service must exist on every node: an action for a missing unit fails the update. The only
+exception is the reload of crio.service: the default policy has it, so a node without CRI-O skips it.
+A unit that the change itself removes is stopped instead of reloaded or restarted.
 
-Merge a rule before the change that needs it, in a commit of its own. If one commit has both, its
-revert takes the rule away with the file, and then the removal of the file reboots nodes. The review
-says so below its ` + "`undo:`" + ` line.
+Merge a rule before the change that needs it, in a commit of its own. If one commit has both
+the rule and the change, its revert removes the rule together with the file, and then the removal of
+the file reboots nodes. The review says so below its ` + "`undo:`" + ` line.
 
-For a removed file, the review does not offer the first three rules: the file's settings would stay
-until the next boot.
+If a change removes a file, the review does not offer the first three rules of this table, because the
+file's settings would stay in effect until the next boot.
 
 | Changed | What happens | What to know |
 |---|---|---|
@@ -140,15 +142,16 @@ The review also offers ` + "`DaemonReload` and `Restart`" + ` for two kinds of u
 
 ## What a running node does not take
 
-Some changes need a first boot. They **block nothing**: new nodes get them, existing nodes keep
-their state, and every report says so (*existing nodes will not get this*):
+Some changes need a first boot. They **neither degrade nodes nor stop a rollout**: new nodes get them,
+existing nodes keep their state, and every report says so (*existing nodes will not get this*):
 
 - disks, filesystems and the units that mount them, raid, luks;
 - Ignition's own ` + "`kernelArguments`" + ` and its section ` + "`ignition`" + `: certificate authorities, proxies,
   timeouts;
 - how Ignition creates an account (` + "`system`, `noCreateHome`, `noLogInit`, `noUserGroup`" + `).
 
-The daemon **refuses** these changes, and applies nothing of the update until they are gone:
+The daemon **refuses** these changes, and applies nothing of the update until the config no
+longer has them:
 
 | Refused | Why |
 |---|---|
@@ -159,30 +162,30 @@ The daemon **refuses** these changes, and applies nothing of the update until th
 | another uid or gid, or another ` + "`homeDir`" + `, of an account that the config had before | Its files would have no owner, or stay behind |
 | ` + "`shouldExist: false`" + ` for root | A system needs root |
 
-You may remove the whole entry of a user. What no machine can have is refused too, already by
-` + "`bunsen validate`" + ` and the renderer, so that no rollout begins with it:
+You may remove the whole entry of a user. Configs that no machine can apply are refused earlier, by
+` + "`bunsen validate`" + ` and the renderer, so that no rollout begins with them:
 
 - a file below a file, or one path twice
 - a path of the daemon
 - a name over 245 bytes
 - an invalid account name or home directory
-- owners and groups that the config removes
+- a file whose owner or group the config removes, or a user whose group it removes
 
 Some refusals depend on the host alone, so only the node's daemon decides them. This list is
 complete:
 
-- **Accounts**: a user or group that the config names and does not create is missing; an account has
+- **Accounts**: a user or group that the config names but does not create is missing; an account has
   another number, or comes with the image; or the home directory, which only the node knows, does not
   allow the keys.
 - **Paths**: a link, a directory or a file may not replace what is at its path; the config appends to
-  something that is no file; a hard link has no target; or a link of the node makes two paths one.
+  something that is not a file; a hard link has no target; or a link on the node makes two paths one.
 - **System**: the OS cannot change its image, kernel arguments, kernel type or extensions; or a new
   machine was installed without FIPS mode.
 
 ` + "`bunsen diff`" + ` lists the parts of a change that only the node can check.
 
 The annotation ` + "`" + disruption.InPlaceAnnotation + `: openshift` + "`" + ` on ` + "`MachineConfiguration cluster`" + ` gives nodes the
-limits of OpenShift. They then refuse any change of these:
+limits of OpenShift. Nodes then refuse any change of these:
 
 - directories, and links (except the removal of all);
 - groups, and users other than core;
