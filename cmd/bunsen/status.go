@@ -22,7 +22,7 @@ func statusCommand() *cobra.Command {
   sources      and when the controller last listed the refs of each repository
   controllers  and which replica leads
   pools        and how far each rollout is
-  nodes        and why each node waits
+  nodes        that wait or failed, and why; bunsen get nodes lists all
   servers      what is wrong with them, and which config a new machine of a pool boots if that is not the pool's target
 
 bunsen shows the age of outdated facts. A node whose kubelet or daemon does not report is UNKNOWN.

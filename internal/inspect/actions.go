@@ -353,7 +353,7 @@ func restoreActions(node, item string) []string {
 	do := driftActions(node, item)
 	return []string{
 		do[0] + "   # what differs", restoreAction(node),
-		fleet.Alternative("the change on "+node+" is to stay", do[1]),
+		fleet.Alternative("the change on "+node+" is to stay", do[1]+"   # prints it as a document, to commit and push"),
 	}
 }
 

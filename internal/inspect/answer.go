@@ -72,6 +72,10 @@ func once(answers []Answer) []Answer {
 	return out
 }
 
+// Predicate returns the reason without its subject, for a text that names the subject before it; "" if the reason is
+// about something else.
+func (a Answer) Predicate() string { return a.predicate }
+
 // Short returns the reason on one line.
 func (a Answer) Short() string {
 	return fleet.Shorten(fleet.OneLine(a.Reason))

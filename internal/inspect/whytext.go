@@ -28,7 +28,7 @@ func (w Why) Text(now time.Time) string {
 	}
 	for _, a := range w.Also {
 		if !w.delaysOnly(a) {
-			b.Add("Also", a.Short()+a.When(now))
+			b.Add("Also", w.AlsoText(a, now))
 			for _, problem := range a.others() {
 				b.Add("", "  "+problem)
 			}
@@ -49,7 +49,7 @@ func (w Why) Text(now time.Time) string {
 	addTrust(&b, w.Trust, now)
 	for _, a := range w.Also {
 		if w.delaysOnly(a) {
-			b.Add("Also", "no newer commit reaches it: "+a.Short()+a.When(now))
+			b.Add("Also", w.AlsoText(a, now))
 			for _, problem := range a.others() {
 				b.Add("", "  "+problem)
 			}
@@ -59,6 +59,15 @@ func (w Why) Text(now time.Time) string {
 		b.Add("To do", do)
 	}
 	return b.String()
+}
+
+// AlsoText returns a further answer as text. About a GitSource, it says that only newer commits wait for it.
+func (w Why) AlsoText(a Answer, now time.Time) string {
+	text := a.Short() + a.When(now)
+	if w.delaysOnly(a) {
+		text = "no newer commit reaches it: " + text
+	}
+	return text
 }
 
 // delaysOnly reports whether an answer is about a GitSource, and not why the pool's config is not rolled out.

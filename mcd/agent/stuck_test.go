@@ -167,7 +167,7 @@ var trouble = []struct {
 		r.m.Put("/etc/motd/keep", "of another program")
 		r.c.desire("rendered-r")
 		if err := r.settle(); err == nil ||
-			!strings.Contains(err.Error(), `that is not empty ("keep")`) {
+			!strings.Contains(err.Error(), `that is not empty (in it: "keep")`) {
 			r.t.Fatal(err)
 		}
 		r.c.says(r.t, "Degraded", "rendered-a", "nothing has changed yet", "/etc/motd")

@@ -170,7 +170,7 @@ func EntriesText(names []string) string {
 	for i, name := range names {
 		quoted[i] = strconv.QuoteToASCII(name)
 	}
-	return " (" + strings.Join(quoted, ", ") + more + ")"
+	return " (in it: " + strings.Join(quoted, ", ") + more + ")"
 }
 
 // EntriesLeft returns the entries of a directory that are there after all steps.

@@ -301,6 +301,7 @@ func needOf(w inspect.Why, now time.Time) need {
 	switch kind {
 	case "gitsource":
 		n.ID, n.Name = idOf("source", name), "Source "+name
+		n.Title, n.Rest = splitReason(cmp.Or(w.Predicate(), w.Reason))
 	case "node":
 		n.ID, n.Href, n.Name = idOf("node", name), nodePath(name), "Node "+name
 		// The node may have failed an earlier config than the pool's present one.
@@ -328,7 +329,7 @@ func needOf(w inspect.Why, now time.Time) need {
 		if a.Cause == poolstate.CauseFailed && w.Cause == a.Cause {
 			continue // The main reason names all failed nodes.
 		}
-		n.Also = append(n.Also, sentenceCase(a.Short())+a.When(now))
+		n.Also = append(n.Also, sentenceCase(w.AlsoText(a, now)))
 	}
 	if kind == "pool" {
 		for _, b := range w.Busy[:min(len(w.Busy), mostNamed)] {

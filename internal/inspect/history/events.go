@@ -185,7 +185,19 @@ func EventsText(events []Event, since, now time.Time) string {
 			b.WriteString(reasons[i-1])
 		}
 	}
+	if slices.ContainsFunc(rows, func(alike []Event) bool { return alike[0].wentWrong() }) {
+		b.WriteString("\nWhat needs you now: bunsen status\n")
+	}
 	return b.String()
+}
+
+func (r Row) wentWrong() bool {
+	switch r.Result {
+	case Result(v1alpha1.RolloutWasHalted), Result(v1alpha1.RolloutWasReverted), ResultRefused, ResultNotRendered,
+		ResultDrifted:
+		return true
+	}
+	return false
 }
 
 // sumText says how many events of each kind there are, those that somebody should look at first.

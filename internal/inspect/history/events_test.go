@@ -118,7 +118,8 @@ func TestEventsOfAllPools(t *testing.T) {
 				"two                                                Ada Lovelace\n" +
 				"  n1 failed: no space (+1 more)\n" +
 				"11:00:00     rolled out to 3 nodes in 5m   edge    one      " +
-				"one                                                Ada Lovelace\n",
+				"one                                                Ada Lovelace\n" +
+				"\nWhat needs you now: bunsen status\n",
 		},
 		"pools that wait for the same are one line": {
 			[]history.History{
@@ -174,7 +175,8 @@ func TestEventsOfAllPools(t *testing.T) {
 			"2 events: 1 halted, 1 rolled out\n\n" +
 				"WHEN (UTC)   OUTCOME                       POOLS   COMMIT   SUBJECT   AUTHOR\n" +
 				"11:00:00     rolled out to 3 nodes in 5m   edge    two      two       Ada Lovelace\n" +
-				"11:00:00     halted at 1 of 2 nodes        infra   two      two       Ada Lovelace\n",
+				"11:00:00     halted at 1 of 2 nodes        infra   two      two       Ada Lovelace\n" +
+				"\nWhat needs you now: bunsen status\n",
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {

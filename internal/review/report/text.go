@@ -314,7 +314,7 @@ func poolCost(p review.PoolChange) Cost {
 			line += " once it is resumed (paused)"
 		}
 		if r.Updated != nil {
-			line += "; " + alreadyText(*r)
+			line += "; " + alreadyText(p.PoolName(), *r)
 		}
 		if absent := absentText(p); absent != "" {
 			line += "; " + absent
@@ -324,12 +324,12 @@ func poolCost(p review.PoolChange) Cost {
 }
 
 // alreadyText says how far the rollout is of a config that is the pool's target.
-func alreadyText(r review.Rollout) string {
+func alreadyText(pool string, r review.Rollout) string {
 	text := fmt.Sprintf("already the pool's target: %d of %s run it", *r.Updated, count(r.Nodes, "node"))
 	if r.Stopped != "" {
-		text += ", and no other gets it now (" + safetext.Line(r.Stopped) + ")"
+		text += ", and the rollout is stopped (" + r.Stopped + "): bunsen why pool/" + pool
 	}
-	return text
+	return safetext.Line(text)
 }
 
 // maxAbsent is for a text about missing nodes.
