@@ -24,7 +24,7 @@ func Assumptions() []Assumption {
 	return []Assumption{
 		row("Noticing the config, writing files, reloading and restarting services, reporting", "every node", applying),
 		row("Moving pods away", "nodes that drain or reboot", draining),
-		row("Rebooting, from the empty node to Ready again", "nodes that reboot", rebooting),
+		row("Rebooting, from drained to Ready", "nodes that reboot", rebooting),
 		row("Fetching another image, kernel or extension", "nodes that get one", staging),
 	}
 }
