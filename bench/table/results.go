@@ -133,13 +133,14 @@ func (r results) print(out io.Writer) error {
 
 const preface = `# Performance
 
-For operators who plan a large installation, and contributors who change what is measured. You get
-what each part costs, beside what others need for the same in the same run, and whether it meets its
-goals. [Measurements](measurements.md) says how each is measured and why.
+For operators who plan a large installation, and contributors who change what is measured. You learn
+what each part costs, how that compares with other programs in the same run, and whether it meets
+its goals. [Measurements](measurements.md) says how each cost is measured, and explains the results.
 
-` + "`make performance`" + ` writes this page from what the last ` + "`make bench`" + ` measured. Where a program
-measures several sizes, you see the largest, with the growth from a smaller one: 1 is in step with the
-size, 2 is quadratic. A smaller size is in the table if it misses its goal.
+` + "`make performance`" + ` writes this page from the results of the last ` + "`make bench`" + `. If a program measures
+several sizes, the table has the largest one, and those that miss a goal. *Growth* compares a size
+with a smaller one: 1 is in proportion to the size, 2 is quadratic. *Beside it* is the cost as a
+multiple of what the named program or floor needs for the same.
 `
 
 // page writes the table as a page.
@@ -167,7 +168,8 @@ func (r results) page() (string, error) {
 		}
 		fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
 	}
-	b.WriteString("\n## The runs\n\nThe load is that of the minute before a program began, on all cores together.\n\n" +
+	b.WriteString("\n## The runs\n\n" +
+		"*Load* is the load average of the minute before a program began, for all cores together.\n\n" +
 		"| Program | Commit | Began | Load | Took |\n|---|---|---|---|---|\n")
 	for _, p := range programs {
 		of, ran := r.Programs[p.name]
