@@ -84,12 +84,10 @@ func (c Attempts) IsExhausted() bool {
 // interruption, which is treated as a power cut.
 func (c Attempts) Fruitless() int { return c.NotBooted + max(0, c.Interrupted-1) }
 
-// file is a count with its config, as the packages apply and firstboot store it.
+// file is a count with its config, as the package once stores it.
 type file struct {
 	Config string `json:"config"`
 	Attempts
-	// Reboots has the value of NotBooted in a file of an earlier version.
-	Reboots int `json:"reboots,omitempty"`
 }
 
 // ParseAttempts reads the count of a config from a file. The count is zero if the file is about another config, or if a
@@ -99,7 +97,6 @@ func ParseAttempts(text []byte, config string) Attempts {
 	if json.Unmarshal(text, &f) != nil || f.Config != config {
 		return Attempts{}
 	}
-	f.NotBooted += f.Reboots
 	return f.Attempts
 }
 

@@ -33,10 +33,9 @@ func TestAConfigIsGivenUpAfterItsLimit(t *testing.T) {
 	}
 }
 
-func TestAFileOfAnEarlierVersionKeepsItsCount(t *testing.T) {
+func TestAttemptsOfAFile(t *testing.T) {
 	for text, want := range map[string]state.Attempts{
-		`{"config":"a","reboots":2,"interrupted":1}`:   {NotBooted: 2, Interrupted: 1},
-		`{"config":"a","reboots":0}`:                   {},
+		`{"config":"a"}`: {},
 		`{"config":"a","notBooted":1,"interrupted":2}`: {NotBooted: 1, Interrupted: 2},
 		`{"config":"b","notBooted":1}`:                 {},
 		`{"config":"a","notBoo`:                        {},
