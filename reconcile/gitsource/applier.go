@@ -99,7 +99,7 @@ func (a *Applier) Apply(ctx context.Context, src *v1alpha1.GitSource, revisionNa
 	if err := a.begin(ctx, src, revisionName, live, p); err != nil {
 		return applied, applyFault(err)
 	}
-	if revisionName == src.Status.AppliedRevision && src.Status.AppliedContent != "" {
+	if revisionName == src.Status.AppliedRevision {
 		a.reportRestored(ctx, src, p.changes)
 	}
 	to.phase(v1alpha1.ApplyWriting, len(p.changes))

@@ -103,8 +103,8 @@ type planner struct {
 	live    revision.Objects
 	// at maps revision.Key to a place in the repository.
 	at map[string]string
-	// unrecorded is true if the content of the applied revision is not stored yet. In this case, the controller stores
-	// the current state of the objects that it changes.
+	// unrecorded is true before the first revision. The controller then stores the current state of the objects that it
+	// changes.
 	unrecorded bool
 	// mayDelete, if set, reports whether the controller deletes an object of cluster/ that the revision does not
 	// contain. If mayDelete returns false, the controller releases the object.
@@ -342,8 +342,8 @@ func (p *planner) releases(e v1alpha1.InventoryEntry, key string) bool {
 		p.mayDelete != nil && !p.mayDelete(key)
 }
 
-// ownContent returns the current state of a source's objects on the cluster. The caller uses ownContent for a first
-// revision, or for objects that an earlier version of Bunsen applied.
+// ownContent returns the current state of a source's objects on the cluster. Before its first revision, these are the
+// objects that users gave its label.
 func ownContent(l revision.Objects, source string, seen *revision.Digests) (revision.Content, error) {
 	var c revision.Content
 	for i := range l.Configs {

@@ -25,7 +25,6 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/kube"
 	reconcilepools "github.com/bunsen-os/bunsen/reconcile/pools"
-	"github.com/bunsen-os/bunsen/reconcile/revision"
 	"github.com/bunsen-os/bunsen/reconcile/status"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile"
@@ -176,9 +175,7 @@ func (r *Controller) follow(ctx context.Context, src *v1alpha1.GitSource, now ti
 	if apierrors.IsConflict(out.Err) || out.Err == nil && !out.Suspended {
 		return out
 	}
-	restored, err := r.Applier.Restore(ctx, src, out.Err, func() (revision.Content, error) {
-		return r.appliedContent(ctx, src)
-	})
+	restored, err := r.Applier.Restore(ctx, src, out.Err)
 	out.Restored = restored
 	if err != nil {
 		out.Err = err
@@ -344,7 +341,7 @@ func missingPools(res transpile.Result, pools []mcfgv1.MachineConfigPool) error 
 // isApplied reports whether a revision is applied and its objects are unchanged since then.
 func (r *Controller) isApplied(ctx context.Context, src *v1alpha1.GitSource, revisionName string) (bool, error) {
 	if src.Status.AppliedRevision != revisionName || src.Status.AppliedGeneration != src.Generation ||
-		src.Status.AppliedContent == "" || r.memory.warnings.of(src.Name).revision != revisionName {
+		r.memory.warnings.of(src.Name).revision != revisionName {
 		return false, nil
 	}
 	differs, err := r.Applier.Differences(ctx, src)

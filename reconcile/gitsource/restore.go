@@ -24,9 +24,7 @@ import (
 // Restore restores the applied revision in two cases: a newer revision was applied in part, or a user changed the
 // objects of the applied revision while the newest commit cannot be applied. Restore does not read the repository.
 // Restore returns the earlier failure, joined with the failure of the restore.
-func (a *Applier) Restore(ctx context.Context, src *v1alpha1.GitSource, failed error,
-	earlier func() (revision.Content, error),
-) (bool, error) {
+func (a *Applier) Restore(ctx context.Context, src *v1alpha1.GitSource, failed error) (bool, error) {
 	applying := src.Status.Applying
 	switch {
 	case applying == nil && (src.Spec.IsSuspended(a.Now()) || src.Status.AppliedRevision == ""):
@@ -39,7 +37,7 @@ func (a *Applier) Restore(ctx context.Context, src *v1alpha1.GitSource, failed e
 			return false, errors.Join(failed, err)
 		}
 	}
-	if err := a.restoreContent(ctx, src, earlier); err != nil {
+	if err := a.restoreContent(ctx, src); err != nil {
 		if apierrors.IsConflict(err) {
 			return false, err
 		}
@@ -70,14 +68,12 @@ func isInterrupted(failed error) bool {
 }
 
 // restoreContent writes the content of the applied revision, and deletes objects that the interrupted apply created.
-func (a *Applier) restoreContent(ctx context.Context, src *v1alpha1.GitSource,
-	earlier func() (revision.Content, error),
-) error {
-	var created []string
+func (a *Applier) restoreContent(ctx context.Context, src *v1alpha1.GitSource) error {
+	digest, created := src.Status.AppliedContent, []string(nil)
 	if applying := src.Status.Applying; applying != nil {
-		created = applying.Created
+		digest, created = applying.Base, applying.Created
 	}
-	content, err := a.contentInForce(ctx, src, earlier)
+	content, err := loadContent(ctx, a.Live, src, digest)
 	if err != nil {
 		return err
 	}
@@ -100,20 +96,6 @@ func (a *Applier) restoreContent(ctx context.Context, src *v1alpha1.GitSource,
 	to := a.progress(src, src.Status.AppliedRevision, nil)
 	to.phase(v1alpha1.ApplyWriting, len(p.changes))
 	return writeAll(ctx, a.Client, p.changes, to)
-}
-
-// contentInForce returns the content to restore. If an earlier version of Bunsen applied the revision without storing
-// its content, contentInForce calls the function earlier to read the content.
-func (a *Applier) contentInForce(ctx context.Context, src *v1alpha1.GitSource,
-	earlier func() (revision.Content, error),
-) (revision.Content, error) {
-	if applying := src.Status.Applying; applying != nil {
-		return loadContent(ctx, a.Live, src, applying.Base)
-	}
-	if src.Status.AppliedContent != "" {
-		return loadContent(ctx, a.Live, src, src.Status.AppliedContent)
-	}
-	return earlier()
 }
 
 // reportRestored reports the objects that were changed without a new commit, and the field managers that changed them.
@@ -267,28 +249,6 @@ func contentName(source, digest string, part int) string {
 func contentPrefix(source, digest string) string {
 	hash := strings.TrimPrefix(digest, "sha256:")
 	return fmt.Sprintf("%s-%s-", source, hash[:min(len(hash), 20)])
-}
-
-// appliedContent reads the content of the applied revision from the repository again.
-func (r *Controller) appliedContent(ctx context.Context, src *v1alpha1.GitSource) (revision.Content, error) {
-	at, err := source.ParseRevision(src.Status.AppliedRevision)
-	if err != nil {
-		return revision.Content{}, err
-	}
-	repo, err := r.repository(ctx, src)
-	if err != nil {
-		return revision.Content{}, err
-	}
-	tree, err := readTree(ctx, src, repo, source.Picked{Ref: at.Ref, Hash: at.Hash})
-	if err != nil {
-		return revision.Content{}, err
-	}
-	res, err := r.Transpiler.FragmentsUntil(tree, ctx.Err)
-	if err != nil {
-		return revision.Content{}, fmt.Errorf("transpiling %s: %w", at.Short(), err)
-	}
-	content, _, err := ContentOf(res)
-	return content, err
 }
 
 // Transpile fetches an earlier revision of a source and transpiles it as when it was applied. The files of the revision
