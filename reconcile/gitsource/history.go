@@ -17,12 +17,8 @@ import (
 func appliedBefore(src *v1alpha1.GitSource, picked source.Picked) string {
 	applied, err := source.ParseRevision(src.Status.AppliedRevision)
 	switch {
-	case err != nil, src.Annotations[v1alpha1.AcceptAnnotation] == picked.Hash:
-		return ""
-	// An earlier version of the controller wrote this status, without AppliedFrom.
-	case src.Status.AppliedFrom == "" && src.Status.AppliedGeneration != src.Generation:
-		return ""
-	case src.Status.AppliedFrom != "" && src.Status.AppliedFrom != followedRef(src.Spec):
+	case err != nil, src.Annotations[v1alpha1.AcceptAnnotation] == picked.Hash,
+		src.Status.AppliedFrom != followedRef(src.Spec):
 		return ""
 	}
 	return applied.Hash

@@ -223,11 +223,8 @@ const unusedAfter = 30 * 24 * time.Hour
 
 func (s *Store) record(k StoreKey) string {
 	h := sha256.New()
-	for _, part := range []string{k.URL, k.Hash, k.Path, k.Trust} {
+	for _, part := range []string{k.URL, k.Hash, k.Path, k.Trust, k.Include} {
 		fmt.Fprintf(h, "%d:%s", len(part), part)
-	}
-	if k.Include != "" { // Records without Include keep the name that they had before this field existed.
-		fmt.Fprintf(h, "include:%s", k.Include)
 	}
 	return filepath.Join(s.dir, "keys", hex.EncodeToString(h.Sum(nil))+".json")
 }
