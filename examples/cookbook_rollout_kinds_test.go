@@ -3,7 +3,7 @@ package examples_test
 var rollouts = group{"Rolling out", []kind{
 	{"the control plane first", ofBunsen, "cluster/rollout.yaml", "", "RolloutPolicy[all].after", "master"},
 	{"a canary, then tenths", ofBunsen, "cluster/rollout.yaml", "", "RolloutPolicy[workers].batches.upTo", "10%"},
-	{"a node to settle before the next one", ofBunsen, "cluster/rollout.yaml", "", "RolloutPolicy[workers].gates[settled].ready.for", "5m"},
+	{"a node to be healthy for a while before the next one", ofBunsen, "cluster/rollout.yaml", "", "RolloutPolicy[workers].gates[settled].ready.for", "5m"},
 	{"a test to run between steps", ofBunsen, "cluster/rollout.yaml", "", "RolloutPolicy[workers].gates[smoke].job.cronJob.name", "smoke"},
 	{"reboots at night only", ofBunsen, "cluster/rollout.yaml", "", "RolloutPolicy[storage].windows[night].schedule", "0 1 * * *"},
 	{"no reboots at the end of the year", ofBunsen, "cluster/rollout.yaml", "", "RolloutPolicy[storage].windows[end of the year].kind", "Deny"},
