@@ -34,8 +34,10 @@ GITEA    := bin/gitea
 RACED    := ./mcs/http ./mcs ./mcs/cluster
 TOOL     := go tool -modfile=$(CURDIR)/tools/go.mod
 ENVTEST  := KUBEBUILDER_ASSETS=$(CURDIR)/bin/assets BUNSEN_BIN=$(CURDIR)/bin
-# Programs, tests and checks are built with the same flags: with others, Go would compile every package again.
+# Programs, tests and checks are built with the same flags: with others, Go would compile every package again. What is
+# compiled does not name this folder, so that each clone on a machine finds what another one compiled.
 export CGO_ENABLED := 0
+export GOFLAGS := $(strip $(filter-out -trimpath,$(shell go env GOFLAGS 2>/dev/null)) -trimpath)
 # The compiler collects garbage less often, which saves a quarter of its time and needs at most 0.8 GB.
 COMPILE  := GOGC=400
 # Tests and the API servers that they start collect garbage less often, which saves a fifth of the CPU time. The limit is for each process.
@@ -106,7 +108,7 @@ $(GITEA): test/gitea/go.mod test/gitea/go.sum
 $(KUBEADM): standalone/go.mod standalone/go.sum standalone/build.sh
 	@mkdir -p bin
 	@cp standalone/go.mod bin/kubeadm.mod && cp standalone/go.sum bin/kubeadm.sum
-	@GOFLAGS='-mod=mod -modfile=$(CURDIR)/bin/kubeadm.mod' standalone/build.sh $@ k8s.io/kubernetes/cmd/kubeadm
+	@GOFLAGS='-trimpath -mod=mod -modfile=$(CURDIR)/bin/kubeadm.mod' standalone/build.sh $@ k8s.io/kubernetes/cmd/kubeadm
 
 $(ASSETS): bin/bunsen-standalone
 	@bin/bunsen-standalone assets bin/assets

@@ -25,7 +25,7 @@ trap 'rm -f "$log"' EXIT
 trap '[ -z "$builder" ] || kill "$builder" 2>/dev/null; exit 130' INT TERM HUP
 
 started=$(date +%s)
-CGO_ENABLED=0 GOGC=400 go build -v -ldflags "$flags" -o "$out" "$package" 2>"$log" &
+CGO_ENABLED=0 GOGC=400 go build -v -trimpath -ldflags "$flags" -o "$out" "$package" 2>"$log" &
 builder=$!
 
 if [ -t 2 ]; then every=1 begin='\r\033[K' end=; else every=20 begin= end='\n'; fi

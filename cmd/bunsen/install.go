@@ -57,9 +57,9 @@ func uninstallCommand() *cobra.Command {
 		Use: "uninstall", Short: "Remove Bunsen from a cluster; nodes keep running", GroupID: "install",
 		Long: `Delete the daemon, the controller, the server, their rights and the admission policies. Nodes keep their configs and continue to
 run. The CRDs with all pools and configs stay, unless --everything is set. bunsen prints which objects remain. Before it deletes
-anything, bunsen waits for nodes that are in an update. If these nodes need longer than --timeout, bunsen removes nothing.
+anything, bunsen waits for nodes that are being updated. If these nodes need longer than --timeout, bunsen removes nothing.
 
-Exit codes: 0 removed, 2 invalid input, 3 cluster unreachable, 4 nodes are still in an update.`,
+Exit codes: 0 removed, 2 invalid input, 3 cluster unreachable, 4 nodes are still being updated.`,
 		Example: `  bunsen uninstall --dry-run
   bunsen uninstall`,
 		Args: cobra.NoArgs,

@@ -235,9 +235,9 @@ func (r *Removal) Flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVar(&r.everything, "everything", false, "also delete the kinds and the namespaces: every pool, config and "+
 		"token, the credentials of repositories, and the server's CA")
-	f.BoolVar(&r.force, "force", false, "do not wait for nodes that are in an update; they stay as they are, "+
+	f.BoolVar(&r.force, "force", false, "do not wait for nodes that are being updated; they stay as they are, "+
 		"possibly cordoned")
-	f.DurationVar(&r.timeout, "timeout", 5*time.Minute, "how long to wait for nodes that are in an update")
+	f.DurationVar(&r.timeout, "timeout", 5*time.Minute, "how long to wait for nodes that are being updated")
 	f.BoolVar(&r.dryRun, "dry-run", false, "let the API server check the deletions, and delete nothing")
 }
 
@@ -274,7 +274,7 @@ func (r *Removal) awaitNodes(ctx context.Context, c cluster, progress io.Writer)
 	if !errors.Is(err, errTimeout) {
 		return err
 	}
-	return &cli.ExitError{Code: cli.ExitTimeout, Err: fmt.Errorf("these nodes are still in an update after %s: %s. "+
+	return &cli.ExitError{Code: cli.ExitTimeout, Err: fmt.Errorf("these nodes are still being updated after %s: %s. "+
 		"Nothing was removed. To prevent updates of further nodes, pause their pools "+
 		"(bunsen pause POOL); for the reason, run: bunsen why; to remove Bunsen anyway, add --force", r.timeout, last)}
 }
