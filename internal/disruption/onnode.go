@@ -76,14 +76,14 @@ func systemOnNode(from, to machineconfig.Config) (out []Refusal) {
 		if last := len(part.means) - 1; part.changes {
 			out = append(out, continued(OnNode(CheckSystem, part.field, "needs "+
 				strings.Join(part.means[:last], ", ")+" or "+part.means[last]+
-				" on each node; one that has none of these refuses the config before it is drained")))
+				" on each node; a node without any of them refuses the config and is not drained")))
 		}
 	}
 	for _, a := range distribution.OddArguments(machineconfig.SplitKargs(from.KernelArguments),
 		machineconfig.SplitKargs(to.KernelArguments)) {
 		out = append(out,
-			continued(OnNode(CheckSystem, "kernelArguments "+a, "needs rpm-ostree on each node; one without it "+
-				"refuses the config before it is drained, "+distribution.PlainOnly)))
+			continued(OnNode(CheckSystem, "kernelArguments "+a, "needs rpm-ostree on each node; a node without "+
+				"it refuses the config, "+distribution.PlainOnly)))
 	}
 	return out
 }
