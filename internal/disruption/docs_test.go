@@ -40,13 +40,13 @@ func page(p disruption.Policy) string {
 
 <!-- Written from internal/disruption/table.go by go test ./internal/disruption -update -->
 
-For authors and reviewers of configs. This page has the cost of each change on a running node, and
-rules that lower it.
+For authors and reviewers of configs. This page says what each change requires on a running node,
+from nothing to a reboot, and how to write rules that require less.
 
-A node applies a new config in place if it can. The *node disruption policy* decides what a
-change of each file and unit costs. Its default rules are below. Set your own rules in
-` + "`spec.nodeDisruptionPolicy` of the `MachineConfiguration cluster`" + `: each replaces the default rule for
-the same path or name.
+A node applies a new config in place if it can. The *node disruption policy* decides what a change
+of each file and unit requires. Its default rules are below. Set your own rules in
+` + "`spec.nodeDisruptionPolicy` of the `MachineConfiguration cluster`" + `: each replaces the default rule
+for the same path or name.
 
 ## Look up the default policy
 
@@ -58,9 +58,8 @@ the same path or name.
 - If any part of an update needs a reboot, the node is drained and reboots, and no reload or restart
   runs. Otherwise the daemon runs the actions of all changes, in the order of the changes and of the
   list in each rule. An action that several changes need runs several times, and a drain comes first.
-- A file with the same bytes, mode and owner costs nothing, in any encoding. It also
-  costs nothing to write its path in another way, through a link of systems with a merged /usr:
-  ` + "`/lib/x` is `/usr/lib/x`" + `.
+- A file with the same bytes, mode and owner requires nothing, in any encoding. Nor does another way
+  to write its path, through a link of systems with a merged /usr: ` + "`/lib/x` is `/usr/lib/x`" + `.
 - Directories and links follow the rules of their path, as files do. Users and groups have one rule,
   ` + "`sshkey`" + `.
 
@@ -166,7 +165,7 @@ You may remove the whole entry of a user. Configs that no machine can apply are 
 ` + "`bunsen validate`" + ` and the renderer, so that no rollout begins with them:
 
 - a file below a file, or one path twice
-- a path of the daemon
+- a path that the daemon uses itself
 - a name over 245 bytes
 - an invalid account name or home directory
 - a file whose owner or group the config removes, or a user whose group it removes
