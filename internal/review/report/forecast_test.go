@@ -82,3 +82,37 @@ func TestPodsThatStay(t *testing.T) {
 		})
 	}
 }
+
+// TestAnAppliedConfig: of a commit that is merged, the terminal says how far its rollout is, and why it stopped.
+func TestAnAppliedConfig(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		facts review.PoolFacts
+		want  string
+	}{
+		"another config is the target": {review.PoolFacts{Nodes: 8, Target: "a", Updated: 8}, ""},
+		"the target is not known":      {review.PoolFacts{Nodes: 8}, ""},
+		"its rollout goes on": {
+			review.PoolFacts{Nodes: 8, Target: "b", Updated: 3},
+			"; already the pool's target: 3 of 8 nodes run it\n",
+		},
+		"its rollout is halted": {
+			review.PoolFacts{Nodes: 8, Target: "b", Stopped: "Halted"},
+			"; already the pool's target: 0 of 8 nodes run it, and the rollout is stopped (Halted): " +
+				"bunsen why pool/worker\n",
+		},
+		"a reason that a program made up stays on its line": {
+			review.PoolFacts{Nodes: 8, Target: "b", Stopped: "a\n::error::b"},
+			`(a\n::error::b): bunsen why pool/worker` + "\n",
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			got := Text(review.Comparison{Pools: []review.PoolChange{{
+				Pool: "worker", From: "a", To: "b", Disruption: "reboot",
+				Items: []review.Item{{Kind: "file", Path: "/a"}},
+			}}}.WithFacts(review.Facts{Pools: map[string]review.PoolFacts{"worker": c.facts}}), Style{})
+			if c.want == "" && strings.Contains(got, "already") || !strings.Contains(got, c.want) {
+				t.Errorf("it says:\n%s", got)
+			}
+		})
+	}
+}

@@ -27,10 +27,14 @@ func Text(c review.Comparison, s Style) string {
 		fmt.Fprintf(&b, "%s\n", side)
 	}
 	for _, cost := range o.Costs {
-		if cost.Disruptive {
-			cost.Line = s.red(cost.Line)
+		line := cost.Line
+		if cost.Already != "" {
+			line += "; " + cost.Already
 		}
-		fmt.Fprintf(&b, "%s\n", cost.Line)
+		if cost.Disruptive {
+			line = s.red(line)
+		}
+		fmt.Fprintf(&b, "%s\n", line)
 	}
 	if o.Unchanged != "" {
 		fmt.Fprintf(&b, "unchanged: %s\n", o.Unchanged)
@@ -129,6 +133,9 @@ type List struct {
 type Cost struct {
 	Line       string
 	Disruptive bool
+	// Already says how far the rollout is, if the config is the pool's target already; otherwise empty. A page of the
+	// console says that beside it.
+	Already string
 }
 
 // OutlineOf returns the parts of a comparison's text.
@@ -292,14 +299,15 @@ func clusterLists(c review.Comparison) (out []List) {
 // min`.
 func poolCost(p review.PoolChange) Cost {
 	if p.KeepsConfig {
-		return Cost{fmt.Sprintf("%s: no document any more, so its nodes keep %s and the pool becomes degraded",
-			safetext.Line(p.Pool), safetext.Line(p.From)), true}
+		return Cost{Line: fmt.Sprintf("%s: no document any more, so its nodes keep %s and the pool becomes degraded",
+			safetext.Line(p.Pool), safetext.Line(p.From)), Disruptive: true}
 	}
 	line := fmt.Sprintf("%s: %s, %s", safetext.Line(p.Pool), count(len(p.Items), "change"), safetext.Line(actionsOf(p)))
+	already := ""
 	switch r := p.Rollout; {
 	case r != nil && r.Nodes == 0 && len(p.Refused) == 0:
-		return Cost{fmt.Sprintf("%s: %s; %s, so nothing reboots", safetext.Line(p.Pool),
-			count(len(p.Items), "change"), cmp.Or(absentText(p), "no nodes")), false}
+		return Cost{Line: fmt.Sprintf("%s: %s; %s, so nothing reboots", safetext.Line(p.Pool),
+			count(len(p.Items), "change"), cmp.Or(absentText(p), "no nodes"))}
 	case len(p.Refused) > 0:
 		line += ", refused by running nodes"
 	case p.From == "":
@@ -314,13 +322,13 @@ func poolCost(p review.PoolChange) Cost {
 			line += " once it is resumed (paused)"
 		}
 		if r.Updated != nil {
-			line += "; " + alreadyText(p.PoolName(), *r)
+			already = alreadyText(p.PoolName(), *r)
 		}
 		if absent := absentText(p); absent != "" {
 			line += "; " + absent
 		}
 	}
-	return Cost{line, p.Level() >= disruption.Drain}
+	return Cost{line, p.Level() >= disruption.Drain, already}
 }
 
 // alreadyText says how far the rollout is of a config that is the pool's target.
@@ -359,7 +367,7 @@ func togetherCosts(c review.Comparison) (out []Cost) {
 		if r.Paused {
 			line += " once it is resumed (paused)"
 		}
-		out = append(out, Cost{line, r.Drains > 0})
+		out = append(out, Cost{Line: line, Disruptive: r.Drains > 0})
 	}
 	return out
 }
