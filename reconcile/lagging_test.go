@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
@@ -30,6 +31,8 @@ import (
 type lagging struct {
 	live   client.WithWatch
 	caches map[reflect.Type][]client.Object
+	// mu guards what writes change: a controller writes several objects at a time.
+	mu sync.Mutex
 	// written has the types whose cache is older than their last write.
 	written map[reflect.Type]bool
 	// left is how many writes the controller lives for; negative: for ever.
@@ -106,14 +109,19 @@ func newLagging(live client.WithWatch, random *rand.Rand, assigned func(node, co
 
 // wrote records that objects of a type may differ from its cache.
 func (l *lagging) wrote(o client.Object) {
-	l.written[reflect.TypeOf(o).Elem()] = true
 	if _, partial := o.(*metav1.PartialObjectMetadata); partial {
 		l.allWritten()
+		return
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.written[reflect.TypeOf(o).Elem()] = true
 }
 
 // allWritten records a write to an object whose type is not known.
 func (l *lagging) allWritten() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.written = map[reflect.Type]bool{}
 	for _, kind := range cachedKinds {
 		l.written[itemType(kind)] = true
@@ -147,18 +155,42 @@ func itemType(list client.ObjectList) reflect.Type {
 	return field.Type.Elem()
 }
 
+// crashed reports whether the controller has made all the writes that it lives for.
+func (l *lagging) crashed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.left == 0
+}
+
+// begin counts a write, and reports whether the controller lives to make it.
+func (l *lagging) begin() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.left == 0 {
+		return false
+	}
+	l.left--
+	l.writes++
+	return true
+}
+
+// loses draws whether the answer of a write is lost.
+func (l *lagging) loses() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.random.Float64() < l.lost
+}
+
 func (l *lagging) client() client.WithWatch {
 	write := func(o interface{ GetName() string }, do func() error) error {
-		if l.left == 0 {
+		if !l.begin() {
 			return controllertest.ErrCrash
 		}
-		l.left--
-		l.writes++
 		if o != nil && l.refusedTold != "" && o.GetName() == l.refusedTold {
 			return invalid(o.GetName())
 		}
 		err := do()
-		if err == nil && l.random.Float64() < l.lost {
+		if err == nil && l.loses() {
 			return apierrors.NewTimeoutError("the answer was lost", 1)
 		}
 		return err
@@ -194,7 +226,7 @@ func (l *lagging) client() client.WithWatch {
 		) error {
 			named, _ := o.(interface{ GetName() string })
 			if controllertest.IsDryRun(opts) {
-				if l.left == 0 {
+				if l.crashed() {
 					return controllertest.ErrCrash
 				}
 				if named != nil && l.refusedAsked != "" && named.GetName() == l.refusedAsked {
@@ -224,7 +256,7 @@ func invalid(name string) error {
 func (l *lagging) get(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object,
 	opts ...client.GetOption,
 ) error {
-	if l.left == 0 {
+	if l.crashed() {
 		return controllertest.ErrCrash
 	}
 	objects, cached := l.caches[reflect.TypeOf(into).Elem()]
@@ -244,7 +276,7 @@ func (l *lagging) get(ctx context.Context, c client.WithWatch, key client.Object
 func (l *lagging) list(ctx context.Context, c client.WithWatch, into client.ObjectList,
 	opts ...client.ListOption,
 ) error {
-	if l.left == 0 {
+	if l.crashed() {
 		return controllertest.ErrCrash
 	}
 	field, typed := reflect.TypeOf(into).Elem().FieldByName("Items")
