@@ -1,6 +1,7 @@
 package transpile
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -20,25 +21,32 @@ const (
 )
 
 // Selector returns the selector for a pool's MachineConfigs, as far as the repository contains it. The selector is that
-// of the pool's MachineConfigPool in cluster/. If there is no MachineConfigPool for the pool, master and worker select
-// their own role, and a custom pool selects worker's role and its own. The error means that the MachineConfigPool is
-// invalid; the function Fragments refuses such a repository.
-func Selector(pool string, objects []ClusterObject) (metav1.LabelSelector, error) {
+// of the pool's MachineConfigPool in cluster/; an empty one selects nothing. If there is no MachineConfigPool for the
+// pool, master and worker select their own role, and a custom pool selects worker's role and its own. The error means
+// that the MachineConfigPool is invalid; the function Fragments refuses such a repository.
+func Selector(pool string, objects []ClusterObject) (labels.Selector, error) {
+	roles := []string{workerPool, pool}
+	if pool == masterPool || pool == workerPool {
+		roles = []string{pool}
+	}
+	chosen := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
+		Key: v1alpha1.RoleLabel, Operator: metav1.LabelSelectorOpIn, Values: roles,
+	}}}
 	if o, ok := poolObject(pool, objects); ok {
 		var p mcfgv1.MachineConfigPool
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object.Object, &p); err != nil {
-			return metav1.LabelSelector{}, fmt.Errorf("reading MachineConfigPool %q of %s: %w", pool, o.File, err)
+			return nil, fmt.Errorf("reading MachineConfigPool %q of %s: %w", pool, o.File, err)
 		}
-		if p.Spec.MachineConfigSelector != nil {
-			return *p.Spec.MachineConfigSelector, nil
-		}
+		chosen = cmp.Or(p.Spec.MachineConfigSelector, chosen)
 	}
-	if pool == masterPool || pool == workerPool {
-		return metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.RoleLabel: pool}}, nil
+	selector, err := metav1.LabelSelectorAsSelector(chosen)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("reading the selector of MachineConfigPool %q: %w", pool, err)
+	case selector.Empty():
+		return labels.Nothing(), nil
 	}
-	return metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
-		Key: v1alpha1.RoleLabel, Operator: metav1.LabelSelectorOpIn, Values: []string{workerPool, pool},
-	}}}, nil
+	return selector, nil
 }
 
 func poolObject(pool string, objects []ClusterObject) (ClusterObject, bool) {
@@ -51,22 +59,15 @@ func poolObject(pool string, objects []ClusterObject) (ClusterObject, bool) {
 }
 
 // Select returns the fragments that the pool's Selector selects, inherited ones included, ordered by pool, then name.
-// The renderer orders them by its own rules. An empty selector selects nothing.
+// The renderer orders them by its own rules.
 func Select(result Result, pool string) ([]Fragment, error) {
-	chosen, err := Selector(pool, result.Cluster)
+	selector, err := Selector(pool, result.Cluster)
 	if err != nil {
 		return nil, err
 	}
-	if len(chosen.MatchLabels)+len(chosen.MatchExpressions) == 0 {
-		return nil, nil
-	}
-	sel, err := metav1.LabelSelectorAsSelector(&chosen)
-	if err != nil {
-		return nil, fmt.Errorf("reading the selector of MachineConfigPool %q: %w", pool, err)
-	}
 	var out []Fragment
 	for _, f := range result.Fragments {
-		if sel.Matches(labels.Set(f.MachineConfig.Labels)) {
+		if selector.Matches(labels.Set(f.MachineConfig.Labels)) {
 			out = append(out, f)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
@@ -75,17 +74,12 @@ func checkPools(repo repository, out Result, found *origin.Findings) {
 			found.Warnf(at, "pool-missing", "cluster/ has no MachineConfigPool %q; unless the cluster has it, no "+
 				"node uses this directory: add cluster/%s.yaml", pool, pool)
 		}
-		chosen, err := Selector(pool, out.Cluster)
+		selector, err := Selector(pool, out.Cluster)
 		if err != nil {
 			found.Errorf(at, "selector", "%v", err)
 			continue
 		}
-		sel, err := metav1.LabelSelectorAsSelector(&chosen)
-		if err != nil {
-			found.Errorf(at, "selector", "%v", err)
-			continue
-		}
-		if !sel.Matches(labels.Set{v1alpha1.RoleLabel: workerPool}) {
+		if !selector.Matches(labels.Set{v1alpha1.RoleLabel: workerPool}) {
 			continue
 		}
 		checkInherited(pool, files, found)

@@ -135,7 +135,7 @@ func validate(dir string, pools int) (measure.Sample, error) {
 		}
 		return nil
 	}, func() error {
-		rendering = review.Render(result, &memory.Renderer, memory.Defaults)
+		rendering = review.Render(result, &memory.Renderer, memory.Defaults, nil)
 		if len(rendering.Pools) != pools {
 			return errors.Join(errors.New("pools are missing"), rendering.Err)
 		}

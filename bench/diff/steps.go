@@ -61,7 +61,7 @@ func (b *bench) once(ctx context.Context, repo, branch string) (measure.Sample, 
 	}
 	rendered := func(i int) func() error {
 		return func() error {
-			sides[i] = review.Render(results[i], &memory.Renderer, render.Defaults{})
+			sides[i] = review.Render(results[i], &memory.Renderer, render.Defaults{}, nil)
 			return sides[i].Err
 		}
 	}

@@ -88,7 +88,7 @@ func (o buildOptions) run(cmd *cobra.Command, args []string) error {
 	memory := &review.Renderings{Defaults: o.defaults}
 	defer o.cached.Use(memory)()
 	memory.AllowLargeFiles(o.defaults.LargeFiles || o.content != "")
-	res, rendering, err := repository.RenderWith(cmd.Context(), memory, tree)
+	res, rendering, err := repository.Render(cmd.Context(), memory, tree)
 	if err != nil {
 		return err
 	}

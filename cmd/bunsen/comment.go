@@ -10,7 +10,7 @@ import (
 )
 
 func commentCommand() *cobra.Command {
-	var c repository.Comparison
+	var c repository.DiffOptions
 	var by forge.Target
 	var key string
 	var dryRun bool

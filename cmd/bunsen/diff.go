@@ -13,7 +13,7 @@ import (
 )
 
 func diffCommand() *cobra.Command {
-	var c repository.Comparison
+	var c repository.DiffOptions
 	var key string
 	var form cli.Output
 	var exitCode bool

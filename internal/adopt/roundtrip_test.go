@@ -15,7 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"github.com/vincent-petithory/dataurl"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/yaml"
 
@@ -143,11 +142,7 @@ func selected(t testing.TB, pool string, result transpile.Result,
 	all []*mcfgv1.MachineConfig,
 ) (out []*mcfgv1.MachineConfig) {
 	t.Helper()
-	chosen, err := transpile.Selector(pool, result.Cluster)
-	if err != nil {
-		t.Fatal(err)
-	}
-	selector, err := metav1.LabelSelectorAsSelector(&chosen)
+	selector, err := transpile.Selector(pool, result.Cluster)
 	if err != nil {
 		t.Fatal(err)
 	}

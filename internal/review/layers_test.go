@@ -30,7 +30,7 @@ func TestLayersOfTheClusterJoin(t *testing.T) {
 			},
 		}
 	}
-	with := review.RenderWith(res, &r.Renderer, render.Defaults{},
+	with := review.Render(res, &r.Renderer, render.Defaults{},
 		[]*mcfgv1.MachineConfig{
 			layer("99-by-hand", "worker", "/etc/by-hand"),
 			layer("10-worker-doc", "worker", "/etc/replaced"),

@@ -150,9 +150,9 @@ func sshKey(line string) string {
 // storage writes the fields of a disk, filesystem, array or encrypted volume, one per line.
 func storage(s ign.Storage, name string) view {
 	for _, v := range []view{
-		lookup(s.Disks, name, fields("disk", ign.Disk.Key)),
-		lookup(s.Filesystems, name, fields("filesystem", ign.Filesystem.Key)),
-		lookup(s.Raid, name, fields("raid", ign.Raid.Key)), lookup(s.Luks, name, fields("luks", ign.Luks.Key)),
+		lookup(s.Disks, name, fields[ign.Disk]("disk")),
+		lookup(s.Filesystems, name, fields[ign.Filesystem]("filesystem")),
+		lookup(s.Raid, name, fields[ign.Raid]("raid")), lookup(s.Luks, name, fields[ign.Luks]("luks")),
 	} {
 		if v.exists {
 			return v
@@ -162,7 +162,7 @@ func storage(s ign.Storage, name string) view {
 }
 
 // fields reads any type of storage: all are plain data.
-func fields[T any](what string, _ func(T) string) func(T) []string {
+func fields[T any](what string) func(T) []string {
 	return func(item T) []string {
 		raw, err := json.Marshal(item)
 		if err != nil {

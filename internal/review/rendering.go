@@ -10,7 +10,6 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -47,7 +46,7 @@ func (r *Renderings) Render(tree source.Tree, stop func() error) (transpile.Resu
 	if err != nil || res.Report.Fatal() {
 		return res, Rendering{}, err
 	}
-	return res, Render(res, &r.Renderer, r.Defaults), nil
+	return res, Render(res, &r.Renderer, r.Defaults, nil), nil
 }
 
 // Rendering has the configs that one tree renders to, pool by pool, without a cluster.
@@ -72,15 +71,10 @@ type PoolRendering struct {
 	places *places
 }
 
-// Render does what the controllers do: it selects the fragments of each pool and merges them, without MachineConfigs
-// that users created through the API.
-func Render(res transpile.Result, r *render.Renderer, d render.Defaults) Rendering {
-	return RenderWith(res, r, d, nil)
-}
-
-// RenderWith is Render with additional MachineConfigs of the cluster for the pools that select them. A fragment
+// Render does what the controllers do: it selects the fragments of each pool and merges them. The layers are
+// MachineConfigs that users created through the API, nil for none. Each pool has those that it selects; a fragment
 // replaces one of the same name.
-func RenderWith(res transpile.Result, r *render.Renderer, d render.Defaults,
+func Render(res transpile.Result, r *render.Renderer, d render.Defaults,
 	layers []*mcfgv1.MachineConfig,
 ) Rendering {
 	j := job{result: res, renderer: r, defaults: d, layers: layers}
@@ -180,16 +174,9 @@ func chosen(res transpile.Result, pool string,
 	if err != nil {
 		return nil, fmt.Errorf("selecting the layers of pool %q: %w", pool, err)
 	}
-	if len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
-		return nil, nil // An empty selector selects no MachineConfig.
-	}
-	matches, err := metav1.LabelSelectorAsSelector(&selector)
-	if err != nil {
-		return nil, fmt.Errorf("reading the selector of MachineConfigPool %q: %w", pool, err)
-	}
 	for _, l := range layers {
 		ours := slices.ContainsFunc(res.Fragments, func(f transpile.Fragment) bool { return f.Name == l.Name })
-		if !ours && matches.Matches(labels.Set(l.Labels)) {
+		if !ours && selector.Matches(labels.Set(l.Labels)) {
 			out = append(out, l)
 		}
 	}

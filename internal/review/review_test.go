@@ -52,7 +52,7 @@ func side(t *testing.T, a *txtar.Archive, name string) review.Side {
 	if res.Report.Fatal() {
 		t.Fatalf("%s:\n%s", name, res.Report)
 	}
-	r := review.Render(res, &render.Renderer{}, render.Defaults{})
+	r := review.Render(res, &render.Renderer{}, render.Defaults{}, nil)
 	if r.Err != nil {
 		t.Fatalf("%s: %v", name, r.Err)
 	}

@@ -104,7 +104,7 @@ func renderedTable(t *testing.T, r table) (review.Side, render.Rendered, []trans
 	if res.Report.Fatal() {
 		t.Fatalf("%+v:\n%s", r, res.Report)
 	}
-	out := review.Render(res, &render.Renderer{}, render.Defaults{})
+	out := review.Render(res, &render.Renderer{}, render.Defaults{}, nil)
 	if out.Err != nil {
 		t.Fatal(out.Err)
 	}

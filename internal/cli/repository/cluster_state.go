@@ -49,7 +49,7 @@ type clusterState struct {
 // fromCluster uses the running configs as the base, and reads facts that the flags do not give. It adds to head what
 // the controller also merges and the repository does not have: MachineConfigs created through the API, other pools, the
 // disruption policy.
-func (c Comparison) fromCluster(ctx context.Context, memory *review.Renderings, head *side,
+func (c DiffOptions) fromCluster(ctx context.Context, memory *review.Renderings, head *side,
 	facts review.Facts,
 ) (side, error) {
 	r, err := c.readCluster(ctx)
@@ -118,7 +118,7 @@ func (r clusterState) addFacts(facts review.Facts, policies []v1alpha1.RolloutPo
 	return nil
 }
 
-func (c Comparison) readCluster(ctx context.Context) (clusterState, error) {
+func (c DiffOptions) readCluster(ctx context.Context) (clusterState, error) {
 	conn, err := c.cluster.Connect()
 	if err != nil {
 		return clusterState{}, err
@@ -178,7 +178,7 @@ func (r *clusterState) readNodes(ctx context.Context, conn client.Reader) error 
 
 // sourceOf returns the GitSource that follows the compared repository; nil if none matches, and then all objects of the
 // cluster stay.
-func (c Comparison) sourceOf(sources []v1alpha1.GitSource) (*v1alpha1.GitSource, error) {
+func (c DiffOptions) sourceOf(sources []v1alpha1.GitSource) (*v1alpha1.GitSource, error) {
 	var names []string
 	for i := range sources {
 		if sources[i].Name == c.source || c.source == "" && len(sources) == 1 {
@@ -246,7 +246,7 @@ func runningPool(p *mcfgv1.MachineConfigPool, live map[string]*mcfgv1.MachineCon
 }
 
 // addFromCluster renders head again together with the MachineConfigs that only the cluster has.
-func (c Comparison) addFromCluster(memory *review.Renderings, head *side, base side, r clusterState) error {
+func (c DiffOptions) addFromCluster(memory *review.Renderings, head *side, base side, r clusterState) error {
 	var layers []*mcfgv1.MachineConfig
 	for i := range r.configs {
 		if mc := &r.configs[i]; !r.isFromSource(mc) && !strings.HasPrefix(mc.Name, "rendered-") {
@@ -274,7 +274,7 @@ func (c Comparison) addFromCluster(memory *review.Renderings, head *side, base s
 		kept = append(kept, transpile.ClusterObject{Object: u, File: "the cluster"})
 	}
 	result.Cluster = slices.Concat(result.Cluster, kept)
-	rendering := review.RenderWith(result, &memory.Renderer, c.defaults, layers)
+	rendering := review.Render(result, &memory.Renderer, c.defaults, layers)
 	if rendering.Err != nil {
 		return cli.Invalid(fmt.Errorf("rendering with what the cluster has besides: %w", rendering.Err))
 	}

@@ -35,8 +35,8 @@ import (
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
-// Comparison has the options of a comparison by the commands diff and comment.
-type Comparison struct {
+// DiffOptions has the options of the commands diff and comment.
+type DiffOptions struct {
 	At Repository
 	// replaces the MachineConfiguration in head's cluster/
 	policyFile string
@@ -60,7 +60,7 @@ const KeyHelp = "name of the cluster or environment, for Markdown: it heads the 
 	"comments apart"
 
 // AddFlags adds the flags of diff and comment.
-func (c *Comparison) AddFlags(cmd *cobra.Command) {
+func (c *DiffOptions) AddFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&c.At.Repo, "repo", ".", "a directory in the git repository")
 	f.StringVar(&c.At.Path, "path", "", "the folder below it that holds pools/")
@@ -80,7 +80,7 @@ func (c *Comparison) AddFlags(cmd *cobra.Command) {
 }
 
 // Arguments returns the two sides that the arguments name.
-func (c *Comparison) Arguments(ctx context.Context, args []string) (base, head string, err error) {
+func (c *DiffOptions) Arguments(ctx context.Context, args []string) (base, head string, err error) {
 	base, head = "HEAD", c.At.Repo
 	if c.Running {
 		if c.counted = len(args) > 1; !c.counted {
@@ -102,7 +102,7 @@ func (c *Comparison) Arguments(ctx context.Context, args []string) (base, head s
 }
 
 // Compare renders both sides. The disruption policy is head's, because it applies when head is rolled out.
-func (c Comparison) Compare(ctx context.Context, base, head string) (review.Comparison, error) {
+func (c DiffOptions) Compare(ctx context.Context, base, head string) (review.Comparison, error) {
 	facts, err := factsOf(c.nodes)
 	if err = errors.Join(err, c.defaults.Check()); err != nil {
 		return review.Comparison{}, cli.Invalid(err)
@@ -179,7 +179,7 @@ func (s side) rolloutPolicies() []v1alpha1.RolloutPolicy {
 
 // readBase reads a base also if its only errors are images without a digest, so that there is a review of the commit
 // that adds the digests.
-func (c Comparison) readBase(ctx context.Context, memory *review.Renderings, name string) (side, error) {
+func (c DiffOptions) readBase(ctx context.Context, memory *review.Renderings, name string) (side, error) {
 	out, err := c.read(ctx, memory, name)
 	if !errors.Is(err, ErrNotValid) || slices.ContainsFunc(out.result.Report, func(e transpile.Entry) bool {
 		return e.Severity == transpile.Fatal && e.Rule != transpile.RuleImageDigest
@@ -194,7 +194,7 @@ func (c Comparison) readBase(ctx context.Context, memory *review.Renderings, nam
 }
 
 // read renders a directory or a revision.
-func (c Comparison) read(ctx context.Context, memory *review.Renderings, name string) (side, error) {
+func (c DiffOptions) read(ctx context.Context, memory *review.Renderings, name string) (side, error) {
 	tree, done, err := c.At.Open(ctx, name)
 	defer done()
 	if err != nil {
@@ -217,7 +217,7 @@ func (c Comparison) read(ctx context.Context, memory *review.Renderings, name st
 }
 
 // commit describes a tree's commit for a review; nil for a directory.
-func (c Comparison) commit(ctx context.Context, tree source.Tree) (*review.Commit, error) {
+func (c DiffOptions) commit(ctx context.Context, tree source.Tree) (*review.Commit, error) {
 	if tree.Commit.Hash == "" {
 		return nil, nil
 	}
@@ -258,7 +258,7 @@ func factsOf(flags []string) (review.Facts, error) {
 	return facts, errors.Join(errs...)
 }
 
-func (c Comparison) evaluate(from, to side, facts review.Facts) (review.Comparison, error) {
+func (c DiffOptions) evaluate(from, to side, facts review.Facts) (review.Comparison, error) {
 	for _, pool := range slices.Sorted(maps.Keys(facts.Pools)) {
 		_, was := from.Pools[pool]
 		if _, is := to.Pools[pool]; !was && !is {
@@ -320,7 +320,7 @@ func policyFrom(file string) (disruption.Policy, disruption.Overrides, error) {
 }
 
 // Show prints a comparison in one of the output forms.
-func (c *Comparison) Show(w io.Writer, found review.Comparison, output, key string) error {
+func (c *DiffOptions) Show(w io.Writer, found review.Comparison, output, key string) error {
 	text := ""
 	switch output {
 	case "json":
@@ -343,7 +343,7 @@ func (c *Comparison) Show(w io.Writer, found review.Comparison, output, key stri
 }
 
 // nodesHint says how to give the number of nodes of a changed pool to a comparison, if it is unknown.
-func (c *Comparison) nodesHint(found review.Comparison) string {
+func (c *DiffOptions) nodesHint(found review.Comparison) string {
 	unknown := slices.ContainsFunc(found.Pools, func(p review.PoolChange) bool {
 		return p.From != "" && p.To != "" && p.From != p.To && p.Rollout == nil
 	})

@@ -27,7 +27,7 @@ func Explained(ctx context.Context, tree source.Tree, q Question) (lineage.Repor
 	memory := &review.Renderings{}
 	defer q.Cached.Use(memory)()
 	memory.AllowLargeFiles(true) // The answer is about what a file becomes, whether machines can read it or not.
-	result, rendering, err := RenderWith(ctx, memory, tree)
+	result, rendering, err := Render(ctx, memory, tree)
 	if err != nil {
 		return lineage.Report{}, err
 	}
@@ -70,7 +70,7 @@ func ItemNames(ctx context.Context, tree source.Tree, q Question) ([]string, err
 	memory := &review.Renderings{}
 	defer q.Cached.Use(memory)()
 	memory.AllowLargeFiles(true)
-	result, rendering, err := RenderWith(ctx, memory, tree)
+	result, rendering, err := Render(ctx, memory, tree)
 	if err != nil {
 		return nil, err
 	}

@@ -153,7 +153,7 @@ func onlyToken(name string) string {
 // CheckHead returns an error if a comment about the head would be one about another commit than the pull request's last
 // one. A job may have checked out a merge that the service created for it: while somebody pushes, or with conflicts,
 // that is a merge of an earlier commit. Head may also be a directory, which no commit describes.
-func (c Comparison) CheckHead(ctx context.Context, head string, t forge.Target) error {
+func (c DiffOptions) CheckHead(ctx context.Context, head string, t forge.Target) error {
 	if c.At.Directory(head) {
 		return nil
 	}

@@ -201,8 +201,8 @@ func BelowTop(dir string) string {
 // ErrNotValid is the error of a tree that was read but cannot be rendered.
 var ErrNotValid = errors.New("the repository is not valid")
 
-// RenderWith renders every pool of a tree. If the report is fatal, the error contains the whole report.
-func RenderWith(ctx context.Context, memory *review.Renderings,
+// Render renders every pool of a tree. If the report is fatal, the error contains the whole report.
+func Render(ctx context.Context, memory *review.Renderings,
 	tree source.Tree,
 ) (transpile.Result, review.Rendering, error) {
 	res, out, err := memory.Render(tree, ctx.Err)

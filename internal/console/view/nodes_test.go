@@ -123,7 +123,7 @@ func (w *world) rendered(t *testing.T, tree fstest.MapFS, revision string, appli
 	if res.Report.Fatal() {
 		t.Fatal(res.Report)
 	}
-	all := review.Render(res, &render.Renderer{}, render.Defaults{})
+	all := review.Render(res, &render.Renderer{}, render.Defaults{}, nil)
 	if all.Err != nil {
 		t.Fatal(all.Err)
 	}
