@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -58,6 +59,26 @@ func (n *notes) Write(p []byte) (int, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.text.Write(p)
+}
+
+// logging is the log of the stage that runs. A process sets the loggers of its libraries once: controller-runtime takes
+// no second one, and klog has no lock.
+type logging struct{ to atomic.Pointer[notes] }
+
+var current logging
+
+func init() {
+	log := slog.New(slog.NewTextHandler(&current, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
+	klog.SetSlogLogger(log)
+}
+
+// Write collects in the log of the stage that runs, if there is one.
+func (l *logging) Write(p []byte) (int, error) {
+	if n := l.to.Load(); n != nil {
+		return n.Write(p)
+	}
+	return len(p), nil
 }
 
 // forbidden returns the lines that tell of a missing right.
@@ -205,9 +226,7 @@ func (s *stage) kubeconfig(content []byte) {
 // run starts the manager as machine-config-controller does, under the account's name.
 func (s *stage) run(rc *rest.Config) {
 	s.t.Helper()
-	log := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
-	klog.SetSlogLogger(log)
+	current.to.Store(s.log)
 	as := rest.CopyConfig(rc)
 	as.Impersonate = rest.ImpersonationConfig{UserName: account, Groups: []string{
 		"system:serviceaccounts",
