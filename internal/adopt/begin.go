@@ -162,7 +162,7 @@ func addFrame(files map[string][]byte, system, url string, ci map[string][]byte)
 		case top == "base":
 			folders["base/"] = "what several pools get"
 		case top == "cluster":
-			folders["cluster/"] = "pools, how carefully commits are rolled out, and what a change costs a running node"
+			folders["cluster/"] = "pools, how carefully commits are rolled out, and what nodes do for a change"
 		case top == "pools" && isPool:
 			folders["pools/"+pool+"/"] = "what pool " + pool + " gets"
 		case top == asideDir:
