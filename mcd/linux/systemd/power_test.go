@@ -61,6 +61,12 @@ func (l *logind) say(call string) {
 	l.calls = append(l.calls, call)
 }
 
+func (l *logind) said() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.calls, "\n")
+}
+
 func (l *logind) listInhibitors() ([]inhibitor, *godbus.Error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -194,7 +200,7 @@ func TestAStagedDeploymentIsWrittenAtTheShutdown(t *testing.T) {
 			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 				t.Errorf("it says %v, want %q", err, c.err)
 			}
-			if got := strings.Join(l.calls, "\n"); got != c.logind {
+			if got := l.said(); got != c.logind {
 				t.Errorf("logind was told %q, want %q", got, c.logind)
 			}
 			if got := s.said(); !strings.HasPrefix(got, c.systemd) || c.systemd == "" && got != "" {
