@@ -67,10 +67,11 @@ type logging struct{ to atomic.Pointer[notes] }
 
 var current logging
 
-func init() {
+func TestMain(m *testing.M) {
 	log := slog.New(slog.NewTextHandler(&current, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
 	klog.SetSlogLogger(log)
+	os.Exit(m.Run())
 }
 
 // Write collects in the log of the stage that runs, if there is one.
