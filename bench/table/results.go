@@ -139,8 +139,9 @@ its goals. [Measurements](measurements.md) says how each cost is measured, and e
 
 ` + "`make performance`" + ` writes this page from the results of the last ` + "`make bench`" + `. If a program measures
 several sizes, the table has the largest one, and those that miss a goal. *Growth* compares a size
-with a smaller one: 1 is in proportion to the size, 2 is quadratic. *Beside it* is the cost as a
-multiple of what the named program or floor needs for the same.
+with a smaller one: 1 is in proportion to the size, 2 is quadratic. *Beside it* compares the cost
+with that of another program, or with that of the least work that the task needs, such as hashing
+the bytes.
 `
 
 // page writes the table as a page.
