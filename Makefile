@@ -45,7 +45,7 @@ COMPILE  := GOGC=400
 GOTEST   := GOGC=400 GOMEMLIMIT=2GiB go test '-ldflags=-s -w' -vet=off -timeout 30m
 # Stories mostly wait, so more of them than there are cores run at the same time. They are in one package, which takes
 # longer than any other.
-STORIES  := $(GOTEST) -timeout 60m -parallel 4
+STORIES  := $(GOTEST) -timeout 60m -parallel 6
 ROOT     := $(filter 0,$(shell id -u))
 # The package that takes longest begins first.
 LONGEST  := ./reconcile

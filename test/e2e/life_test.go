@@ -24,13 +24,14 @@ import (
 // TestLives tells stories of real machines: systemd of Debian in a container of systemd-nspawn, whose first boot was
 // provisioned by the real Ignition from our server, and which our daemon serves as it does a machine.
 func TestLives(t *testing.T) {
-	t.Parallel()
 	lab.Need(t)
 	p := findParts(t)
 	p.lab = t.TempDir()
 	if err := buildLab(p); err != nil {
 		t.Fatal(err)
 	}
+	// The lives come before all stories: they take longest and mostly wait, while the stories keep the cores busy.
+	t.Parallel()
 	commands := map[string]func(*testscript.TestScript, bool, []string){}
 	for name, do := range storyCommands {
 		commands[name] = command(do)
