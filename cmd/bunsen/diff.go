@@ -22,9 +22,9 @@ func diffCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "diff [BASE [HEAD]]", Short: "Show what a change does to nodes: contents, actions, reboots",
 		GroupID: "offline",
-		Long: `Show what a change from BASE to HEAD does to the nodes of each pool. bunsen decodes the differences of files and units, and says
-what a running node does for each of them, up to a reboot. That follows from the disruption policy in cluster/ of HEAD, or from
-the default policy.
+		Long: `Show what a change from BASE to HEAD does to the nodes of each pool. bunsen decodes the differences of files
+and units, and says what a running node does for each of them, up to a reboot. That follows from the disruption policy
+in cluster/ of HEAD, or from the default policy.
 
 BASE and HEAD are directories or git revisions. Without HEAD, bunsen compares the present files of the directory; without BASE,
 the last commit is the base. In a revision, bunsen reads the folder that the current directory (or --repo) has in its

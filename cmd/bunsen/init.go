@@ -17,10 +17,11 @@ func initCommand() *cobra.Command {
 	var ci string
 	cmd := &cobra.Command{
 		Use: "init [DIR] --os NAME", Short: "Create a config repository", GroupID: "offline",
-		Long: `Create a config repository for machines with the operating system that you name: documents for all machines and for
-workers, how carefully commits are rolled out, what nodes do for each kind of change, the settings of editors, and a README.
-If the directory is a git repository with a remote on GitHub, GitLab, Forgejo or Gitea, bunsen also writes the checks for its
-pull requests. bunsen replaces no file, and writes nothing into a directory that has documents already.
+		Long: `Create a config repository for machines with the operating system that you name: documents for all
+machines and for workers, how carefully commits are rolled out, what nodes do for each kind of change, the settings of
+editors, and a README. If the directory is a git repository with a remote on GitHub, GitLab, Forgejo or Gitea, bunsen
+also writes the checks for its pull requests. bunsen replaces no file, and writes nothing into a directory that has
+documents already.
 
 Exit codes: 0 done, 2 invalid input.`,
 		Example: `  # In a clone of an empty repository
