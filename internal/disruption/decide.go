@@ -210,7 +210,7 @@ func costOf(c Change, p Policy) Costed {
 			return Costed{Change: c, Actions: p.SSHKey, Why: "rule sshkey"}
 		}
 	case KindKargs, KindFIPS:
-		return Costed{Change: c, Actions: reboot(), Why: "the kernel reads it at boot"}
+		return Costed{Change: c, Actions: reboot(), Why: "the kernel reads them at boot"}
 	case KindKernelType, KindExtensions, KindOSImage:
 		return Costed{Change: c, Actions: reboot(), Why: "the node boots the new OS"}
 	}
