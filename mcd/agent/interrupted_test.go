@@ -104,7 +104,7 @@ func TestAnUpdateThatTakesTheMachineDownEachTimeIsGivenUp(t *testing.T) {
 					case deaths == 3:
 						given++
 						r.givenUp(before)
-					case strings.Contains(reason, "something else than what was staged") &&
+					case strings.Contains(reason, "something other than what was staged") &&
 						how == "the machine loses power":
 						// in the moment of the reboot: two are enough there
 					default: // once, or not while steps were done

@@ -268,7 +268,7 @@ var trouble = []struct {
 		if !r.events.has(report.EventOSUpdateStarted, "the new OS may not boot: "+short) {
 			r.t.Errorf("%v", r.events)
 		}
-		r.c.says(r.t, "Degraded", "rendered-a", "runs something else than what was staged", short)
+		r.c.says(r.t, "Degraded", "rendered-a", "runs something other than what was staged", short)
 	}},
 	{"a file that the update's own reboot would remove is told before the node is drained", func(r *rig) {
 		r.c.add(r.t, "rendered-r", file("/run/app", "hi"))

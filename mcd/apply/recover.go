@@ -16,7 +16,7 @@ import (
 var (
 	// ErrNotBooted reports that the machine rebooted without the staged OS. Retries could repeat such a reboot for
 	// ever.
-	ErrNotBooted = errors.New("after the reboot, the machine runs something else than what was staged")
+	ErrNotBooted = errors.New("after the reboot, the machine runs something other than what was staged")
 	// ErrUnhealthy wraps the error of the health check.
 	ErrUnhealthy = errors.New("the machine is not healthy with the new config")
 	// ErrInterrupted reports that the machine or the daemon went down during the steps, because of a power cut or a
