@@ -27,8 +27,9 @@ If the cluster's servers have the daemon, the pointer config also installs the d
 its first boot. "bunsen install" sets the servers' flag --daemon. --daemon-url names another place, for example a web server
 with the binary of a release; Ignition checks it against --daemon-sha512. The pool's config overrides these files and units.
 
-The default, Ignition 3.1.0, works with every Ignition since 2.3. Versions 3.0.0 and 2.2.0 are for older ones. They have no headers,
-so the token is in the URL, which such a machine writes to its log. The pointer config contains the token: keep it secret.
+The default, version 3.1.0 of the config specification, works since Ignition 2.3. Versions 3.0.0 and 2.2.0 are for older ones.
+They have no headers, so the token is in the URL, which such a machine writes to its log. The pointer config contains the token:
+keep it secret.
 
 Exit codes: 0 printed, 2 invalid input, 3 cluster unreachable, or permission denied.`,
 		Example: `  bunsen pointer --pool worker --server https://api.example.com:22623 > worker.ign
@@ -52,8 +53,8 @@ Exit codes: 0 printed, 2 invalid input, 3 cluster unreachable, or permission den
 	cmd.Flags().BoolVar(&p.NoToken, "no-token", false, "write no token into the pointer config, for a server that "+
 		"runs with --open")
 	p.Form.AddFlag(cmd, "", "ignition", "butane")
-	cmd.Flags().StringVar(&p.Version, "version", string(join.DefaultPointerVersion), "version of Ignition to write: "+
-		machines.Versions(", "))
+	cmd.Flags().StringVar(&p.Version, "version", string(join.DefaultPointerVersion), "version of the config "+
+		"specification: "+machines.Versions(", "))
 	cmd.Flags().BoolVar(&p.Zipped, "gzip", false, "let the machine request a compressed config from the server")
 	p.Daemon.AddFlags(cmd)
 	for _, made := range []string{"node", "uses", "ttl"} {
