@@ -58,3 +58,26 @@ func installationBlock(t *testing.T, _ block, n *yaml.Node, text string) {
 		}
 	}
 }
+
+// installationPatch reports whether a block has patches of a Deployment, which an overlay of config/ has.
+func installationPatch(_ block, n *yaml.Node) bool {
+	return slices.ContainsFunc(contents(value(n, "patches")), func(p *yaml.Node) bool {
+		return word(p, "target", "kind") == "Deployment"
+	})
+}
+
+// installationPatchBlock builds an overlay of config/ with the patches.
+func installationPatchBlock(t *testing.T, _ block, n *yaml.Node, text string) {
+	strictly(t, n, &types.Kustomization{})
+	dir := t.TempDir()
+	if err := os.CopyFS(filepath.Join(dir, "bunsen", "config"), os.DirFS("../../config")); err != nil {
+		t.Fatal(err)
+	}
+	overlay := "resources: [bunsen/config/default]\n" + text
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(overlay), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir); err != nil {
+		t.Fatalf("%v\n%s", err, overlay)
+	}
+}

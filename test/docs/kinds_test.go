@@ -47,6 +47,7 @@ var yamlKinds = []yamlKind{
 	{objectOf("kubelet.config.k8s.io/v1beta1", "KubeletConfiguration"), poolBlock},
 	{objectOf("bunsen.dev/v1alpha1", "SSHKeys"), poolBlock},
 	{installation, installationBlock},
+	{installationPatch, installationPatchBlock},
 	{objectOf("kustomize.config.k8s.io/v1beta1", "Kustomization"), kustomizationBlock},
 	{objectOf("kustomize.config.k8s.io/v1alpha1", "Component"), kustomizationBlock},
 	{kustomization, kustomizationBlock},
