@@ -101,10 +101,11 @@ func contents(u ign.Unit) string {
 }
 
 const (
-	noteContainers  = "Running containers keep their settings until they are created again."
-	noteSessions    = "Open sessions keep their settings."
-	noteSSH         = "Debian and Ubuntu name the service ssh.service: write that name there, or the update fails."
-	noteJournal     = "A new value of Storage= is complete only after the next boot."
+	noteContainers = "Running containers keep their settings until they are created again."
+	noteSessions   = "Open sessions keep their settings."
+	noteSSH        = "On Debian and Ubuntu, the service is called ssh.service: if your nodes run one of them, write that " +
+		"name into the rule, or the update fails."
+	noteJournal     = "A new value of Storage= takes full effect only after the next boot."
 	noteConnections = "Active connections keep their settings until they are activated again."
 )
 
@@ -121,8 +122,8 @@ func WellKnown() []LiveRule {
 			"reaches new interfaces only.", restart("systemd-sysctl.service")),
 		kept("/etc/modules-load.d/", "A module that a change removes stays loaded until the next boot.",
 			restart("systemd-modules-load.service")),
-		kept("/etc/udev/rules.d/", "Until the next boot, network interfaces keep their names and devices keep what a "+
-			"removed rule has set.", append(reload("systemd-udevd.service"),
+		kept("/etc/udev/rules.d/", "Until the next boot, network interfaces keep their names, and devices keep the "+
+			"settings of a removed rule.", append(reload("systemd-udevd.service"),
 			restart("systemd-udev-trigger.service")...)),
 		rule("/etc/chrony.conf", "", restart("chronyd.service")),
 		rule("/etc/chrony.d/", "", restart("chronyd.service")),

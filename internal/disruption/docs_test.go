@@ -52,14 +52,17 @@ for the same path or name.
 
 - A rule for a directory covers everything below it. If several rules cover a file, the longest path
   decides. A path with a trailing slash means a directory, and covers no file of that name. A rule
-  for ` + "`/`" + ` covers nothing.
+  for ` + "`/`" + ` is an exception: it has no effect.
 - **What no rule covers reboots the node**, after a drain. So does every change of the OS image,
   kernel arguments, kernel type and extensions.
 - If any part of an update needs a reboot, the node is drained and reboots, and no reload or restart
-  runs. Otherwise the daemon runs the actions of all changes, in the order of the changes and of the
-  list in each rule. An action that several changes need runs several times, and a drain comes first.
-- A file with the same bytes, mode and owner requires nothing, in any encoding. Nor does another way
-  to write its path, through a link of systems with a merged /usr: ` + "`/lib/x` is `/usr/lib/x`" + `.
+  runs. Otherwise a drain comes first if a change needs one. Then the daemon runs the actions of all
+  changes: those of files in the order of their paths, then those of units, accounts, directories
+  and links, and for each change in the order of its rule. An action that several changes need runs
+  several times.
+- A file whose bytes, mode and owner stay the same requires nothing, even if its encoding changes.
+  The same holds if only the spelling of its path changes: on the systems that Bunsen supports,
+  ` + "`/lib/x` and `/usr/lib/x`" + ` are one file.
 - Directories and links follow the rules of their path, as files do. Users and groups have one rule,
   ` + "`sshkey`" + `.
 
@@ -92,13 +95,15 @@ for the same path or name.
 	b.WriteString(`
 A change of ` + "`" + disruption.RegistriesConf + "`" + ` or of a file ` + "`*.conf`" + ` below
 ` + "`/etc/containers/registries.conf.d`" + ` is safe if every running pod would still get the same image.
-Bunsen compares the combined content of all these files in the config. A change is safe if all of this
-is true:
+Bunsen compares the combined content of all these files in the config. It considers the change safe
+if all of these conditions are met:
 
-- it only appends to ` + "`unqualified-search-registries`" + ` of ` + "`registries.conf`" + `;
-- in a drop-in, it changes nothing but ` + "`[[registry]]`" + ` tables;
-- it removes no registry, and changes one only by new mirrors;
-- every new mirror, and every mirror of a new registry, is for digests only
+- ` + "`registries.conf`" + ` is not removed, and its ` + "`unqualified-search-registries`" + ` stay the same or get
+  further entries at the end;
+- drop-ins change only in their ` + "`[[registry]]`" + ` tables;
+- no registry or mirror is removed, and existing registries change only by new mirrors;
+- a new registry has at least one mirror, and is not blocked;
+- every new mirror is for digests only
   (` + "`pull-from-mirror = \"digest-only\"`" + ` or ` + "`mirror-by-digest-only`" + `).
 
 Disruptions in rising order: none, daemon-reload, reload, restart, drain, reboot. An update has the
@@ -107,18 +112,21 @@ disruption of its worst action.
 `)
 	b.WriteString(`## Rules that avoid reboots
 
-If a change reboots nodes only because no rule covers it, ` + "`bunsen diff`" + ` and the comment of a pull
-request print these rules, ready to paste. Rules have no effect until the MachineConfiguration has
-them. Each service must exist on every node: an action for a missing unit fails the update. The only
-exception is the reload of crio.service: the default policy has it, so a node without CRI-O skips it.
-A unit that the change itself removes is stopped instead of reloaded or restarted.
+If a change reboots nodes only because no rule covers it, the *review* prints the rules from the
+table below that would avoid the reboot. The review is the output of ` + "`bunsen diff`" + ` and Bunsen's
+comment on the pull request. Paste the rules into the MachineConfiguration in ` + "`cluster/`" + ` of your
+repository, in the place that the review names. If a rule has a service, each node that gets the
+file must have this service: otherwise the update fails. There are two exceptions. A node without
+CRI-O skips the reload of crio.service, which the default policy has. Of the two services of k3s or
+RKE2, a node has one, and skips the other. A unit that the change itself removes is stopped instead
+of reloaded or restarted.
 
-Merge a rule before the change that needs it, in a commit of its own. If one commit has both
-the rule and the change, its revert removes the rule together with the file, and then the removal of
-the file reboots nodes. The review says so below its ` + "`undo:`" + ` line.
+Merge a rule before the change that needs it, in a commit of its own. If one commit has both the
+rule and the change, its revert removes the rule together with the file, and then the removal of the
+file reboots nodes. The review says so below its ` + "`undo:`" + ` line.
 
-If a change removes a file, the review does not offer the first three rules of this table, because the
-file's settings would stay in effect until the next boot.
+If a change removes a file, the review does not offer the first three rules of this table, because
+the file's settings would stay in effect until the next boot.
 
 | Changed | What happens | What to know |
 |---|---|---|
@@ -133,16 +141,17 @@ file's settings would stay in effect until the next boot.
 	b.WriteString(`
 The review also offers ` + "`DaemonReload` and `Restart`" + ` for two kinds of units:
 
-- An enabled service or timer whose text is in the config. Exceptions are templates, services of
-  systemd, the message bus, the daemon itself, removed units, and units with
+- Enabled services and timers whose unit file is in the config. Exceptions are templates, services
+  of systemd, the message bus, the daemon itself, removed units, and units with
   ` + "`DefaultDependencies=no`, `RefuseManualStart=`, `RefuseManualStop=` or `ConditionFirstBoot=`" + `.
 - Drop-ins of ` + "`kubelet.service`, `crio.service` and `containerd.service`" + `, unless the config disables
   or masks the unit.
 
-## What a running node does not take
+## What a running node cannot apply
 
-Some changes need a first boot. They **neither degrade nodes nor stop a rollout**: new nodes get them,
-existing nodes keep their state, and every report says so (*existing nodes will not get this*):
+Some changes need a first boot. They **neither degrade nodes nor stop a rollout**: new nodes get
+them, existing nodes keep their state, and every report says so (*existing nodes will not get
+this*):
 
 - disks, filesystems and the units that mount them, raid, luks;
 - Ignition's own ` + "`kernelArguments`" + ` and its section ` + "`ignition`" + `: certificate authorities, proxies,
@@ -170,28 +179,37 @@ You may remove the whole entry of a user. Configs that no machine can apply are 
 - an invalid account name or home directory
 - a file whose owner or group the config removes, or a user whose group it removes
 
-Some refusals depend on the host alone, so only the node's daemon decides them. This list is
-complete:
+Whether some configs can be applied depends on the host alone, so only the node's daemon can find
+out. It refuses a config in these cases:
 
-- **Accounts**: a user or group that the config names but does not create is missing; an account has
-  another number, or comes with the image; or the home directory, which only the node knows, does not
-  allow the keys.
-- **Paths**: a link, a directory or a file may not replace what is at its path; the config appends to
-  something that is not a file; a hard link has no target; or a link on the node makes two paths one.
-- **System**: the OS cannot change its image, kernel arguments, kernel type or extensions; or a new
-  machine was installed without FIPS mode.
+- **Accounts**: the config names a user or group that neither it nor the node has; an account has
+  another uid or gid on the node than in the config; it is part of the OS image, whose accounts
+  cannot be changed in place; or a user should get a group of its own, and the node has another
+  group of that name.
+- **SSH keys**: the user's home directory belongs to another user, is a link that leads nowhere, or
+  has no valid path; or the config itself has a file at the path of the keys.
+- **Paths**: something that no config created is at the path of a link, a directory or a file that
+  may not replace it; the config appends to something that is not a file; a hard link has no
+  target; a link on the node makes two paths of the config one; or [a user of the node could
+  redirect the path](security-nodes.md#a-local-user-of-a-node).
+- **Units**: the config enables a unit that somebody masked by hand, or whose ` + "`[Install]`" + ` section a
+  drop-in on the node clears; or it has different settings for two names of one unit.
+- **System**: the OS cannot change its image, kernel arguments, kernel type or extensions, or [not
+  this kernel argument](distributions.md#set-kernel-arguments-on-flatcar-debian-and-ubuntu); or the
+  config asks for FIPS mode, and the new machine was installed without it.
 
 ` + "`bunsen diff`" + ` lists the parts of a change that only the node can check.
 
 The annotation ` + "`" + disruption.InPlaceAnnotation + `: openshift` + "`" + ` on ` + "`MachineConfiguration cluster`" + ` gives nodes the
 limits of OpenShift. Nodes then refuse any change of these:
 
-- directories, and links (except the removal of all);
+- directories, and links, except that a config may remove all its links at once;
 - groups, and users other than core;
 - storage layout and Ignition's ` + "`kernelArguments`" + `;
 - appended files.
 
-` + "`spec.irreconcilableValidationOverrides`" + ` allows changes of disks, filesystems and raid.
+Even with this annotation, ` + "`spec.irreconcilableValidationOverrides`" + ` of the same object can let
+changes of disks, filesystems and raid through. Only new nodes then get them.
 `)
 	return b.String()
 }
