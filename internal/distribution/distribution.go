@@ -27,7 +27,7 @@ type Live struct {
 // kubernetes: OpenShift comes first, because it has another file at the path of kubeadm's kubeconfig.
 var kubernetes = []Kubernetes{
 	{
-		Name: "OpenShift and kubelets of one's own", Units: []string{"kubelet.service"},
+		Name: "OpenShift, and kubelets that you set up yourself", Units: []string{"kubelet.service"},
 		Kubeconfigs: []string{"/var/lib/kubelet/kubeconfig"},
 	},
 	{
