@@ -20,6 +20,7 @@ func TestConsole(t *testing.T) {
 		{"a refused commit is seen", (*world).aRefusedCommitIsSeen},
 		{"a user pauses a pool and resumes it", (*world).aUserPausesAPoolAndResumesIt},
 		{"the keyboard reaches everything", (*world).theKeyboardReachesEverything},
+		{"the focus stays when a region is replaced", (*world).theFocusStaysWhenARegionIsReplaced},
 		{"the keyboard operates the console", (*world).theKeyboardOperatesTheConsole},
 		{"a finger reads a node before it opens it", (*world).aFingerReadsANodeBeforeItOpensIt},
 		{"a user signs in by keyboard", (*world).aUserSignsInByKeyboard},

@@ -2,6 +2,7 @@ package browser
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -69,29 +70,87 @@ const stopName = `(e) => [e.tagName, e.id || e.getAttribute("href") || e.getAttr
 // which shows its focus.
 func (w *world) theKeyboardReachesEverything(t *testing.T) {
 	b := w.signedIn(t, "/")
+	stops := func() []string {
+		return eval[[]string](b,
+			`Array.from(document.querySelectorAll("a[href], button, input:not([type=hidden]), summary, [tabindex='0']"))
+			.filter((e) => e.checkVisibility() && e.tabIndex >= 0).map(`+stopName+`)`)
+	}
 	for _, p := range w.pagesOf(t) {
 		b.visit(p.path)
 		b.shows("main", p.shows)
-		want := eval[[]string](b,
-			`Array.from(document.querySelectorAll("a[href], button, input:not([type=hidden]), summary, [tabindex='0']"))
-			.filter((e) => e.checkVisibility() && e.tabIndex >= 0).map(`+stopName+`)`)
-		reached := map[string]bool{}
-		const beside = 2 // stops of the node beside the map, which appear when the focus comes to its cell
-		for range len(want) + 1 + beside {
-			b.press(kb.Tab)
-			f := eval[focused](b, describeFocused)
-			if !f.Outline || !f.Inside {
-				t.Errorf("%s: the focus on %q is not visible: outline %t, in the window %t", p.name, f.Name, f.Outline,
-					f.Inside)
+		// A page that changes while the key is pressed can lose stops, or get some that a round does not come to.
+		for want := stops(); ; {
+			missed := w.missedByTab(t, b, p.name, want)
+			now := stops()
+			if len(missed) > 0 && !slices.Equal(now, want) {
+				t.Logf("%s: the page has changed meanwhile, so once more", p.name)
+				want = now
+				continue
 			}
-			reached[eval[string](b, `(`+stopName+`)(document.activeElement)`)] = true
-		}
-		for _, name := range want {
-			if !reached[name] {
+			for _, name := range missed {
 				t.Errorf("%s: the tab key does not reach %q", p.name, name)
 			}
+			t.Logf("%s: %d stops of the tab key", p.name, len(want))
+			break
 		}
-		t.Logf("%s: %d stops of the tab key", p.name, len(want))
+	}
+}
+
+// missedByTab returns which of the stops are not reached in one round of the tab key.
+func (w *world) missedByTab(t *testing.T, b *tab, page string, want []string) []string {
+	t.Helper()
+	reached := map[string]bool{}
+	const beside = 2 // stops of the node beside the map, which appear when the focus comes to its cell
+	for range len(want) + 1 + beside {
+		b.press(kb.Tab)
+		f := eval[focused](b, describeFocused)
+		if !f.Outline || !f.Inside {
+			t.Errorf("%s: the focus on %q is not visible: outline %t, in the window %t", page, f.Name, f.Outline, f.Inside)
+		}
+		reached[eval[string](b, `(`+stopName+`)(document.activeElement)`)] = true
+	}
+	return slices.DeleteFunc(slices.Clone(want), func(name string) bool { return reached[name] })
+}
+
+// replaceWithMore replaces each region of the page, as a live update does, once for each of its stops while this has
+// the focus, by one with a link more at its beginning. It returns the stops that lose the focus.
+const replaceWithMore = `(() => {
+	const lost = [], name = ` + stopName + `;
+	const stops = (region) => Array.from(region.querySelectorAll("a[href], button, summary, input"))
+		.filter((e) => e.checkVisibility());
+	const replace = (html) => htmx.swap(document.createElement("div"), html, { swapStyle: "none" });
+	for (const id of Array.from(document.querySelectorAll("main [id], header [id]"), (e) => e.id)) {
+		const region = document.getElementById(id);
+		if (!region) continue;
+		const old = region.cloneNode(true);
+		old.setAttribute("hx-swap-oob", "true");
+		const more = old.cloneNode(true), link = document.createElement("a");
+		link.href = "/more";
+		more.prepend(link);
+		for (let i = 0; i < stops(region).length; i++) {
+			const stop = stops(document.getElementById(id))[i];
+			if (!stop) break;
+			stop.focus();
+			const before = name(document.activeElement), at = i + 1;
+			replace(more.outerHTML);
+			const now = Array.from(document.getElementById(id).querySelectorAll("a[href], button, summary, input"))
+				.filter((e) => e.checkVisibility() || e.getAttribute("href") === "/more").indexOf(document.activeElement);
+			if (now !== at) lost.push(id + ": " + before + ", now at " + now + " in place of " + at);
+			replace(old.outerHTML);
+		}
+	}
+	return lost;
+})()`
+
+// theFocusStaysWhenARegionIsReplaced: a live update that adds something before what has the focus does not move it.
+func (w *world) theFocusStaysWhenARegionIsReplaced(t *testing.T) {
+	b := w.signedIn(t, "/")
+	for _, p := range w.pagesOf(t) {
+		b.visit(p.path)
+		b.shows("main", p.shows)
+		for _, lost := range eval[[]string](b, replaceWithMore) {
+			t.Errorf("%s: a live update takes the focus: %s", p.name, lost)
+		}
 	}
 }
 

@@ -48,14 +48,16 @@ addEventListener("visibilitychange", () => {
 // What the user unfolded, scrolled or focused in a region stays so when the region is replaced.
 const scrolling = ".scroll, pre";
 const focusable = "a[href], button, input, summary, [tabindex]";
+const keyOf = (e) => [e.tagName, e.id || e.getAttribute("href") || e.getAttribute("name") || e.textContent.trim()].join(" ");
 const kept = new Map();
 addEventListener("htmx:oobBeforeSwap", (event) => {
   const before = event.detail.target, details = before.querySelectorAll("details");
   event.detail.fragment.querySelectorAll("details").forEach((after, i) => { after.open = details[i] ? details[i].open : after.open; });
   const all = Array.from(before.querySelectorAll(focusable)), at = all.indexOf(document.activeElement);
+  const key = at < 0 ? "" : keyOf(all[at]);
   kept.set(before.id, {
     scrolled: Array.from(before.querySelectorAll(scrolling), (e) => [e.scrollLeft, e.scrollTop]),
-    at, link: at < 0 ? null : all[at].getAttribute("href"),
+    at, key, nth: all.slice(0, Math.max(at, 0)).filter((e) => keyOf(e) === key).length,
   });
 });
 addEventListener("htmx:oobAfterSwap", (event) => {
@@ -64,8 +66,9 @@ addEventListener("htmx:oobAfterSwap", (event) => {
   if (!after || !before) return;
   after.querySelectorAll(scrolling).forEach((e, i) => { if (before.scrolled[i]) [e.scrollLeft, e.scrollTop] = before.scrolled[i]; });
   if (before.at < 0) return;
-  const all = Array.from(after.querySelectorAll(focusable));
-  const to = all.find((e) => before.link !== null && e.getAttribute("href") === before.link) || all[Math.min(before.at, all.length - 1)];
+  // The same link can be there twice. What is gone leaves the focus to what took its place.
+  const all = Array.from(after.querySelectorAll(focusable)), same = all.filter((e) => keyOf(e) === before.key);
+  const to = same[Math.min(before.nth, same.length - 1)] || all[Math.min(before.at, all.length - 1)];
   if (to) to.focus({ preventScroll: true });
 });
 
