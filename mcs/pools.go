@@ -453,7 +453,14 @@ func (p *Pools) SetCutOff(cutOff bool) {
 	p.cutOff = cutOff
 }
 
-// Ready reports whether SetSynced or SetPartial was called, unless the server is cut off from the API server.
+// Started reports whether SetSynced or SetPartial was called.
+func (p *Pools) Started() bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.partial || p.synced
+}
+
+// Ready reports whether the server has started, unless it is cut off from the API server.
 func (p *Pools) Ready() bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

@@ -332,7 +332,7 @@ func TestWhatCannotBeSettledIsAskedForAgain(t *testing.T) {
 
 func TestATokenThatIsNotYetKnownIsAskedForAgain(t *testing.T) {
 	o, known, _ := closed(t)
-	o.Source = notReady{o.Source}
+	o.Source = notStarted{o.Source}
 	h, _ := Routes(o)
 	soon := join.Token{ID: "aaaaaaaaaa", Secret: strings.Repeat("A", 43)}
 	good := known.make(t, v1alpha1.ProvisioningTokenSpec{Pool: "worker"})
@@ -343,9 +343,9 @@ func TestATokenThatIsNotYetKnownIsAskedForAgain(t *testing.T) {
 	}
 }
 
-type notReady struct{ Source }
+type notStarted struct{ Source }
 
-func (notReady) Ready() bool { return false }
+func (notStarted) Started() bool { return false }
 
 func TestOnlySomeAddressesMayAsk(t *testing.T) {
 	o := open(filled(t))

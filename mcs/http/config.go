@@ -28,7 +28,10 @@ type Source interface {
 	// NodeConfig returns the config that a pool serves to the machine of a node, which may be empty. The error wraps
 	// mcs.ErrUnknownPool, mcs.ErrNothingRendered or mcs.ErrNotSynced.
 	NodeConfig(pool, node string) (*mcs.ServedConfig, error)
-	// Ready reports whether the server knows any pools. Before the server knows a pool, it serves no config.
+	// Started reports whether the server knows any pools. Before the server knows a pool, it serves no config.
+	Started() bool
+	// Ready reports whether a load balancer should prefer this server. One that has lost the API server is not ready,
+	// and still serves what it knows.
 	Ready() bool
 	// Synced reports whether the server knows all pools and tokens. Before, an unknown one may still appear.
 	Synced() bool
@@ -230,7 +233,7 @@ func (h *configHandler) serve(w http.ResponseWriter, r *http.Request, a *respons
 	if err != nil {
 		return err
 	}
-	if !h.source.Ready() { // The server may not have read the tokens yet either.
+	if !h.source.Started() { // The server may not have read the tokens yet either.
 		return cmp.Or(h.authorizer.checkSource(a.from, now), error(mcs.ErrNotSynced))
 	}
 	if err = h.authorizer.admit(ctx, r, a, h.source.Synced(), now); err != nil {

@@ -170,6 +170,18 @@ func TestBeforeThePoolsAreKnownNoMachineIsTurnedAwayForGood(t *testing.T) {
 	}
 }
 
+// TestAServerThatLostTheAPIServerStillServes: a load balancer prefers others, and machines get what the server knows.
+func TestAServerThatLostTheAPIServerStillServes(t *testing.T) {
+	pools := filled(t)
+	pools.SetCutOff(true)
+	h := openRoutes(pools)
+	for path, want := range map[string]int{"/config/worker": 200, "/readyz": 503, "/healthz": 200} {
+		if r := ask(h, "GET", path, "Accept", accept+"3.4.0"); r.StatusCode != want {
+			t.Errorf("%s: %d, want %d", path, r.StatusCode, want)
+		}
+	}
+}
+
 func TestEachAnswerIsOneLogLine(t *testing.T) {
 	var written bytes.Buffer
 	o := open(filled(t))

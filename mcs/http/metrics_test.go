@@ -86,8 +86,9 @@ type fragile struct{}
 func (fragile) NodeConfig(string, string) (*mcs.ServedConfig, error) {
 	panic("out of luck")
 }
-func (fragile) Ready() bool  { return true }
-func (fragile) Synced() bool { return true }
+func (fragile) Started() bool { return true }
+func (fragile) Ready() bool   { return true }
+func (fragile) Synced() bool  { return true }
 
 func TestAPanicIsAnAnswerAndInTheRecords(t *testing.T) {
 	var written strings.Builder
