@@ -292,7 +292,7 @@ func (e *evaluation) refusal(a applicant) (reason, message string) {
 
 func usedMessage(a applicant, used Use) string {
 	return fmt.Sprintf("bootstrap token %s admits one machine, and it admitted node %q with another key or name "+
-		"(request %s). Node %q needs its own token: boot that machine again with its pointer config",
+		"(request %s). Node %q needs its own token: install that machine again with its pointer config",
 		a.grant.token, used.node, nameOf(used.request), a.who.node)
 }
 
@@ -303,7 +303,7 @@ func poolsMessage(g grant) string {
 
 func otherNodeMessage(a applicant) string {
 	return fmt.Sprintf("bootstrap token %s is for node %q, not for node %q. Correct the host name of the machine and "+
-		"run `kubectl delete csr %s`, or boot the machine with a pointer config for %[3]q",
+		"run `kubectl delete csr %s`, or install the machine again with a pointer config for %[3]q",
 		a.grant.token, a.grant.node, a.who.node, nameOf(a.request.Name))
 }
 
