@@ -47,8 +47,10 @@ GOTEST   := GOGC=400 GOMEMLIMIT=2GiB go test '-ldflags=-s -w' -vet=off -timeout 
 # longer than any other.
 STORIES  := $(GOTEST) -timeout 60m -parallel 6
 ROOT     := $(filter 0,$(shell id -u))
-# The package that takes longest begins first.
-LONGEST  := ./reconcile
+# Packages whose tests wait for an API server leave the cores to others, so more of them run at the same time than there
+# are cores. Those that take longest begin first.
+PACKAGES := $(GOTEST) -p 4
+LONGEST  := ./reconcile ./mcd/agent ./internal/console ./mcs/cluster ./bench/rollout
 # Packages whose tests can rewrite their golden files, and fuzz targets as directory:name.
 GOLDENS  = $(filter-out ./test/e2e ./test/browser,$(shell grep -rlE --include='*_test.go' 'flag\.Bool.*"update"' . | xargs -r -n1 dirname | sort -u))
 FUZZERS  = $(shell grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sed -E 's|/[^/]+:func |:|')
@@ -75,12 +77,15 @@ run: build $(ASSETS) ## The whole path on this machine: make run [REPO=<url> [DI
 	@exec bin/bunsen-standalone up --data '$(DATA)' --bin bin \
 	  $(if $(REPO),--repo '$(REPO)') $(if $(DIR),--path '$(DIR)') $(if $(REF),--ref '$(REF)') $(UP)
 
-# Static: a pod's daemon goes on inside of the node's root, where no libc of its own is.
+# Static: a pod's daemon goes on inside of the node's root, where no libc of its own is. The go command renews the time of
+# each program that it builds, changed or not. Tests of a program run again when its time changes, so bin/ gets those that
+# have changed.
 build: ## The project's binaries, into bin/
 	$(call say,build: $(BINARIES))
-	@mkdir -p bin
-	@$(COMPILE) go build -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ $(addprefix ./cmd/,$(BINARIES))
-	@ln -sf bunsen bin/kubectl-bunsen
+	@mkdir -p bin/built
+	@$(COMPILE) go build -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o bin/built/ $(addprefix ./cmd/,$(BINARIES))
+	@for program in $(BINARIES); do cmp -s bin/built/$$program bin/$$program || install bin/built/$$program bin/; done
+	@[ -e bin/kubectl-bunsen ] || ln -s bunsen bin/kubectl-bunsen
 
 standalone: bin/bunsen-standalone #: The control plane in one binary, into bin/ (minutes the first time)
 bin/bunsen-standalone: $(PARTS)
@@ -244,17 +249,18 @@ verify-vulnerabilities:
 	$(call say,verify: known vulnerabilities)
 	@go run -C tools ./vulnerabilities
 
+# Tests use programs without a version: those of an unchanged program need not run again after each commit.
+test e2e soak test-tour test-tools test-host test-install test-cluster test-standalone test-ignition test-browser test-editor test-gitea: VERSION := dev
+
 # The stories do not run beside other packages: they wait for processes, and a busy machine lets them wait too long.
 test: setup build $(ASSETS) $(HOLLOW) $(if $(ROOT),$(KUBELET)) ## Every test of every module, with a real kube-apiserver; as root with real hosts and real Ignition
 	$(call say,test: $(shell sed -n 's/^module //p' go.mod))
-	@$(ENVTEST) $(GOTEST) $(LONGEST) $$(go list ./... | grep -vE '/test/(e2e|tour|lab.*)$$|/bench/|$(LONGEST:.%=%)$$') | grep --line-buffered -v 'no test files'
+	@$(ENVTEST) $(PACKAGES) $(LONGEST) $$(go list ./... | grep -vE '/test/(e2e|tour|lab.*)$$') | grep --line-buffered -v 'no test files'
 	@$(MAKE) fuzz-short
-	$(call say,test: the programs of bench/)
-	@$(ENVTEST) $(GOTEST) ./bench/... | grep --line-buffered -v 'no test files'
 	$(call say,test: stories$(if $(ROOT), and real hosts))
 	@$(if $(ROOT),BUNSEN_LAB=1) $(ENVTEST) $(STORIES) ./test/e2e $$(go list ./test/lab/... | grep -vE '/lab/(cluster|ostree)$$') | grep --line-buffered -v 'no test files'
 	$(call say,test: the pages, other modules, the console in Chromium and the race detector)
-	@$(MAKE) -j2 --output-sync=target test-tour $(if $(ROOT),test-install) test-browser $(if $(ROOT),test-ignition) test-standalone test-tools test-monitoring test-chart test-registries test-sops $(if $(shell command -v gcc),test-race)
+	@$(MAKE) -j3 --output-sync=target test-tour $(if $(ROOT),test-install test-ignition) test-browser test-standalone test-tools test-monitoring test-chart test-registries test-sops $(if $(shell command -v gcc),test-race)
 	@$(if $(shell command -v gcc),,printf '==> test-race: NOT RUN. It needs a C compiler\n')
 	@printf '==> test-gitea: NOT RUN. It builds Gitea, which takes about ten minutes: run make test-gitea\n'
 	@$(if $(ROOT),printf '==> test/lab/ostree: NOT RUN. The life of a machine on OSTree ran; run make test-ostree for each step of a deployment\n')
