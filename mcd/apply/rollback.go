@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/mcd/host"
@@ -53,13 +54,16 @@ func (u *update) between(why error, more ...error) Applied {
 // undoSteps undoes the steps. The errors in bad leave the machine between two configs. The errors in warnings do not: a
 // service that fails to reload or restart although the old config is on disk, or a path that a user replaced by a link.
 // The latter is only a warning, because no user may keep the node between two configs. Services are restarted only
-// after all files are restored.
+// after all files are restored. At the end, services stop whose files the rollback removed: systemd may have started
+// them because another one of the update needs them.
 func (u *update) undoSteps(ctx context.Context) (warnings, bad []error) {
 	u.begin()
 	defer u.end()
+	stopped := map[string]bool{}
 	for _, s := range (plan.Plan{Steps: u.rec.Steps}).Inverse().Steps {
 		if (s.Verb == host.Reload || s.Verb == host.Restart) && u.isGone(ctx, s.Target) {
 			s.Verb = host.Stop
+			stopped[s.Target] = true
 		}
 		// What MergeKeys wrote stays on disk over a reboot.
 		lasts := s.Verb == host.MergeKeys
@@ -75,6 +79,21 @@ func (u *update) undoSteps(ctx context.Context) (warnings, bad []error) {
 			warnings = append(warnings, fmt.Errorf("rolling back: %s: %w", s, err))
 		default:
 			bad = append(bad, fmt.Errorf("rolling back: %s: %w", s, err))
+		}
+	}
+	if !u.rec.Acted || u.rec.Booted || len(bad) > 0 {
+		return warnings, bad
+	}
+	for _, made := range u.rec.Steps {
+		// A link may be another name of a service of the image. Of a template, no instance is known here.
+		name := path.Base(made.Target)
+		isService := path.Ext(name) == ".service" && !strings.HasSuffix(name, "@.service")
+		if made.After.Entry.Kind != host.File || path.Dir(made.Target) != host.UnitDir || !isService || stopped[name] ||
+			!u.isGone(ctx, name) {
+			continue
+		}
+		if err := u.Host.Units.Stop(ctx, name); err != nil {
+			warnings = append(warnings, fmt.Errorf("rolling back: stop %s: %w", name, err))
 		}
 	}
 	return warnings, bad

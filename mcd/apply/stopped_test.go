@@ -59,9 +59,13 @@ func TestARollbackStopsWhatItsUpdateStarted(t *testing.T) {
 			to: withUnits("new@.service"), actions: restart("new@a.service"),
 			want: "daemon-reload, stop new@a.service",
 		},
+		"a service of the update that another one needs": {
+			to: withUnits("new.service", "needed.service"), actions: restart("new.service"),
+			want: "daemon-reload, stop new.service, stop needed.service",
+		},
 		"a service that the config had before": {
 			from: withUnits("old.service"), to: withUnits("old.service", "new.service"),
-			actions: restart("old.service"), want: "daemon-reload, restart old.service",
+			actions: restart("old.service"), want: "daemon-reload, restart old.service, stop new.service",
 		},
 		"a service of the vendor, whose file is in force again": {
 			to: withUnits("vendor.service"), actions: restart("vendor.service"),
@@ -73,7 +77,7 @@ func TestARollbackStopsWhatItsUpdateStarted(t *testing.T) {
 		},
 		"a service that is nowhere, and not the update's": {
 			to: withUnits("new.service"), actions: restart("none.service"),
-			want: "daemon-reload, restart none.service",
+			want: "daemon-reload, restart none.service, stop new.service",
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
