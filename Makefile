@@ -50,7 +50,7 @@ ROOT     := $(filter 0,$(shell id -u))
 # Packages whose tests wait for an API server leave the cores to others, so more of them run at the same time than there
 # are cores. Those that take longest begin first.
 PACKAGES := $(GOTEST) -p 4
-LONGEST  := ./reconcile ./mcd/agent ./internal/console ./mcs/cluster ./bench/rollout
+LONGEST  := ./mcd/apply ./reconcile ./mcd/agent ./internal/console ./mcs/cluster ./bench/rollout
 # Packages whose tests can rewrite their golden files, and fuzz targets as directory:name.
 GOLDENS  = $(filter-out ./test/e2e ./test/browser,$(shell grep -rlE --include='*_test.go' 'flag\.Bool.*"update"' . | xargs -r -n1 dirname | sort -u))
 FUZZERS  = $(shell grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sed -E 's|/[^/]+:func |:|')

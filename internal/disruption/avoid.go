@@ -103,8 +103,8 @@ func contents(u ign.Unit) string {
 const (
 	noteContainers = "Running containers keep their settings until they are created again."
 	noteSessions   = "Open sessions keep their settings."
-	noteSSH        = "On Debian and Ubuntu, the service is called ssh.service: if your nodes run one of them, write that " +
-		"name into the rule, or the update fails."
+	noteSSH        = "On Debian and Ubuntu, the service is called ssh.service: if your nodes run one of them, write " +
+		"that name into the rule, or the update fails."
 	noteJournal     = "A new value of Storage= takes full effect only after the next boot."
 	noteConnections = "Active connections keep their settings until they are activated again."
 )

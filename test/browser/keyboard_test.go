@@ -105,7 +105,8 @@ func (w *world) missedByTab(t *testing.T, b *tab, page string, want []string) []
 		b.press(kb.Tab)
 		f := eval[focused](b, describeFocused)
 		if !f.Outline || !f.Inside {
-			t.Errorf("%s: the focus on %q is not visible: outline %t, in the window %t", page, f.Name, f.Outline, f.Inside)
+			t.Errorf("%s: the focus on %q is not visible: outline %t, in the window %t", page, f.Name, f.Outline,
+				f.Inside)
 		}
 		reached[eval[string](b, `(`+stopName+`)(document.activeElement)`)] = true
 	}
