@@ -41,30 +41,48 @@ func page(p disruption.Policy) string {
 <!-- Written from internal/disruption/table.go by go test ./internal/disruption -update -->
 
 For authors and reviewers of configs. This page says what each change requires on a running node,
-from nothing to a reboot, and how to write rules that require less.
+and how to write rules that require less.
 
 A node applies a new config in place if it can. The *node disruption policy* decides what a change
-of each file and unit requires. Its default rules are below. Set your own rules in
-` + "`spec.nodeDisruptionPolicy` of the `MachineConfiguration cluster`" + `: each replaces the default rule
-for the same path or name.
+of each file and unit requires. Write your own rules into the ` + "`MachineConfiguration cluster`" + `, for
+example in ` + "`cluster/disruption.yaml`" + ` of your repository. Each replaces the default rule for the same
+path or name:
+
+` + "```yaml" + `
+apiVersion: operator.openshift.io/v1
+kind: MachineConfiguration
+metadata:
+  name: cluster
+spec:
+  nodeDisruptionPolicy:
+    files:
+      - path: /etc/containerd/config.toml
+        actions:
+          - type: Drain
+          - type: Restart
+            restart:
+              serviceName: containerd.service
+` + "```" + `
+
+An action is ` + "`Reboot`, `Drain`, `Reload`, `Restart`, `DaemonReload` or `None`. `Reboot` and `None`" + `
+must be the only action of their rule. Rules for units are in a list ` + "`units`, with `name`" + ` instead of
+` + "`path`. Users and groups have one rule, `sshkey`, which has only `actions`" + `.
 
 ## Look up the default policy
 
 - A rule for a directory covers everything below it. If several rules cover a file, the longest path
   decides. A path with a trailing slash means a directory, and covers no file of that name. A rule
-  for ` + "`/`" + ` is an exception: it has no effect.
+  for ` + "`/`" + ` has no effect.
 - **What no rule covers reboots the node**, after a drain. So does every change of the OS image,
   kernel arguments, kernel type and extensions.
 - If any part of an update needs a reboot, the node is drained and reboots, and no reload or restart
   runs. Otherwise a drain comes first if a change needs one. Then the daemon runs the actions of all
-  changes: those of files in the order of their paths, then those of units, accounts, directories
-  and links, and for each change in the order of its rule. An action that several changes need runs
-  several times.
+  changes: first those for files, in the order of their paths, then those for units, accounts,
+  directories and links. The actions for one change run in the order of its rule.
 - A file whose bytes, mode and owner stay the same requires nothing, even if its encoding changes.
   The same holds if only the spelling of its path changes: on the systems that Bunsen supports,
   ` + "`/lib/x` and `/usr/lib/x`" + ` are one file.
-- Directories and links follow the rules of their path, as files do. Users and groups have one rule,
-  ` + "`sshkey`" + `.
+- Directories and links follow the rules of their path, as files do.
 
 | Changed | What happens | Disruption |
 |---|---|---|
@@ -90,8 +108,8 @@ for the same path or name.
 	}
 	row("users (SSH keys, passwords and everything else) and groups", p.SSHKey)
 	row("anything else", []disruption.Action{{Type: disruption.ActionReboot}})
-	fmt.Fprintf(&b, "| %s | %s | %s |\n", "disks, filesystems, raid, luks, Ignition's `kernelArguments` and its own "+
-		"section `ignition`", "nothing: only new nodes get it", disruption.None)
+	fmt.Fprintf(&b, "| %s | %s | %s |\n", "disks, filesystems, raid, luks, and [a few other parts]"+
+		"(#what-a-running-node-cannot-apply) of an Ignition config", "nothing: only new nodes get it", disruption.None)
 	b.WriteString(`
 A change of ` + "`" + disruption.RegistriesConf + "`" + ` or of a file ` + "`*.conf`" + ` below
 ` + "`/etc/containers/registries.conf.d`" + ` is safe if every running pod would still get the same image.
@@ -114,12 +132,12 @@ disruption of its worst action.
 
 If a change reboots nodes only because no rule covers it, the *review* prints the rules from the
 table below that would avoid the reboot. The review is the output of ` + "`bunsen diff`" + ` and Bunsen's
-comment on the pull request. Paste the rules into the MachineConfiguration in ` + "`cluster/`" + ` of your
-repository, in the place that the review names. If a rule has a service, each node that gets the
-file must have this service: otherwise the update fails. There are two exceptions. A node without
-CRI-O skips the reload of crio.service, which the default policy has. Of the two services of k3s or
-RKE2, a node has one, and skips the other. A unit that the change itself removes is stopped instead
-of reloaded or restarted.
+comment on the pull request. Paste the rules where the review says. If a rule has a service, each
+node that gets the file must have this service: otherwise the update fails. There are two
+exceptions: a node without CRI-O skips a reload, but not a restart, of crio.service; and of the two
+services of k3s or RKE2, a node skips the one that it does not have.
+
+If a change removes a unit, the unit is stopped instead of reloaded or restarted.
 
 Merge a rule before the change that needs it, in a commit of its own. If one commit has both the
 rule and the change, its revert removes the rule together with the file, and then the removal of the
@@ -154,8 +172,9 @@ them, existing nodes keep their state, and every report says so (*existing nodes
 this*):
 
 - disks, filesystems and the units that mount them, raid, luks;
-- Ignition's own ` + "`kernelArguments`" + ` and its section ` + "`ignition`" + `: certificate authorities, proxies,
-  timeouts;
+- kernel arguments that [stay in the Ignition config](repository.md#butane), such as those of
+  Butane's variant ` + "`flatcar`" + `;
+- Ignition's section ` + "`ignition`" + `: certificate authorities, proxies, timeouts;
 - how Ignition creates an account (` + "`system`, `noCreateHome`, `noLogInit`, `noUserGroup`" + `).
 
 The daemon **refuses** these changes, and applies nothing of the update until the config no
@@ -165,12 +184,12 @@ longer has them:
 |---|---|
 | a change of FIPS mode | The kernel decides it on first boot |
 | the file ` + "`" + disruption.ForceFile + "`" + ` | It makes a daemon skip its checks |
-| a user who had a key or a password and would have neither | Its owner could not log in |
+| a user who had a key or a password and would have neither | Nobody could log in as this user |
 | a group password | Only a first boot sets it |
 | another uid or gid, or another ` + "`homeDir`" + `, of an account that the config had before | Its files would have no owner, or stay behind |
 | ` + "`shouldExist: false`" + ` for root | A system needs root |
 
-You may remove the whole entry of a user. Configs that no machine can apply are refused earlier, by
+You may remove a user's whole entry. Configs that no machine can apply are refused earlier, by
 ` + "`bunsen validate`" + ` and the renderer, so that no rollout begins with them:
 
 - a file below a file, or one path twice
@@ -182,21 +201,22 @@ You may remove the whole entry of a user. Configs that no machine can apply are 
 Whether some configs can be applied depends on the host alone, so only the node's daemon can find
 out. It refuses a config in these cases:
 
-- **Accounts**: the config names a user or group that neither it nor the node has; an account has
-  another uid or gid on the node than in the config; it is part of the OS image, whose accounts
-  cannot be changed in place; or a user should get a group of its own, and the node has another
-  group of that name.
+- **Accounts**: a file's owner or group, or a user's group, is neither in the config nor on the
+  node; an account has another uid or gid on the node than in the config; the config sets an account
+  that the node has only in the OS image (` + "`/usr/lib/passwd` or `/usr/lib/group`" + `); or a user should
+  get a group of its own, and the node has another group of that name.
 - **SSH keys**: the user's home directory belongs to another user, is a link that leads nowhere, or
   has no valid path; or the config itself has a file at the path of the keys.
-- **Paths**: something that no config created is at the path of a link, a directory or a file that
-  may not replace it; the config appends to something that is not a file; a hard link has no
-  target; a link on the node makes two paths of the config one; or [a user of the node could
-  redirect the path](security-nodes.md#a-local-user-of-a-node).
+- **Paths**: at the path of a link, a directory, or a file with ` + "`overwrite: false`" + `, the node has
+  something else that no config created; the config appends to something that is not a file; a hard
+  link has no target; because of a link on the node, two paths of the config are the same; or [a
+  user of the node could redirect the path](security-nodes.md#a-local-user-of-a-node).
 - **Units**: the config enables a unit that somebody masked by hand, or whose ` + "`[Install]`" + ` section a
   drop-in on the node clears; or it has different settings for two names of one unit.
-- **System**: the OS cannot change its image, kernel arguments, kernel type or extensions, or [not
-  this kernel argument](distributions.md#set-kernel-arguments-on-flatcar-debian-and-ubuntu); or the
-  config asks for FIPS mode, and the new machine was installed without it.
+- **System**: the config changes the OS image, kernel arguments, kernel type or extensions, and the
+  daemon cannot change these on this OS; the config has [a kernel argument that GRUB would
+  change](distributions.md#set-kernel-arguments-on-flatcar-debian-and-ubuntu); or the config of a
+  new machine asks for FIPS mode, and the machine was installed without it.
 
 ` + "`bunsen diff`" + ` lists the parts of a change that only the node can check.
 
