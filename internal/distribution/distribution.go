@@ -27,7 +27,8 @@ type Live struct {
 // kubernetes: OpenShift comes first, because it has another file at the path of kubeadm's kubeconfig.
 var kubernetes = []Kubernetes{
 	{
-		Name: "OpenShift, and kubelets that you set up yourself", Units: []string{"kubelet.service"},
+		Name:        "OpenShift without the Machine Config Operator, and kubelets that you set up yourself",
+		Units:       []string{"kubelet.service"},
 		Kubeconfigs: []string{"/var/lib/kubelet/kubeconfig"},
 	},
 	{
