@@ -251,7 +251,7 @@ func (c *Cached) AddFlag(flags *pflag.FlagSet) {
 }
 
 // Use lets renderings use the results of earlier runs, and returns a function that stores the new ones. On a machine
-// without a directory for them, everything is computed.
+// without a directory for them, or with one in a git repository, everything is computed.
 func (c Cached) Use(memory *review.Renderings) (done func()) {
 	if c.off {
 		return func() {}
@@ -276,7 +276,17 @@ func openResults() (*results.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return results.Open(filepath.Join(dir, "bunsen", "results"), program, results.Limit, time.Now())
+	dir = filepath.Join(dir, "bunsen", "results")
+	store, err := results.Open(dir, program, results.Limit, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	// Some CI systems keep the cache directory in the checkout, where a commit can put files. With a strict umask, git
+	// gives them the mode of stored results.
+	if around, _ := git.FindAround(dir); around.GitDir != "" {
+		return nil, fmt.Errorf("the directory of stored results, %s, is in the git repository %s", dir, around.GitDir)
+	}
+	return store, nil
 }
 
 // programVersion identifies this executable, also one that was built from changed sources.
