@@ -56,7 +56,7 @@ GOLDENS  = $(filter-out ./test/e2e ./test/browser,$(shell grep -rlE --include='*
 FUZZERS  = $(shell grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sed -E 's|/[^/]+:func |:|')
 # Those that read what strangers write and that link little: compiling the instrumented packages of the others takes
 # minutes. make test runs each of them for SHORT, two at a time.
-SHORT    := 4s
+SHORT    := 2s
 HOSTILE  := source:FuzzParseRevision reconcile/gitsource:FuzzWebhook source/oci:FuzzArchive source/git/transport:FuzzAnswers \
             source/git/objects:FuzzUnpack source/git:FuzzAddress source/verify:FuzzCommit transpile/kinds:FuzzIgnition \
             transpile/kinds:FuzzNodeFacts internal/sops:FuzzYAMLMutated internal/sops:FuzzJSONMutated api/machineconfig:FuzzTemplate \
