@@ -15,21 +15,23 @@ func pointerCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "pointer --pool NAME [--server URL]", Short: "Print the pointer config with which a new machine boots",
 		GroupID: "machines",
-		Long: `Print the pointer config of a pool: an Ignition config of about a kilobyte with the server's address, its CA and a token. A new
-machine gets the pointer config as user data of a cloud, by PXE or from QEMU, and fetches its first config with it.
+		Long: `Print the pointer config of a pool: an Ignition config of about a kilobyte with the server's address,
+its CA and a token. A new machine gets the pointer config as user data of a cloud, by PXE or from QEMU, and fetches
+its first config with it.
 
-Without --token, bunsen creates a token, as "bunsen token create" does; --node, --uses and --ttl limit this token. bunsen reads
-the CA from the cluster (ConfigMap bunsen-system/machine-config-server-ca) unless --ca names a file, and the server's URL if the
-cluster stores one. With --server, --ca and --token, bunsen needs no cluster. Pass a token on standard input with --token -,
-because the list of processes shows the arguments of a program.
+Without --token, bunsen creates a token, as "bunsen token create" does; --node, --uses and --ttl limit this token.
+bunsen reads the CA from the cluster (ConfigMap bunsen-system/machine-config-server-ca) unless --ca names a file, and
+the server's URL if the cluster stores one. With --server, --ca and --token, bunsen needs no cluster. Pass a token on
+standard input with --token -, because the list of processes shows the arguments of a program.
 
-If the cluster's servers have the daemon, the pointer config also installs the daemon, so that Bunsen manages the machine from
-its first boot. "bunsen install" sets the servers' flag --daemon. --daemon-url names another place, for example a web server
-with the binary of a release; Ignition checks it against --daemon-sha512. The pool's config overrides these files and units.
+If the cluster's servers have the daemon, the pointer config also installs the daemon, so that Bunsen manages the
+machine from its first boot. "bunsen install" sets the servers' flag --daemon. --daemon-url names another place, for
+example a web server with the binary of a release; Ignition checks it against --daemon-sha512. The pool's config
+overrides these files and units.
 
-The default, version 3.1.0 of the config specification, works since Ignition 2.3. Versions 3.0.0 and 2.2.0 are for older ones.
-They have no headers, so the token is in the URL, which such a machine writes to its log. The pointer config contains the token:
-keep it secret.
+The default, version 3.1.0 of the config specification, works since Ignition 2.3. Versions 3.0.0 and 2.2.0 are for
+older ones. They have no headers, so the token is in the URL, which such a machine writes to its log. The pointer
+config contains the token: keep it secret.
 
 Exit codes: 0 printed, 2 invalid input, 3 cluster unreachable, or permission denied.`,
 		Example: `  bunsen pointer --pool worker --server https://api.example.com:22623 > worker.ign

@@ -54,7 +54,7 @@ var causes = []cause{
 		"the server has no such repository, or hides it from these credentials",
 	},
 	{
-		isNoRepository, fault.NewRetry, v1alpha1.ReasonUnreachable, "",
+		IsNoRepository, fault.NewRetry, v1alpha1.ReasonUnreachable, "",
 	},
 	{
 		is(errPlanted), fault.NewStalled, v1alpha1.ReasonUnreachable, "",
@@ -271,7 +271,8 @@ func isRevoked(err error) bool {
 	return errors.As(err, &r)
 }
 
-func isNoRepository(err error) bool {
+// IsNoRepository reports whether the error says that there is no repository, so that nothing else is wrong with one.
+func IsNoRepository(err error) bool {
 	var none noRepositoryError
 	return errors.As(err, &none)
 }

@@ -58,9 +58,8 @@ func (r LocalRevision) resolve(ctx context.Context) (
 ) {
 	r.Revision = cmp.Or(r.Revision, "HEAD")
 	repo, err := r.open()
-	var none noRepositoryError
 	switch {
-	case errors.As(err, &none):
+	case IsNoRepository(err):
 		return nil, plumbing.ZeroHash, "", fault.NewStalled(v1alpha1.ReasonUnreachable,
 			fmt.Errorf("%w: a revision can only be read from one", err))
 	case err != nil:

@@ -283,8 +283,8 @@ func openResults() (*results.Store, error) {
 	}
 	// Some CI systems keep the cache directory in the checkout, where a commit can put files. With a strict umask, git
 	// gives them the mode of stored results.
-	if around, _ := git.FindAround(dir); around.GitDir != "" {
-		return nil, fmt.Errorf("the directory of stored results, %s, is in the git repository %s", dir, around.GitDir)
+	if _, err := git.FindAround(dir); !git.IsNoRepository(err) {
+		return nil, fmt.Errorf("the directory of stored results, %s, is in a git repository, or this is unknown", dir)
 	}
 	return store, nil
 }

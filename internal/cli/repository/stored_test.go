@@ -1,6 +1,7 @@
 package repository
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -17,7 +18,17 @@ func TestResultsInARepositoryAreNotUsed(t *testing.T) {
 	if out, err := exec.Command("git", "init", "-q", dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if _, err := openResults(); err == nil || !strings.Contains(err.Error(), "is in the git repository") {
+	if _, err := openResults(); err == nil || !strings.Contains(err.Error(), "is in a git repository") {
 		t.Errorf("in a repository, they are used: %v", err)
+	}
+	git := filepath.Join(dir, ".git")
+	if err := os.RemoveAll(git); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(git, []byte("gitdir: /nowhere\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openResults(); err == nil {
+		t.Error("in a work tree whose repository is not found, they are used")
 	}
 }
