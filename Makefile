@@ -43,6 +43,8 @@ COMPILE  := GOGC=400
 # Tests and the API servers that they start collect garbage less often, which saves a fifth of the CPU time. The limit is for each process.
 # Linking without DWARF and symbols takes less than two thirds of the time. Vet belongs to verify. The time-out is for a busy machine with a cold cache.
 GOTEST   := GOGC=400 GOMEMLIMIT=2GiB go test '-ldflags=-s -w' -vet=off -timeout 30m
+# Tests of programs and of folders outside of their own module run again when one of these changes.
+WATCHING  = BUNSEN_INPUTS=$$(test/inputs $(1)); export BUNSEN_INPUTS
 # Stories mostly wait, so more of them than there are cores run at the same time. They are in one package, which takes
 # longer than any other.
 STORIES  := $(GOTEST) -timeout 60m -parallel 6
@@ -266,18 +268,17 @@ test: setup build $(ASSETS) $(HOLLOW) $(if $(ROOT),$(KUBELET)) ## Every test of 
 	@$(if $(ROOT),printf '==> test/lab/ostree: NOT RUN. The life of a machine on OSTree ran; run make test-ostree for each step of a deployment\n')
 	@$(if $(ROOT),,printf '==> test-host, test-install, test-ignition: NOT RUN. Real hosts, real kubelets and real Ignition need root: run make test-host test-install test-ignition as root\n')
 
-# Never cached: the test cache does not know what a clone builds.
 test-tour: setup build $(ASSETS) #: Every command of README, getting-started, the examples and the how-to pages, typed in a clone
 	$(call say,test-tour: the commands of the pages)
-	@$(ENVTEST) $(GOTEST) -count=1 ./test/tour
+	@$(call WATCHING); $(ENVTEST) $(GOTEST) ./test/tour
 
 test-standalone: setup build $(ASSETS) #: The supervisor of make run
 	$(call say,test: standalone)
-	@cd standalone && $(ENVTEST) $(GOTEST) $$(go list ./... | grep '/standalone/' | grep -v '/hollow$$') | grep --line-buffered -v 'no test files'
+	@$(call WATCHING,config examples); cd standalone && $(ENVTEST) $(GOTEST) $$(go list ./... | grep '/standalone/' | grep -v '/hollow$$') | grep --line-buffered -v 'no test files'
 
 test-tools: setup build $(ASSETS) #: Licences, notices, bills of materials and the check of vulnerabilities
 	$(call say,test-tools: the programs for releases)
-	@cd tools && $(ENVTEST) $(GOTEST) ./... | grep --line-buffered -v 'no test files'
+	@$(call WATCHING); cd tools && $(ENVTEST) $(GOTEST) ./... | grep --line-buffered -v 'no test files'
 
 test-host: setup build $(ASSETS) #: The tests of real hosts in systemd-nspawn: units, reboots, users, a whole life (root)
 	$(call say,test-host: real hosts)
@@ -288,8 +289,7 @@ test-ostree: setup #: Each step of a deployment on a real OSTree host, with powe
 	$(call say,test-ostree: deployments)
 	@BUNSEN_LAB=1 $(GOTEST) ./test/lab/ostree
 
-# The tests of clusters are never cached: the test cache does not know the programs that run in their hosts.
-CLUSTER = BUNSEN_LAB=1 $(ENVTEST) $(GOTEST) -count=1 -v -timeout 30m ./test/lab/cluster
+CLUSTER = $(call WATCHING,config tools test); BUNSEN_LAB=1 $(ENVTEST) $(GOTEST) -v -timeout 30m ./test/lab/cluster
 
 test-install: setup build $(ASSETS) $(KUBELET) #: Our images on three real kubelets in systemd-nspawn: install, roll out with drains and reboots, uninstall (root)
 	$(call say,test-install: our images on real kubelets)
@@ -297,11 +297,11 @@ test-install: setup build $(ASSETS) $(KUBELET) #: Our images on three real kubel
 
 test-cluster: setup build $(ASSETS) $(KUBELET) $(KUBEADM) #: kubeadm with three control planes and two workers in systemd-nspawn: upgrade in mid-rollout, failures, gate, revert (root; not part of make test)
 	$(call say,test-cluster: kubeadm)
-	@BUNSEN_LAB_KUBEADM=1 $(CLUSTER) -run '^TestKubeadm'
+	@export BUNSEN_LAB_KUBEADM=1; $(CLUSTER) -run '^TestKubeadm'
 
 test-ignition: setup build $(ASSETS) #: The daemon beside real Ignition; first boots from our server by Ignition 2.27 and Debian's 2.14 (root; builds Ignition the first time)
 	$(call say,test-ignition: the daemon beside Ignition)
-	@cd test/ignition && BUNSEN_LAB=1 $(ENVTEST) $(GOTEST) ./...
+	@$(call WATCHING,config examples test); cd test/ignition && BUNSEN_LAB=1 $(ENVTEST) $(GOTEST) ./...
 
 test-race: #: What is shared between requests, under the race detector (needs a C compiler)
 	$(call say,test-race: configs and tokens change under load)
@@ -309,7 +309,7 @@ test-race: #: What is shared between requests, under the race detector (needs a 
 
 test-monitoring: setup #: The alert rules, the dashboard and the gates that query, with Prometheus' own engine and API (builds them the first time)
 	$(call say,test-monitoring: alert rules, gates)
-	@cd test/monitoring && $(GOTEST) ./...
+	@$(call WATCHING,config docs reconcile); cd test/monitoring && $(GOTEST) ./...
 
 test-vm: build $(ASSETS) #: The life of a machine in a QEMU VM, Ignition in its initramfs (root; a quarter of an hour after the image is made)
 	@test/vm/run $(ARGS)
@@ -333,7 +333,7 @@ test-skew: setup build $(ASSETS) $(HOLLOW) #: Stories with one program of an ear
 
 test-chart: $(ASSETS) #: The Helm chart by Helm's own code: every value, and install, upgrade and uninstall on a real API server (builds Helm the first time)
 	$(call say,test-chart: the Helm chart)
-	@cd test/chart && $(ENVTEST) $(GOTEST) -count=1 ./...
+	@$(call WATCHING,config tools); cd test/chart && $(ENVTEST) $(GOTEST) ./...
 
 # The tags leave out parts of the library that need C: gpgme, and two ways to store layers.
 test-registries: #: Mirrors and signature policies in the parsers of CRI-O, Podman and containerd (builds them the first time)
@@ -344,10 +344,9 @@ test-sops: setup #: Encrypted files for keys other than age, with the key servic
 	$(call say,test-sops: the key service of SOPS)
 	@cd test/sops && $(GOTEST) ./...
 
-# Never cached: the test cache does not know the programs. PICTURES=DIR keeps a picture of each page.
 test-browser: setup build $(ASSETS) #: The console in Chromium: live pages, keyboard, axe-core, hostile texts; PICTURES=DIR keeps pictures of the pages
 	$(call say,test-browser: the console in Chromium)
-	@cd test/browser && $(ENVTEST) $(GOTEST) -count=1 ./... $(if $(PICTURES),-pictures '$(abspath $(PICTURES))')
+	@$(call WATCHING,config); cd test/browser && $(ENVTEST) $(GOTEST) ./... $(if $(PICTURES),-pictures '$(abspath $(PICTURES))')
 
 # Neovim is installed with apt-get as root, else told.
 test-editor: build #: bunsen lsp in Neovim: a typo, its correction, what a hover shows (installs neovim as root; not part of make test)

@@ -39,8 +39,9 @@ type OperatorWait struct {
 // waits for its removal.
 var errOperatorLeads = errors.New("OpenShift's Machine Config Operator runs on this cluster and leads its pools, so " +
 	"Bunsen does nothing: two controllers would write the same objects. To keep the operator, run kubectl delete " +
-	"namespace bunsen-system. To let Bunsen lead, stop the operator, and run kubectl delete deployment -n " +
-	"openshift-machine-config-operator machine-config-operator machine-config-controller")
+	"namespace bunsen-system. To let Bunsen lead, stop the operator, and run kubectl delete -n " +
+	"openshift-machine-config-operator deployment/machine-config-operator deployment/machine-config-controller " +
+	"daemonset/machine-config-daemon daemonset/machine-config-server")
 
 // WaitForOperator returns once OpenShift's Machine Config Operator does not lead the pools of the cluster. Until then,
 // and while the API server does not answer, this process writes nothing but an event on its pod, and is not ready.

@@ -20,6 +20,7 @@ import (
 // Where it must be there (CI=true) a missing one fails.
 func standalone(t *testing.T) string {
 	t.Helper()
+	os.Getenv("BUNSEN_INPUTS") // for the test cache: see test/inputs
 	path := os.Getenv("BUNSEN_STANDALONE")
 	if path == "" {
 		path = filepath.Join("..", "..", "bin", "bunsen-standalone")

@@ -40,6 +40,7 @@ type world struct {
 // newWorld starts everything. The test fails if a program is missing.
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	os.Getenv("BUNSEN_INPUTS") // for the test cache: see test/inputs
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)

@@ -24,6 +24,7 @@ const digest = "@sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b
 // build writes the chart and install.yaml into a directory, as `make chart manifests` does.
 func build(t *testing.T) (dir string) {
 	t.Helper()
+	os.Getenv("BUNSEN_INPUTS") // for the test cache: see test/inputs
 	dir = t.TempDir()
 	images := map[string]string{}
 	for _, p := range []string{

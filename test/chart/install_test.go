@@ -34,6 +34,7 @@ type cluster struct {
 // startCluster starts the API server of the directory in KUBEBUILDER_ASSETS.
 func startCluster(t *testing.T) *cluster {
 	t.Helper()
+	os.Getenv("BUNSEN_INPUTS") // for the test cache: see test/inputs
 	assets := os.Getenv("KUBEBUILDER_ASSETS")
 	if assets == "" {
 		assets = filepath.Join("..", "..", "bin", "assets")

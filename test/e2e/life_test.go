@@ -65,8 +65,8 @@ func buildLab(p parts) error {
 			"github.com/coreos/ignition/v2/internal",
 		}},
 	} {
-		cmd := exec.Command("go", append([]string{"build"}, build.args...)...)
-		cmd.Dir, cmd.Env = build.dir, append(os.Environ(), build.env)
+		cmd := exec.Command("go", append([]string{"-C", build.dir, "build"}, build.args...)...)
+		cmd.Env = append(os.Environ(), build.env)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("building %s: %w\n%s", build.args[1], err, out)
 		}

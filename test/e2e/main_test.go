@@ -103,13 +103,11 @@ func findParts(t *testing.T) parts {
 }
 
 func build(p parts) error {
-	args := []string{"build", "-o", p.bin}
+	args := []string{"-C", p.root, "build", "-o", p.bin}
 	for _, name := range programs {
 		args = append(args, "./cmd/"+name)
 	}
-	cmd := exec.Command("go", args...)
-	cmd.Dir = p.root
-	if out, err := cmd.CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("building the binaries: %w\n%s", err, out)
 	}
 	return nil

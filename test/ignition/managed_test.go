@@ -92,6 +92,7 @@ type managed struct {
 // newPlane is a real API server with our kinds and rights.
 func newPlane(t *testing.T) *envtest.Environment {
 	t.Helper()
+	os.Getenv("BUNSEN_INPUTS") // for the test cache: see test/inputs
 	assets := os.Getenv("KUBEBUILDER_ASSETS")
 	if assets == "" {
 		assets = "../../bin/assets"

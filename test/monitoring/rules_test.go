@@ -34,6 +34,7 @@ const (
 
 func readRules(t *testing.T) []rulefmt.Rule {
 	t.Helper()
+	os.Getenv("BUNSEN_INPUTS") // for the test cache: see test/inputs
 	groups, errs := rulefmt.ParseFile(filepath.Join(config, "rules.yaml"), false, model.UTF8Validation,
 		parser.NewParser(parser.Options{}), promslog.NewNopLogger())
 	if len(errs) > 0 {

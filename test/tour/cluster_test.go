@@ -39,6 +39,7 @@ const (
 // newMachine clones the committed tree.
 func newMachine(t *testing.T, root, folder string) *machine {
 	t.Helper()
+	os.Getenv("BUNSEN_INPUTS") // for the test cache: see test/inputs
 	m := &machine{folder: folder, clone: filepath.Join(folder, "bunsen")}
 	m.git(t, root)
 	home := filepath.Join(m.folder, "home")

@@ -48,6 +48,7 @@ properties:
 
 // TestThePagesAreCurrent compares docs/api with what the CRDs give.
 func TestThePagesAreCurrent(t *testing.T) {
+	os.Getenv("BUNSEN_INPUTS") // for the test cache: see test/inputs
 	root := t.TempDir()
 	for _, dir := range []string{"config/crd", "tools/apidocs/examples"} {
 		if err := os.CopyFS(filepath.Join(root, dir), os.DirFS(filepath.Join("../..", dir))); err != nil {

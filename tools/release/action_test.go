@@ -251,10 +251,7 @@ var (
 // cliRelease makes a release of the CLI in BUNSEN_BIN.
 func cliRelease(t *testing.T) (out, keyFile string) {
 	t.Helper()
-	bin := os.Getenv("BUNSEN_BIN")
-	if bin == "" {
-		t.Skip("BUNSEN_BIN does not name the directory of the binaries")
-	}
+	bin := programs(t)
 	out = t.TempDir()
 	keyFile, _ = newKey(t)
 	if err := run(t.Context(), []string{

@@ -63,9 +63,9 @@ func componentJobs(t *testing.T, inputs map[string]string) map[string]job {
 
 // TestTheComponentOfGitLab runs the scripts of the component in a checkout, with bunsen in PATH as in the image.
 func TestTheComponentOfGitLab(t *testing.T) {
-	bin, err := filepath.Abs(os.Getenv("BUNSEN_BIN"))
-	if err != nil || os.Getenv("BUNSEN_BIN") == "" {
-		t.Skip("BUNSEN_BIN does not name the directory of the binaries")
+	bin, err := filepath.Abs(programs(t))
+	if err != nil {
+		t.Fatal(err)
 	}
 	jobs := componentJobs(t, map[string]string{"path": "site", "key": "prod", "nodes": "worker=40/4"})
 	for name, j := range jobs {
@@ -202,10 +202,7 @@ func TestTheHooksOfPreCommit(t *testing.T) {
 			t.Errorf("%+v", h)
 		}
 	}
-	bin := os.Getenv("BUNSEN_BIN")
-	if bin == "" {
-		return
-	}
+	bin := programs(t)
 	words := strings.Fields(hooks[0].Entry)
 	cmd := exec.Command(filepath.Join(bin, words[0]), words[1:]...)
 	cmd.Dir = filepath.Join(root, "examples", "quickstart")

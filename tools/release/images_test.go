@@ -78,10 +78,7 @@ const (
 // push builds a release of the programs in BUNSEN_BIN, and pushes its images to a registry of this test.
 func push(t *testing.T) (repository, out string, publicKey *ecdsa.PublicKey) {
 	t.Helper()
-	dir := os.Getenv("BUNSEN_BIN")
-	if dir == "" {
-		t.Skip("BUNSEN_BIN does not name the directory of the binaries")
-	}
+	dir := programs(t)
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0)),
 		registry.WithReferrersSupport(true)))
 	t.Cleanup(server.Close)

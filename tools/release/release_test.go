@@ -36,6 +36,17 @@ func reviewedJudge(t *testing.T) *judge {
 	return j
 }
 
+// programs returns the directory of the programs that a release is made of.
+func programs(t *testing.T) string {
+	t.Helper()
+	os.Getenv("BUNSEN_INPUTS") // for the test cache: see test/inputs
+	dir := os.Getenv("BUNSEN_BIN")
+	if dir == "" {
+		t.Skip("BUNSEN_BIN does not name the directory of the binaries")
+	}
+	return dir
+}
+
 func TestEveryLinkedModuleHasAnAllowedLicence(t *testing.T) {
 	if err := checkLicences(t.Context(), root); err != nil {
 		t.Error(err)
@@ -44,10 +55,7 @@ func TestEveryLinkedModuleHasAnAllowedLicence(t *testing.T) {
 
 // TestTheFilesListWhatTheBinariesHave holds both files against what the linker wrote into each binary that is built.
 func TestTheFilesListWhatTheBinariesHave(t *testing.T) {
-	dir := os.Getenv("BUNSEN_BIN")
-	if dir == "" {
-		t.Skip("BUNSEN_BIN does not name the directory of the binaries")
-	}
+	dir := programs(t)
 	j := reviewedJudge(t)
 	for _, b := range binaries {
 		t.Run(b.Name, func(t *testing.T) {

@@ -51,6 +51,7 @@ const kubernetesService = "10.96.0.1"
 func newCluster(t testing.TB) *Cluster {
 	t.Helper()
 	lab.Need(t)
+	os.Getenv("BUNSEN_INPUTS") // for the test cache: see test/inputs
 	bin := os.Getenv("BUNSEN_BIN")
 	if bin == "" {
 		t.Fatal("BUNSEN_BIN does not name the directory of the programs: run make test-install")
