@@ -125,8 +125,8 @@ func kubernetesVersion(c *Cluster) string {
 	return strings.TrimSpace(string(out))
 }
 
-// serveControlPlane serves one image for etcd and for the programs of the control plane: a program that runs as the
-// name by which it is called, with the libraries that it is linked with.
+// serveControlPlane serves one image for etcd and for the programs of the control plane: a static program that runs as
+// the name by which it is called.
 func serveControlPlane(c *Cluster, version string) {
 	c.t.Helper()
 	listed, err := exec.Command(filepath.Join(c.bin, "kubeadm"), "config", "images", "list", "--kubernetes-version",
@@ -136,25 +136,12 @@ func serveControlPlane(c *Cluster, version string) {
 	for image := range strings.Lines(string(listed)) {
 		names = append(names, path.Base(strings.TrimSpace(image)))
 	}
-	program := filepath.Join(c.bin, "bunsen-standalone")
-	linked, err := exec.Command("ldd", program).Output()
+	const program = "bunsen-standalone"
+	content, err := os.ReadFile(filepath.Join(c.bin, program))
 	c.must(err)
-	read := map[string]string{"usr/local/bin/bunsen-standalone": program}
-	for line := range strings.Lines(string(linked)) {
-		for word := range strings.FieldsSeq(line) {
-			if strings.HasPrefix(word, "/") {
-				read[word[1:]] = word
-			}
-		}
-	}
-	files := []imageFile{{Path: "tmp/.keep"}}
-	for at, from := range read {
-		content, err := os.ReadFile(from)
-		c.must(err)
-		files = append(files, imageFile{Path: at, Content: content})
-	}
+	files := []imageFile{{Path: "tmp/.keep"}, {Path: "usr/local/bin/" + program, Content: content}}
 	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
-		files = append(files, imageFile{Path: "usr/local/bin/" + name, Link: "bunsen-standalone"})
+		files = append(files, imageFile{Path: "usr/local/bin/" + name, Link: program})
 	}
 	c.must(c.images.addImage(names, map[string]any{"Env": []string{"PATH=/usr/local/bin"}}, files...))
 }
