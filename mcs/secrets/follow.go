@@ -63,12 +63,13 @@ type Follower struct {
 	// Only Read uses these.
 	known    map[string]parsedConfig                           // the configs that were read, by name
 	texts    map[[sha256.Size]byte]machineconfig.SecretContent // contents of files, by their digest
-	digest   string                                            // identifies everything from which the state follows
+	digest   string                                            // identifies everything from which own follows
+	own      State                                             // what this server could resolve; nil at first
 	problems string                                            // the problems that were logged last
 	retry    retry                                             // when the key service is asked again
 
 	mu    sync.Mutex
-	state State // nil until it is known
+	state State // what is served, beside other servers; nil until it is known
 }
 
 type parsedConfig struct {
@@ -149,7 +150,8 @@ func (f *Follower) Read(ctx context.Context) error {
 		return err
 	}
 	if len(configs) == 0 && len(published.revisions) == 0 {
-		f.set(State{}, "")
+		f.own, f.digest = State{}, ""
+		f.set(State{})
 		return nil // a cluster without secrets needs no other request
 	}
 	in, err := f.api.read(ctx)
@@ -166,9 +168,7 @@ func (f *Follower) resolve(ctx context.Context, configs []Config, in sources, pu
 	for _, c := range configs {
 		digest += fmt.Sprintf(" %s %d", c.Name, len(c.Own))
 	}
-	f.mu.Lock()
-	next := f.state
-	f.mu.Unlock()
+	next := f.own
 	var keyProblem error
 	if next == nil || digest != f.digest || f.retry.isDue(f.Now()) {
 		ctx, cancel := context.WithTimeout(ctx, decryptTimeout)
@@ -188,12 +188,27 @@ func (f *Follower) resolve(ctx context.Context, configs []Config, in sources, pu
 		})
 		f.retry = f.retry.after(failed, f.Now())
 	}
-	next = WithEarlier(next, published.revisions, in.recorded)
-	if err := f.api.publish(ctx, published, next); err != nil {
+	f.own, f.digest = next, digest
+	public := WithEarlier(Beside(next, published.revisions), published.revisions, in.recorded)
+	if is, err := f.api.publish(ctx, published, public); err != nil || !is {
 		return errors.Join(err, keyProblem)
 	}
-	f.set(next, digest) // after publish, so that a node gets contents only when their revision is public
-	return keyProblem
+	f.own = Told(next)
+	f.set(public) // after publish, so that a node gets contents only when their revision is public
+	return errors.Join(keyProblem, alone(next, public))
+}
+
+// alone returns the problems that another server does not have: nobody sees them in what is published.
+func alone(own, public State) error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		if bad := own[name].Published.Problems; len(bad) > 0 &&
+			!slices.Equal(bad, public[name].Published.Problems) {
+			errs = append(errs, fmt.Errorf("resolving the files of %s, which another server could: %s", name,
+				bad[0].Message))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // read reads the Secrets and ConfigMaps that configs may refer to, and the keys.
@@ -280,8 +295,7 @@ func (r retry) after(failed bool, now time.Time) retry {
 	return retry{wait, now.Add(wait)}
 }
 
-func (f *Follower) set(state State, digest string) {
-	f.digest = digest
+func (f *Follower) set(state State) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.state = state
@@ -523,13 +537,14 @@ func (a api) published(ctx context.Context) (publication, error) {
 	return out, nil
 }
 
-// publish writes nothing if the ConfigMap has the state.
-func (a api) publish(ctx context.Context, have publication, state State) error {
+// publish writes nothing if the ConfigMap has the state. It returns false if another server has just written it: the
+// next read compares again.
+func (a api) publish(ctx context.Context, have publication, state State) (bool, error) {
 	data := map[string]string{}
 	for name, entry := range state {
 		text, err := json.Marshal(entry.Published)
 		if err != nil {
-			return fmt.Errorf("encoding the revision of the secrets of config %s: %w", name, err)
+			return false, fmt.Errorf("encoding the revision of the secrets of config %s: %w", name, err)
 		}
 		data[name] = string(text)
 	}
@@ -537,7 +552,7 @@ func (a api) publish(ctx context.Context, have publication, state State) error {
 	switch {
 	case have.object == nil && len(data) == 0, have.object != nil && maps.Equal(have.object.Data, data) &&
 		len(have.object.BinaryData) == 0:
-		return nil
+		return true, nil
 	case have.object == nil:
 		_, err = client.Create(ctx, &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SecretsConfigMap},
@@ -549,11 +564,11 @@ func (a api) publish(ctx context.Context, have publication, state State) error {
 		_, err = client.Update(ctx, next, metav1.UpdateOptions{})
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		return nil // another server wrote it; the next read compares again
+		return false, nil
 	}
 	if err != nil {
-		return fmt.Errorf("publishing the revisions of secrets in ConfigMap %s/%s: %w", v1alpha1.ServerNamespace,
-			v1alpha1.SecretsConfigMap, err)
+		return false, fmt.Errorf("publishing the revisions of secrets in ConfigMap %s/%s: %w",
+			v1alpha1.ServerNamespace, v1alpha1.SecretsConfigMap, err)
 	}
-	return nil
+	return true, nil
 }

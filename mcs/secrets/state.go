@@ -1,6 +1,7 @@
 package secrets
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
@@ -26,9 +27,14 @@ type Entry struct {
 	// of the revision; nil if the server does not have them. For the config of a pool whose nodes have configs of their
 	// own, those of their base.
 	Files []v1alpha1.SecretFile
-	// that of the pool, and the secrets of the configs of single nodes, by name; zero for a config that all nodes run
+	// that of the pool, if it gives single nodes configs of their own: their secrets, sorted and by config; else zero
 	config Config
-	sets   map[string]*set
+	sets   []*set
+	byName map[string]*set
+	// stuck: the base has problems
+	stuck bool
+	// told are the problems that this server published last
+	told []v1alpha1.SecretProblem
 }
 
 // State has an entry for each rendered config with unresolved files, by name.
@@ -86,22 +92,19 @@ func nextOf(have State, c Config, from Source) (entry Entry, err error) {
 // nextOfNodes is for a pool whose nodes have configs of their own.
 func nextOfNodes(have State, c Config, from Source) Entry {
 	was, published := have[c.Name], from.Published[c.Name]
-	entry := Entry{config: c, sets: map[string]*set{}}
-	own := v1alpha1.OwnSecrets{}
+	entry, base := Entry{config: c}, ""
 	var problems []v1alpha1.SecretProblem
 	if c.hasSecrets() {
-		base := c
-		base.Name = c.Nodes.Base
-		files, bad := base.resolve(from.Objects, from.Decrypt)
+		of := c
+		of.Name = c.Nodes.Base
+		files, bad := of.resolve(from.Objects, from.Decrypt)
 		if entry.Files, problems = files, bad; len(bad) == 0 {
-			own.Base = revision(from.Key, base.Name, files)
+			base = revision(from.Key, of.Name, files)
 		} else {
-			entry.Files, own.Base = was.keptBase(bad, published)
+			entry.stuck = true
+			entry.Files, base = was.keptBase(bad, published)
 		}
 	}
-	complete := !c.hasSecrets() || own.Base != ""
-	together := newDigest(sha256.New())
-	together.add([]byte(own.Base))
 	sets, before, nodes := setsOf(c), map[string]string{}, nodesOf(c)
 	if published.Own != nil {
 		before = published.Own.ByConfig(c.Nodes)
@@ -111,23 +114,92 @@ func nextOfNodes(have State, c Config, from Source) Entry {
 		for i := range bad {
 			bad[i].Node = nodes[s.hashes[0]]
 		}
-		if problems = append(problems, bad...); len(bad) > 0 && s.revision == "" {
-			s.revision = before[nameOf(c, s.hashes[0])]
+		if problems = append(problems, bad...); len(bad) > 0 {
+			s.stuck, s.revision = true, cmp.Or(s.revision, before[nameOf(c, s.hashes[0])])
 		}
+	}
+	if entry = entry.with(base, sets); len(problems) > 0 {
+		entry.told = was.told
+	}
+	entry.Published.Problems, entry.Published.Changes = bounded(problems), changes(c, from.Objects)
+	return entry
+}
+
+// with sets the revisions of the base and of the sets.
+func (e Entry) with(base string, sets []*set) Entry {
+	own, complete := v1alpha1.OwnSecrets{Base: base}, !e.config.hasSecrets() || base != ""
+	together := newDigest(sha256.New())
+	together.add([]byte(base))
+	e.sets, e.byName = sets, map[string]*set{}
+	for _, s := range sets {
 		complete = complete && (s.id == "" || s.revision != "")
 		together.add([]byte(s.hashes[0]))
 		together.add([]byte(s.revision))
 		for _, hash := range s.hashes {
-			entry.sets[nameOf(c, hash)] = s
+			e.byName[nameOf(e.config, hash)] = s
 		}
 	}
 	own.Rest, own.Sets = inSets(sets)
-	if complete {
-		entry.Published.Revision = together.text()
+	if e.Published.Own, e.Published.Revision = &own, ""; complete {
+		e.Published.Revision = together.text()
 	}
-	entry.Published.Own, entry.Published.Problems, entry.Published.Changes = &own, bounded(problems),
-		changes(c, from.Objects)
-	return entry
+	return e
+}
+
+// Beside returns what this server publishes and serves, as one of several. A config that it cannot resolve keeps the
+// revision that is published, because another server may have resolved it: two servers with different values would
+// otherwise replace each other's revision without end, and the rollout would follow each time. If the problem may be
+// that of this server alone, and another one has replaced it, this server leaves it at that.
+func Beside(s State, published map[string]v1alpha1.SecretsRevision) State {
+	out := maps.Clone(s)
+	for name, e := range out {
+		if is, has := published[name]; has && len(e.Published.Problems) > 0 {
+			out[name] = e.beside(is)
+		}
+	}
+	return out
+}
+
+func (e Entry) beside(published v1alpha1.SecretsRevision) Entry {
+	if e.told != nil && hasOfThisServer(e.Published.Problems) && !slices.Equal(published.Problems, e.told) {
+		e.Published.Problems = published.Problems
+	}
+	if e.config.Nodes.IsZero() {
+		if published.Revision != "" && published.Revision != e.Published.Revision {
+			e.Published.Revision, e.Files = published.Revision, nil
+		}
+		return e
+	}
+	if published.Own == nil {
+		return e
+	}
+	base, sets, before := e.Published.Own.Base, slices.Clone(e.sets), published.Own.ByConfig(e.config.Nodes)
+	if e.stuck && published.Own.Base != "" && published.Own.Base != base {
+		base, e.Files = published.Own.Base, nil
+	}
+	for i, s := range sets {
+		if is := before[nameOf(e.config, s.hashes[0])]; s.stuck && is != "" && is != s.revision {
+			sets[i] = &set{id: s.id, revision: is, hashes: s.hashes, stuck: true}
+		}
+	}
+	return e.with(base, sets)
+}
+
+// Told returns the state of a server that has published its problems.
+func Told(s State) State {
+	out := maps.Clone(s)
+	for name, e := range out {
+		e.told = e.Published.Problems
+		out[name] = e
+	}
+	return out
+}
+
+// hasOfThisServer: another server may have a key, or a key service that answers.
+func hasOfThisServer(problems []v1alpha1.SecretProblem) bool {
+	return slices.ContainsFunc(problems, func(p v1alpha1.SecretProblem) bool {
+		return p.Reason == v1alpha1.SecretKeyService || p.Reason == v1alpha1.SecretNoKey
+	})
 }
 
 // setsOf groups the configs of single nodes by their secrets, sorted by their first hash, whatever the values.
@@ -159,6 +231,8 @@ type set struct {
 	plain   map[string][]byte
 	// in the names of the configs, sorted
 	hashes []string
+	// stuck: it has problems
+	stuck bool
 }
 
 // sources names the secrets of a config, without their values, sorted; empty for none.
@@ -472,7 +546,7 @@ func (e Entry) own(config string) (Resolved, bool) {
 	if config == e.config.Nodes.Base || config == e.config.Name {
 		return Resolved{e.Published.Own.Base, e.Files}, e.config.hasSecrets()
 	}
-	of := e.sets[config]
+	of := e.byName[config]
 	if of == nil || of.id == "" {
 		return Resolved{}, false
 	}
