@@ -87,9 +87,9 @@ const (
 	// DrainsAnnotation on a Node counts its postponed drains for a config. The value is the rendered config, the start
 	// of the first drain, RFC 3339 in UTC, and their number, separated by blanks. Writer: the controller.
 	DrainsAnnotation = "bunsen.dev/postponed-drains"
-	// RetryAnnotation on a Node or a MachineConfigPool requests another try of updates that failed before this time,
-	// RFC
-	// 3339. It stays on the object, and has no effect on later failures.
+	// RetryAnnotation requests another try of an update that failed. The value is the time of the request, RFC 3339. On
+	// a Node, each new value is one request; on a MachineConfigPool, it is about failures before this time. It stays
+	// on the object, and has no effect on later failures.
 	RetryAnnotation = "bunsen.dev/retry"
 	// SteeredByAnnotation on a MachineConfigPool is who requested a retry or released the pool, for users: what was
 	// requested, and the user's name, separated by a blank. What was requested is the value of RetryAnnotation, or of

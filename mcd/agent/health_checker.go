@@ -277,7 +277,8 @@ func (c *healthChecker) newRejection(rec host.Record, why string) state.Rejectio
 	v := state.Rejection{Config: rec.To, Time: time.Now().UTC().Truncate(time.Second), Attempt: rec.BootID}
 	about := rec.To
 	if t, err := c.files.Task(rec.To); err == nil && t != nil {
-		about, v.Retry, v.Attempt = t.ConfigText(), t.Node.Retry, strconv.Itoa(t.Attempt)
+		about, v.Attempt = t.ConfigText(), strconv.Itoa(t.Attempt)
+		v.Retry, v.RetryKnown = t.Node.Retry, true
 	}
 	if rec.Cause != host.Interrupted {
 		why = "the machine is not healthy with it: " + why

@@ -316,16 +316,16 @@ func TestALookThatIsTakenUpByTheSameDaemonOrEndedInOrderIsNotHeldAgainstTheConfi
 	})
 }
 
-// TestARetryThatIsAskedForOnTheNode compares times; nothing is removed from the Node.
+// TestARetryThatIsAskedForOnTheNode: each new time counts once, and nothing is removed from the Node.
 func TestARetryThatIsAskedForOnTheNode(t *testing.T) {
 	for _, c := range []struct {
 		says, when string
 		tried      bool
 	}{
-		{"later than the verdict has it tried once more", "2100-01-02T03:04:05Z", true},
+		{"a time after the verdict has it tried once more", "2100-01-02T03:04:05Z", true},
 		{"in another time zone too", "2100-01-02T03:04:05+02:00", true},
-		{"earlier than the verdict does nothing", "1999-01-02T03:04:05Z", false},
-		{"in words that are no time does nothing", "now", false},
+		{"so does a time before it, of a clock that is behind", "1999-01-02T03:04:05Z", true},
+		{"words that are no time do nothing", "now", false},
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -32,18 +32,22 @@ type Rejection struct {
 	Attempts
 	// Attempt is the last attempt that was counted, so that each attempt counts once.
 	Attempt string `json:"attempt,omitempty"`
-	// Retry is the time of the Node's retry request at the start of the attempt. This request starts no further
-	// attempt.
-	Retry time.Time `json:"retry,omitzero"`
+	// Retry is the time of the Node's retry request at the start of the attempt, or zero for none. This request starts
+	// no further attempt. RetryKnown is false if it is not known.
+	Retry      time.Time `json:"retry,omitzero"`
+	RetryKnown bool      `json:"retryKnown,omitempty"`
 }
 
 // IsFinal reports whether the rejection stops the config from being applied again.
 func (v *Rejection) IsFinal() bool { return v != nil && !v.Retries }
 
-// IsRetryRequested reports whether the Node requests a retry after the rejection. A request that an earlier attempt
-// answered does not count again, even if its time is in the future.
+// IsRetryRequested reports whether the Node requests a retry that no attempt has answered. Its time may be before the
+// rejection, because the clock of whoever requests it may be behind that of the machine.
 func (v *Rejection) IsRetryRequested(asked time.Time) bool {
-	return asked.After(v.Time) && !asked.Equal(v.Retry)
+	if !v.RetryKnown {
+		return asked.After(v.Time)
+	}
+	return !asked.IsZero() && !asked.Equal(v.Retry)
 }
 
 // How many attempts with the same result the daemon makes before it gives up a config. One or two failures may be the

@@ -43,11 +43,18 @@ func (h History) LastChanges(config string, items []ItemKey,
 			return r.Rendered == config && r.Before != "" && r.Before != config
 		})
 		if at < 0 {
-			// The oldest row of a pool replaced nothing: what is left came with it.
-			if oldest := len(h.Rows) - 1; oldest >= 0 && h.Rows[oldest].Rendered == config && h.Rows[oldest].Before == "" {
-				for _, item := range left {
-					out[item] = ItemChange{Row: oldest}
+			// The first rollout of a pool replaced nothing: what is left came with it. A commit without a rollout
+			// replaced nothing either, but brought nothing.
+			for first, r := range slices.Backward(h.Rows) {
+				if r.Began == nil {
+					continue
 				}
+				for _, item := range left {
+					if r.Rendered == config && r.Before == "" {
+						out[item] = ItemChange{Row: first}
+					}
+				}
+				break
 			}
 			return out, nil
 		}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
@@ -26,8 +27,11 @@ func TestTheLastChangeOfAnItem(t *testing.T) {
 	hosts := history.ItemKey{Kind: disruption.KindFile, Name: "/etc/hosts"}
 	quiet := history.ItemKey{Kind: disruption.KindKargs, Name: "quiet"}
 	step := func(subject, before, after string) history.Row {
-		return history.Row{Subject: subject, Before: before, Rendered: after}
+		return history.Row{
+			Subject: subject, Before: before, Rendered: after, RowOutcome: history.RowOutcome{Began: new(time.Time)},
+		}
 	}
+	commit := history.Row{Subject: "of another pool", Rendered: "a"} // it has no rollout
 	for because, tt := range map[string]struct {
 		configs map[string]machineconfig.Config
 		rows    []history.Row // newest first
@@ -67,6 +71,18 @@ func TestTheLastChangeOfAnItem(t *testing.T) {
 		"the first config": {
 			map[string]machineconfig.Config{"a": config("1")},
 			[]history.Row{step("begin", "", "a")},
+			"a",
+			map[history.ItemKey]string{motd: "begin", hosts: "begin", quiet: "begin"},
+		},
+		"a commit without a rollout brought nothing": {
+			map[string]machineconfig.Config{"a": config("1")},
+			[]history.Row{step("new secrets", "a", "a"), commit},
+			"a",
+			map[history.ItemKey]string{},
+		},
+		"an older commit without a rollout hides nothing": {
+			map[string]machineconfig.Config{"a": config("1")},
+			[]history.Row{step("begin", "", "a"), commit},
 			"a",
 			map[history.ItemKey]string{motd: "begin", hosts: "begin", quiet: "begin"},
 		},
