@@ -311,6 +311,31 @@ var living = []struct {
 			}
 		},
 	},
+	{
+		"a kubeconfig of the config before goes with it, and the machine's own returns for root only",
+		func(r *rig, _ *life) {
+			const file = "/etc/kubernetes/kubeconfig"
+			r.c.add(r.t, "rendered-k", `"storage":{"files":[{"path":"`+file+`","contents":{"source":"data:,of-k"}}]}`)
+			r.c.desire("rendered-k")
+			r.must(r.settle())
+			if text := r.disk(file); text != "of-k" {
+				r.t.Fatal(text)
+			}
+			r.c.desire("rendered-a")
+			r.must(r.settle())
+			if text := r.disk(file); !strings.Contains(text, "not exist") {
+				r.t.Errorf("it is still there: %s", text)
+			}
+			r.m.Put(file, "own")
+			for _, config := range []string{"rendered-k", "rendered-a"} {
+				r.c.desire(config)
+				r.must(r.settle())
+			}
+			if is, err := r.m.Host().Files.Stat(file); err != nil || is.Mode != 0o600 || r.disk(file) != "own" {
+				r.t.Errorf("%v, %v, %s", is, err, r.disk(file))
+			}
+		},
+	},
 }
 
 func TestWhatAFirstBootLeftIsMovedAside(t *testing.T) {

@@ -172,11 +172,21 @@ const kubeconfigPath = "/etc/kubernetes/kubeconfig"
 // machine-config-operator does with every update. It changes nothing if the node does not have the file, or if the
 // config sets its mode.
 func (u *updater) restrictKubeconfig(p plan.Plan, way plan.Transition) (plan.Plan, error) {
+	if _, said := way.New.Paths[kubeconfigPath]; said || len(p.Steps) == 0 {
+		return p, nil
+	}
+	// The config before may have the file: then the plan removes it, or puts the machine's own in its place.
+	if at := slices.IndexFunc(p.Steps, func(s plan.Step) bool { return s.Target == kubeconfigPath }); at >= 0 {
+		if p.Steps = slices.Clone(p.Steps); p.Steps[at].After.Entry.Kind == host.File {
+			p.Steps[at].After.Entry.Mode = 0o600
+		}
+		return p, nil
+	}
 	is, err := u.host.Files.Stat(kubeconfigPath)
 	if err != nil {
 		return p, fmt.Errorf("looking at %s: %w", kubeconfigPath, err)
 	}
-	if _, said := way.New.Paths[kubeconfigPath]; said || is.Kind != host.File || is.Mode == 0o600 || len(p.Steps) == 0 {
+	if is.Kind != host.File || is.Mode == 0o600 {
 		return p, nil
 	}
 	after := is
