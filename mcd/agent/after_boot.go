@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 	"github.com/bunsen-os/bunsen/mcd/report"
@@ -24,8 +25,10 @@ func (u *updater) noteUnits(p plan.Plan, boot string) {
 
 // rewriteAfterBoot writes the config once more, with another reboot, if the machine booted a newly staged OS and then
 // differs from the config. A system with OSTree keeps a file of /etc only if it differs from the default of the image
-// before, so a file of the config that was this default has the content of the new default. It proceeds if the machine
-// has the config, or if it has booted since the second writing, which then did not help.
+// before, so a file of the config that was this default has the content of the new default. It waits for another drain
+// if somebody has uncordoned the node meanwhile. It proceeds if the machine has the config, or if it has booted since
+// the second writing, which then did not help, or if the daemon has let the node take pods again: what differs from then
+// on is drift.
 func (u *updater) rewriteAfterBoot(ctx context.Context, node report.Node) Outcome {
 	t, err := u.files.Task(node.Desired)
 	if err != nil || t == nil || !t.Staged {
@@ -60,6 +63,14 @@ func (u *updater) rewriteAfterBoot(ctx context.Context, node report.Node) Outcom
 	p, differ, err := u.drift.scanner().AfterBoot(ctx, at, way, p)
 	if err != nil || len(differ) == 0 || len(p.Refusals) > 0 {
 		return outcomeOf(err)
+	}
+	if p.Drain {
+		if asked, _ := v1alpha1.ParseDrainRequest(node.DesiredDrain); asked.Verb == v1alpha1.UncordonVerb {
+			return Outcome{}
+		}
+		if o := u.drains.drain(ctx, node, t.ConfigText(), ""); o.ends() {
+			return o
+		}
 	}
 	u.report.event(report.EventReboot, "the OS that booted has other contents of %s; writing the config once more",
 		strings.Join(differ, ", "))

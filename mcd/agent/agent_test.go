@@ -370,6 +370,43 @@ var conversation = []struct {
 			r.t.Errorf("it did %q", r.m.Log)
 		}
 	}},
+	{"before it is written once more, a node that somebody uncordoned is drained again", func(r *rig) {
+		withNewDefault(r)
+		r.c.uncordoned, r.c.drains = true, false
+		r.start(r.m.Host())
+		r.must(r.settle())
+		did := len(r.m.Log)
+		if r.disk("/etc/motd") == "default" || !slices.Contains(r.c.told, "desiredDrain=drain-rendered-i_1") {
+			r.t.Fatalf("/etc/motd is %q, and it said %q", r.disk("/etc/motd"), r.c.told)
+		}
+		r.c.drains = true
+		r.c.acknowledge()
+		r.must(r.settle())
+		r.c.says(r.t, "Done", "rendered-i")
+		if into := "reboot: machine config rendered-i"; r.disk("/etc/motd") != "default" ||
+			!slices.Equal(r.m.Log[did:], []string{into}) {
+			r.t.Errorf("%s, it did %q", r.disk("/etc/motd"), r.m.Log)
+		}
+	}},
+	{"what changes while the node takes pods again is drift, and no other reboot", func(r *rig) {
+		withNewDefault(r)
+		r.m.Put("/etc/motd", "default")
+		r.c.drains = false
+		r.start(r.m.Host())
+		r.must(r.settle())
+		if !slices.Contains(r.c.told, "desiredDrain=uncordon-rendered-i") {
+			r.t.Fatalf("it said %q", r.c.told)
+		}
+		did := len(r.m.Log)
+		r.m.Put("/etc/motd", "of a program")
+		r.c.drains = true
+		r.c.acknowledge()
+		r.must(r.settle())
+		if r.disk("/etc/motd") != "of a program" || len(r.m.Log) > did ||
+			slices.Contains(r.c.told, "desiredDrain=drain-rendered-i_1") {
+			r.t.Errorf("%s, it did %q, and said %q", r.disk("/etc/motd"), r.m.Log[did:], r.c.told)
+		}
+	}},
 	{"nothing is touched before the drain is acknowledged", func(r *rig) {
 		r.c.add(r.t, "rendered-r", file("/etc/motd", "hi"))
 		r.c.desire("rendered-a")
