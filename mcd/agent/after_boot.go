@@ -26,9 +26,9 @@ func (u *updater) noteUnits(p plan.Plan, boot string) {
 // rewriteAfterBoot writes the config once more, with another reboot, if the machine booted a newly staged OS and then
 // differs from the config. A system with OSTree keeps a file of /etc only if it differs from the default of the image
 // before, so a file of the config that was this default has the content of the new default. It waits for another drain
-// if somebody has uncordoned the node meanwhile. It proceeds if the machine has the config, or if it has booted since
-// the second writing, which then did not help, or if the daemon has let the node take pods again: what differs from then
-// on is drift.
+// if somebody has uncordoned the node meanwhile. It proceeds if the machine has the config, if it has booted since the
+// second writing, which then did not help, or if the daemon has let the node take pods again: what differs from then on
+// is drift.
 func (u *updater) rewriteAfterBoot(ctx context.Context, node report.Node) Outcome {
 	t, err := u.files.Task(node.Desired)
 	if err != nil || t == nil || !t.Staged {
