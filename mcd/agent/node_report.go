@@ -59,6 +59,9 @@ type nodeReport struct {
 func (r *nodeReport) report(ctx context.Context, o Outcome) Outcome {
 	switch {
 	case o.kind == proceed, o.kind == waiting:
+		if r.node == nil { // The update on disk goes on, and the API server does not answer.
+			return o
+		}
 		r.outage.end(r.log)
 		o.reported = true
 	case o.kind == rebooting, ctx.Err() != nil:
