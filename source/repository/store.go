@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -42,7 +43,10 @@ type Store struct {
 	dir  string
 	keep int
 	lock *os.File
-	mu   sync.Mutex // mu guards keys/ and trees/: a tree exists as long as a record in keys/ names it.
+	// mu guards keys/, trees/ and taken. A tree exists as long as a record in keys/ names it.
+	mu sync.Mutex
+	// taken is when a caller got each tree last, by digest.
+	taken map[string]time.Time
 }
 
 // Open opens or creates the store in a folder, locks it, and removes incomplete files that a crash left. For each
@@ -65,7 +69,7 @@ func Open(dir string, keep int) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{dir: dir, keep: max(keep, 2), lock: lock}
+	s := &Store{dir: dir, keep: max(keep, 2), lock: lock, taken: map[string]time.Time{}}
 	if err := s.cleanUp(); err != nil {
 		return nil, errors.Join(fmt.Errorf("cleaning the store %s: %w", dir, err), s.Close())
 	}
@@ -145,6 +149,7 @@ func (s *Store) Get(k StoreKey) (tree source.Tree, ok bool, err error) {
 	if err := s.touch(k); err != nil {
 		return source.Tree{}, false, err
 	}
+	s.taken[r.Digest] = time.Now()
 	return source.Tree{Commit: r.Commit, Root: root, FS: os.DirFS(root), Digest: r.Digest, Refused: r.Refused}, true,
 		nil
 }
@@ -174,6 +179,7 @@ func (s *Store) Put(k StoreKey, fill func(into source.Destination) (source.Tree,
 	if err := s.write(k, tree); err != nil {
 		return source.Tree{}, err
 	}
+	s.taken[tree.Digest] = time.Now()
 	if err := s.collect(); err != nil {
 		return source.Tree{}, fmt.Errorf("collecting old trees: %w", err)
 	}
@@ -217,6 +223,9 @@ type record struct {
 
 // wellFormed matches digests, which are safe as the name of a folder.
 var wellFormed = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+
+// readWithin is how long a caller may read a tree. File times do not tell that it does: a clock may have been set back.
+const readWithin = 30 * time.Minute
 
 // unusedAfter is after how long the store removes an unused record, for example one of a deleted GitSource.
 const unusedAfter = 30 * 24 * time.Hour
@@ -286,9 +295,10 @@ func (s *Store) newest(k StoreKey) string {
 	return s.tree(newest.Digest)
 }
 
-// collect removes old records and unused trees. collect keeps the newest records of each repository and path, and the
-// trees that a record names.
+// collect removes old records and unused trees. collect keeps the newest records of each repository and path, those
+// whose trees somebody may be reading, and the trees that a record names.
 func (s *Store) collect() error {
+	maps.DeleteFunc(s.taken, func(_ string, at time.Time) bool { return time.Since(at) > readWithin })
 	records, err := s.records()
 	if err != nil {
 		return err
@@ -300,7 +310,9 @@ func (s *Store) collect() error {
 	named := map[string]bool{}
 	for _, r := range records {
 		of := [2]string{r.Key.URL, r.Key.Path}
-		if kept[of]++; r.Digest == "" || kept[of] > s.keep || time.Since(r.used) > unusedAfter {
+		kept[of]++
+		_, isRead := s.taken[r.Digest]
+		if r.Digest == "" || !isRead && (kept[of] > s.keep || time.Since(r.used) > unusedAfter) {
 			if err := os.Remove(r.file); err != nil {
 				return err
 			}

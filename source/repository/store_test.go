@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -202,7 +203,31 @@ func TestACrashLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestTheNewestTreesOfEachFolderAreKept(t *testing.T) {
+// TestATreeIsKeptWhileItIsRead: many sources of one repository read different commits at a time, and the clock was ahead
+// when the records before were written.
+func TestATreeIsKeptWhileItIsRead(t *testing.T) {
+	dir, remote := t.TempDir(), &shelf{t: t}
+	s := open(t, dir)
+	repo := repository.Repository{Remote: remote, Store: s, URL: "https://host/cfg"}
+	var trees []source.Tree
+	for n := range 5 {
+		tree, err := repo.Tree(t.Context(), source.Picked{Hash: hashOf(n)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		trees = append(trees, tree)
+		age(t, dir, -time.Hour)
+	}
+	for n, tree := range trees {
+		if _, err := os.Stat(tree.Root); err != nil {
+			t.Errorf("the tree of commit %d: %v", n, err)
+		}
+	}
+}
+
+func TestTheNewestTreesOfEachFolderAreKept(t *testing.T) { synctest.Test(t, testTheNewestTreesAreKept) }
+
+func testTheNewestTreesAreKept(t *testing.T) {
 	dir, remote := t.TempDir(), &shelf{t: t}
 	s := open(t, dir)
 	other := repository.Repository{Remote: remote, Store: s, URL: "https://other/cfg"}
@@ -215,7 +240,8 @@ func TestTheNewestTreesOfEachFolderAreKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		// The order of use is the order of file times; a file system may keep them coarsely.
-		age(t, dir)
+		age(t, dir, time.Hour)
+		time.Sleep(time.Hour) // of the bubble's clock, so that nobody reads it any more
 	}
 	var kept []int
 	for n := range 5 {
@@ -236,8 +262,8 @@ func TestTheNewestTreesOfEachFolderAreKept(t *testing.T) {
 	}
 }
 
-// age makes everything an hour older.
-func age(t *testing.T, dir string) {
+// age makes everything older.
+func age(t *testing.T, dir string, by time.Duration) {
 	t.Helper()
 	keys, err := filepath.Glob(filepath.Join(dir, "keys", "*.json"))
 	if err != nil {
@@ -248,7 +274,7 @@ func age(t *testing.T, dir string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		older := info.ModTime().Add(-time.Hour)
+		older := info.ModTime().Add(-by)
 		if err := os.Chtimes(k, older, older); err != nil {
 			t.Fatal(err)
 		}
