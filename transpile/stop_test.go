@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 
+	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
@@ -46,6 +50,35 @@ func TestAStoppedRunLeavesNothing(t *testing.T) {
 	}
 	if stopped < 100 {
 		t.Errorf("only %d runs were stopped", stopped)
+	}
+}
+
+// TestARemovedTreeLeavesNothing removes the directory of a tree in the middle of a run: there is an error and no partial
+// result, and the same transpiler gives the whole result when the tree is there again.
+func TestARemovedTreeLeavesNothing(t *testing.T) {
+	const butane = "variant: fcos\nversion: 1.6.0\n"
+	root := filepath.Join(t.TempDir(), "tree")
+	fill := func() {
+		write(t, root, "pools/worker/10-a.bu", butane)
+		write(t, root, "pools/worker/20-b.bu", butane)
+	}
+	fill()
+	tree := source.Tree{Root: root, FS: os.DirFS(root), Digest: "sha256:1"}
+	want := transpile.Fragments(tree)
+	memory := &transpile.Transpiler{}
+	got, err := memory.FragmentsUntil(tree, func() error { return os.RemoveAll(root) })
+	if err == nil || !strings.Contains(err.Error(), "was removed while it was read") {
+		t.Errorf("the run gives the error %v", err)
+	}
+	if diff := cmp.Diff(transpile.Result{}, got); diff != "" {
+		t.Errorf("the run gives a partial result:\n%s", diff)
+	}
+	if report := memory.Fragments(tree).Report; !report.Fatal() {
+		t.Errorf("Fragments of a removed tree reports %v", report)
+	}
+	fill()
+	if diff := cmp.Diff(want, memory.Fragments(tree)); diff != "" {
+		t.Errorf("the tree is another one afterwards (-want +got):\n%s", diff)
 	}
 }
 

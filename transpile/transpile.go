@@ -2,8 +2,11 @@ package transpile
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"path"
 	"regexp"
 	"slices"
@@ -81,13 +84,19 @@ type Store interface {
 
 // Fragments turns a tree into fragments, cluster objects and a report, as the function of that name does.
 func (t *Transpiler) Fragments(tree source.Tree) Result {
-	out, _ := t.FragmentsUntil(tree, nil) // There is no error, because a nil stop never ends the run.
+	out, err := t.FragmentsUntil(tree, nil)
+	if err != nil {
+		var found origin.Findings
+		found.Errorf(origin.Pos{}, "internal", "reading the repository: %v", err)
+		return Result{Report: report(found.List)}
+	}
 	return out
 }
 
 // FragmentsUntil is Fragments, but ends early if stop returns an error. FragmentsUntil calls stop before each pool and
 // each document. If stop returns an error, FragmentsUntil returns this error with an empty result, and does not cache
-// the tree. If stop is nil, FragmentsUntil never ends early.
+// the tree. If stop is nil, FragmentsUntil never ends early. FragmentsUntil also returns an error if the tree's directory
+// was removed.
 func (t *Transpiler) FragmentsUntil(tree source.Tree, stop func() error) (Result, error) {
 	key := treeKey(tree)
 	if hit, ok := t.tree(key); ok {
@@ -97,6 +106,10 @@ func (t *Transpiler) FragmentsUntil(tree source.Tree, stop func() error) (Result
 	out := t.isolated(openRepository(tree), asked)
 	if asked.err != nil {
 		return Result{}, asked.err
+	}
+	if isRemoved(tree) {
+		return Result{}, fmt.Errorf("the directory of the tree, %s, was removed while it was read; it is read again",
+			tree.Root)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -108,6 +121,16 @@ func (t *Transpiler) FragmentsUntil(tree source.Tree, stop func() error) (Result
 	}
 	t.forget()
 	return out, nil
+}
+
+// isRemoved reports whether the directory that a tree is read from no longer exists. What was read then lacks files, and
+// whoever applies it would delete their objects.
+func isRemoved(tree source.Tree) bool {
+	if tree.Root == "" || tree.Extract != nil { // The files are in memory.
+		return false
+	}
+	_, err := os.Stat(tree.Root)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // stopper calls a function that decides whether to stop, until it returns an error.

@@ -24,8 +24,8 @@ func Compare(from, to machineconfig.Config) Changes {
 		compareLists(KindGroup, a.Passwd.Groups, b.Passwd.Groups, sameGroup),
 		compareOne(KindKargs, sameKargs(from, to), len(from.KernelArguments) > 0, len(to.KernelArguments) > 0),
 		compareOne(KindKernelType, kernelType(from) == kernelType(to), true, true),
-		compareOne(KindExtensions, slices.Equal(from.Extensions, to.Extensions), len(from.Extensions) > 0,
-			len(to.Extensions) > 0),
+		compareOne(KindExtensions, slices.Equal(sortedSet(from.Extensions), sortedSet(to.Extensions)),
+			len(from.Extensions) > 0, len(to.Extensions) > 0),
 		compareOne(KindOSImage, from.OSImage() == to.OSImage(), from.OSImageURL != "", to.OSImageURL != ""),
 		compareOne(KindFIPS, from.FIPS == to.FIPS, from.FIPS, to.FIPS),
 		compareLists(KindDirectory, a.Storage.Directories, b.Storage.Directories, sameDirectory),
@@ -90,8 +90,21 @@ func sameFile(a, b ign.File) bool {
 	if reflect.DeepEqual(a, b) {
 		return true
 	}
+	// A file without contents keeps those of the machine, and each attribute that it does not set.
+	keeps := a.Contents.Source == nil
+	if keeps != (b.Contents.Source == nil) || keeps && unsetIn(a.Mode, a.Node) != unsetIn(b.Mode, b.Node) {
+		return false
+	}
 	return modeOr(a.Mode, 0o644) == modeOr(b.Mode, 0o644) && sameOwner(a.Node, b.Node) &&
 		sameContents(a.Contents, b.Contents) && slices.EqualFunc(a.Append, b.Append, sameContents)
+}
+
+// unset says which attributes a file, directory or link of the machine keeps.
+type unset struct{ mode, user, group bool }
+
+func unsetIn(mode *int, n ign.Node) unset {
+	said := func(id *int, name *string) bool { return id != nil || name != nil && *name != "" }
+	return unset{mode: mode == nil, user: !said(n.User.ID, n.User.Name), group: !said(n.Group.ID, n.Group.Name)}
 }
 
 // sameContents compares contents however they are encoded, and remote ones by their hash.
@@ -100,11 +113,19 @@ func sameContents(a, b ign.Resource) bool {
 }
 
 func sameDirectory(a, b ign.Directory) bool {
-	return modeOr(a.Mode, 0o755) == modeOr(b.Mode, 0o755) && sameOwner(a.Node, b.Node)
+	// With overwrite, the directory is made anew, and keeps nothing.
+	keeps := func(d ign.Directory) unset {
+		if d.Overwrite != nil && *d.Overwrite {
+			return unset{}
+		}
+		return unsetIn(d.Mode, d.Node)
+	}
+	return modeOr(a.Mode, 0o755) == modeOr(b.Mode, 0o755) && sameOwner(a.Node, b.Node) && keeps(a) == keeps(b)
 }
 
 func sameLink(a, b ign.Link) bool {
-	return isHard(a) == isHard(b) && sameOwner(a.Node, b.Node) && reflect.DeepEqual(a.Target, b.Target)
+	return isHard(a) == isHard(b) && sameOwner(a.Node, b.Node) && reflect.DeepEqual(a.Target, b.Target) &&
+		(isHard(a) || unsetIn(nil, a.Node) == unsetIn(nil, b.Node))
 }
 
 func sameUser(a, b ign.PasswdUser) bool {

@@ -165,14 +165,58 @@ func TestWhatIsReadAtBootReboots(t *testing.T) {
 		"arguments of one entry in two":                func(c *machineconfig.Config) { c.KernelArguments = []string{"a", "b"} },
 		"another tag beside the digest of the image":   func(c *machineconfig.Config) { c.OSImageURL = "quay.io/os:2" + digest },
 		"the image of extensions that nobody asks for": func(c *machineconfig.Config) { c.ExtensionsImage = "x" },
+		"extensions in another order, and twice": func(c *machineconfig.Config) {
+			c.Extensions = []string{"usbguard", "kerberos", "usbguard"}
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			from, to := config(t, ""), config(t, "")
 			from.KernelArguments, to.KernelArguments = []string{"a b"}, []string{"a b"}
 			from.OSImageURL, to.OSImageURL = "quay.io/os:1"+digest, "quay.io/os:1"+digest
+			from.Extensions, to.Extensions = []string{"kerberos", "usbguard"}, []string{"kerberos", "usbguard"}
 			change(&to)
 			if got := disruption.Compare(from, to); len(got) > 0 {
 				t.Errorf("it counts as a change: %v", got)
+			}
+		})
+	}
+}
+
+// TestWhatAConfigLeavesToTheMachine: contents, a mode or an owner that a config does not set are those of the machine.
+// So to set them is a change, even to the value that a new machine would have.
+func TestWhatAConfigLeavesToTheMachine(t *testing.T) {
+	file := func(more string) string { return `"storage":{"files":[{"path":"/etc/x"` + more + `}]}` }
+	dir := func(more string) string { return `"storage":{"directories":[{"path":"/etc/x"` + more + `}]}` }
+	link := func(more string) string { return `"storage":{"links":[{"path":"/etc/x","target":"y"` + more + `}]}` }
+	const appended, empty, root = `,"append":[{"source":"data:,a"}]`, `,"contents":{"source":"data:,"}`,
+		`,"user":{"id":0},"group":{"name":"root"}`
+	for sentence, c := range map[string]struct {
+		from, to string
+		changes  bool
+	}{
+		"empty contents replace those to which a part was appended": {file(appended), file(appended + empty), true},
+		"empty contents replace those of which only the mode was set": {
+			file(`,"mode":420`), file(`,"mode":420` + empty), true,
+		},
+		"a mode of a file to which a part is appended":       {file(appended), file(appended + `,"mode":420`), true},
+		"an owner of a file to which a part is appended":     {file(appended), file(appended + root), true},
+		"the default mode and owner of a file with contents": {file(empty), file(empty + `,"mode":420` + root), false},
+		"a mode of a directory":                              {dir(""), dir(`,"mode":493`), true},
+		"an owner of a directory":                            {dir(""), dir(root), true},
+		"a directory that is made anew":                      {dir(""), dir(`,"overwrite":true`), true},
+		"the default mode and owner of one made anew": {
+			dir(`,"overwrite":true`), dir(`,"overwrite":true,"mode":493` + root), false,
+		},
+		"a directory that is made anew with what it was": {dir(`,"mode":493` + root), dir(`,"overwrite":true`), false},
+		"an owner of a link":                             {link(""), link(root), true},
+		"a hard link has no owner":                       {link(`,"hard":true`), link(`,"hard":true` + root), false},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			for _, way := range [][2]string{{c.from, c.to}, {c.to, c.from}} {
+				got := disruption.Compare(config(t, way[0]), config(t, way[1]))
+				if (len(got) > 0) != c.changes {
+					t.Errorf("from %s to %s: %v", way[0], way[1], got)
+				}
 			}
 		})
 	}

@@ -82,6 +82,8 @@ must be the only action of their rule. Rules for units are in a list ` + "`units
 - A file whose bytes, mode and owner stay the same requires nothing, even if its encoding changes.
   The same holds if only the spelling of its path changes: on the systems that Bunsen supports,
   ` + "`/lib/x` and `/usr/lib/x`" + ` are one file.
+- What a config does not set of a file without contents, of a directory or of a link is the
+  machine's. If you set it later, that is a change, even if you set the default.
 - Directories and links follow the rules of their path, as files do.
 
 | Changed | What happens | Disruption |

@@ -143,12 +143,15 @@ func readModules(store objects.Reader, root plumbing.Hash) (Modules, error) {
 }
 
 // fetch fetches one commit of a submodule. The folder of its objects belongs to this submodule alone, even if the same
-// repository is also a source or a submodule of another source. So two fetches never wait for each other.
+// repository is also a source or a submodule of another source. So two fetches never wait for each other. The depth is
+// part of the key, because a repository may contain itself: the fetch of the inner submodule would wait for the folder
+// that the outer one holds.
 func (s *submodules) fetch(ctx context.Context, above *place, address source.Address,
 	commit plumbing.Hash,
 ) (*Snapshot, error) {
 	c := s.config
-	c.Identity = "submodule of " + objects.Key(above.address.String(), c.Identity, c.Secret)
+	c.Identity = fmt.Sprintf("submodule %d of %s", above.depth+1,
+		objects.Key(above.address.String(), c.Identity, c.Secret))
 	c.URL, c.Verify = address.String(), nil
 	r, err := New(c)
 	if err != nil {

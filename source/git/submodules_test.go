@@ -1,11 +1,13 @@
 package git_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
@@ -143,6 +145,27 @@ func TestAMovedSubmoduleIsFetchedAlone(t *testing.T) {
 	}
 	if m.bytes > 20_000 {
 		t.Errorf("a small change in a submodule brought %d bytes", m.bytes)
+	}
+}
+
+// TestARepositoryInItself: with a cache, no fetch waits for a folder of objects that the walk itself holds.
+func TestARepositoryInItself(t *testing.T) {
+	cfg := newRepo(t)
+	web := serveHTTPS(t, cfg.root)
+	last := cfg.commit("one", map[string]string{"a": "a"})
+	for i := range 3 {
+		last = cfg.commitModules(fmt.Sprint("in itself ", i), nil, module{"previous", "../cfg.git", last})
+	}
+	r := cached(t, t.TempDir(), git.Config{URL: web.URL + "/cfg.git", Secret: web.secret(nil), Submodules: true})
+	picked := pick(t, r, v1alpha1.GitRef{})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	tree, err := r.Tree(ctx, picked, "", source.Destination{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := files(t, tree.Root)["previous/previous/previous/a"]; got != "a" {
+		t.Errorf("the innermost file has %q", got)
 	}
 }
 

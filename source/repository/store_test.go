@@ -203,8 +203,8 @@ func TestACrashLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// TestATreeIsKeptWhileItIsRead: many sources of one repository read different commits at a time, and the clock was ahead
-// when the records before were written.
+// TestATreeIsKeptWhileItIsRead: many sources of one repository read different commits at a time, and the clock was
+// ahead when the records before were written.
 func TestATreeIsKeptWhileItIsRead(t *testing.T) {
 	dir, remote := t.TempDir(), &shelf{t: t}
 	s := open(t, dir)
