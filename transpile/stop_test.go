@@ -53,8 +53,8 @@ func TestAStoppedRunLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestARemovedTreeLeavesNothing removes the directory of a tree in the middle of a run: there is an error and no partial
-// result, and the same transpiler gives the whole result when the tree is there again.
+// TestARemovedTreeLeavesNothing removes the directory of a tree in the middle of a run: there is an error and no
+// partial result, and the same transpiler gives the whole result when the tree is there again.
 func TestARemovedTreeLeavesNothing(t *testing.T) {
 	const butane = "variant: fcos\nversion: 1.6.0\n"
 	root := filepath.Join(t.TempDir(), "tree")

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path"
 	"regexp"
 	"slices"
@@ -95,8 +94,8 @@ func (t *Transpiler) Fragments(tree source.Tree) Result {
 
 // FragmentsUntil is Fragments, but ends early if stop returns an error. FragmentsUntil calls stop before each pool and
 // each document. If stop returns an error, FragmentsUntil returns this error with an empty result, and does not cache
-// the tree. If stop is nil, FragmentsUntil never ends early. FragmentsUntil also returns an error if the tree's directory
-// was removed.
+// the tree. If stop is nil, FragmentsUntil never ends early. FragmentsUntil also returns an error if the directory of
+// the tree was removed.
 func (t *Transpiler) FragmentsUntil(tree source.Tree, stop func() error) (Result, error) {
 	key := treeKey(tree)
 	if hit, ok := t.tree(key); ok {
@@ -123,13 +122,13 @@ func (t *Transpiler) FragmentsUntil(tree source.Tree, stop func() error) (Result
 	return out, nil
 }
 
-// isRemoved reports whether the directory that a tree is read from no longer exists. What was read then lacks files, and
-// whoever applies it would delete their objects.
+// isRemoved reports whether the directory that a tree is read from no longer exists. The result may then lack files,
+// and whoever applies it would delete their objects.
 func isRemoved(tree source.Tree) bool {
 	if tree.Root == "" || tree.Extract != nil { // The files are in memory.
 		return false
 	}
-	_, err := os.Stat(tree.Root)
+	_, err := fs.Stat(tree.FS, ".")
 	return errors.Is(err, fs.ErrNotExist)
 }
 

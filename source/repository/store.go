@@ -326,12 +326,22 @@ func (s *Store) collect() error {
 	}
 	for _, t := range trees {
 		if !named[t.Name()] {
-			if err := os.RemoveAll(filepath.Join(s.path("trees"), t.Name())); err != nil {
+			if err := s.remove(filepath.Join(s.path("trees"), t.Name())); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// remove removes a tree. It first moves the whole tree away, so that no reader finds the tree's directory with only
+// some of its files.
+func (s *Store) remove(root string) error {
+	away, err := os.MkdirTemp(s.path("new"), "removed-")
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.Rename(root, filepath.Join(away, "tree")), os.RemoveAll(away))
 }
 
 func (s *Store) records() ([]record, error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -222,6 +223,41 @@ func TestATreeIsKeptWhileItIsRead(t *testing.T) {
 		if _, err := os.Stat(tree.Root); err != nil {
 			t.Errorf("the tree of commit %d: %v", n, err)
 		}
+	}
+}
+
+// TestNoReaderFindsHalfATree: as long as the directory of a tree exists, it has all files.
+func TestNoReaderFindsHalfATree(t *testing.T) {
+	const count = 3000
+	dir := t.TempDir()
+	store := open(t, dir)
+	root := filepath.Join(dir, "trees", strings.Repeat("0", 64)) // no key names it, so the next Put removes it
+	if err := os.Mkdir(root, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for n := range count {
+		if err := os.WriteFile(filepath.Join(root, strconv.Itoa(n)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	repo := repository.Repository{Remote: &shelf{t: t}, Store: store, URL: "https://host/cfg"}
+	done := make(chan error, 1)
+	go func() {
+		_, err := repo.Tree(t.Context(), source.Picked{Hash: hashOf(1)})
+		done <- err
+	}()
+	for {
+		entries, _ := os.ReadDir(root)
+		if _, err := os.Stat(root); err != nil {
+			break
+		}
+		if len(entries) != count {
+			t.Errorf("the directory of the tree has %d of %d files", len(entries), count)
+			break
+		}
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
 	}
 }
 

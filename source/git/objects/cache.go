@@ -17,35 +17,58 @@ import (
 	"github.com/google/renameio/v2/maybe"
 )
 
-// unusedAfter is after how long the cache removes an unused folder, for example one of a deleted GitSource.
-const unusedAfter = 30 * 24 * time.Hour
+// unusedAfter is after how long the cache removes an unused folder, for example one of a deleted GitSource, or of a
+// token that was renewed.
+const unusedAfter = 24 * time.Hour
+
+// removeEvery is how often Cache.Open looks for unused folders.
+const removeEvery = time.Hour
 
 // Cache is a directory with one Folder for each repository. Only one process may use the directory. Cache is safe for
 // concurrent use.
 type Cache struct {
 	dir string
 
-	mu    sync.Mutex
-	locks map[string]chan struct{}
+	// mu guards the fields below, and the removal of folders.
+	mu sync.Mutex
+	// locks are the folders that somebody uses or waits for, by name.
+	locks map[string]*folderLock
+	// removed is when unused folders were last removed.
+	removed time.Time
+}
+
+// folderLock lets one goroutine at a time use a folder.
+type folderLock struct {
+	held  chan struct{}
+	users int // users counts the goroutines that use the folder or wait for it.
 }
 
 // NewCache opens a cache in a directory that belongs to this user alone. NewCache removes folders that were not used
-// for 30 days before now.
+// for a day before now. Open removes those that are not used later.
 func NewCache(dir string, now time.Time) (*Cache, error) {
-	entries, err := os.ReadDir(dir)
+	c := &Cache{dir: dir, locks: map[string]*folderLock{}, removed: time.Now()}
+	if err := c.removeUnused(now); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// removeUnused removes the folders that nobody uses and that were not used for a day before now.
+func (c *Cache) removeUnused(now time.Time) error {
+	entries, err := os.ReadDir(c.dir)
 	if err != nil {
-		return nil, fmt.Errorf("opening the cache of git's objects: %w", err)
+		return fmt.Errorf("opening the cache of git's objects: %w", err)
 	}
 	for _, e := range entries {
 		info, err := e.Info()
-		if err != nil || now.Sub(info.ModTime()) < unusedAfter {
+		if err != nil || c.locks[e.Name()] != nil || now.Sub(info.ModTime()) < unusedAfter {
 			continue
 		}
-		if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
-			return nil, fmt.Errorf("removing unused objects of git: %w", err)
+		if err := os.RemoveAll(filepath.Join(c.dir, e.Name())); err != nil {
+			return fmt.Errorf("removing unused objects of git: %w", err)
 		}
 	}
-	return &Cache{dir: dir, locks: map[string]chan struct{}{}}, nil
+	return nil
 }
 
 // Key returns a text that identifies a repository and the credentials: by the identity of their owner if it is set,
@@ -67,25 +90,67 @@ func Key(url, identity string, secret map[string][]byte) string {
 func (c *Cache) Open(ctx context.Context, key string) (*Folder, error) {
 	sum := sha256.Sum256([]byte(key))
 	name := hex.EncodeToString(sum[:])
-	c.mu.Lock()
-	lock, ok := c.locks[name]
-	if !ok {
-		lock = make(chan struct{}, 1)
-		c.locks[name] = lock
+	lock, err := c.join(name)
+	if err != nil {
+		return nil, err
 	}
-	c.mu.Unlock()
 	select {
-	case lock <- struct{}{}:
+	case lock.held <- struct{}{}:
 	case <-ctx.Done():
+		c.leave(name)
 		return nil, fmt.Errorf("waiting for another fetch of the same repository: %w", context.Cause(ctx))
+	}
+	release := func() {
+		<-lock.held
+		c.leave(name)
 	}
 	f, err := Open(filepath.Join(c.dir, name))
 	if err != nil {
-		<-lock
+		release()
 		return nil, err
 	}
-	f.release = func() { <-lock }
+	if err := f.touch(); err != nil {
+		f.Close()
+		release()
+		return nil, err
+	}
+	f.release = release
 	return f, nil
+}
+
+// join counts the caller as a user of a folder, and at times removes the folders without users.
+func (c *Cache) join(name string) (*folderLock, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	lock := c.locks[name]
+	if lock == nil {
+		lock = &folderLock{held: make(chan struct{}, 1)}
+		c.locks[name] = lock
+	}
+	lock.users++
+	if now := time.Now(); now.Sub(c.removed) >= removeEvery {
+		c.removed = now
+		if err := c.removeUnused(now); err != nil {
+			c.drop(name)
+			return nil, err
+		}
+	}
+	return lock, nil
+}
+
+// leave ends what join began.
+func (c *Cache) leave(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.drop(name)
+}
+
+// drop counts one user of a folder less. The caller holds mu.
+func (c *Cache) drop(name string) {
+	lock := c.locks[name]
+	if lock.users--; lock.users == 0 {
+		delete(c.locks, name)
+	}
 }
 
 // Tip returns the commit that the last call of SetTip recorded, or the zero hash. Tip is the newest commit of which the
@@ -107,9 +172,14 @@ func (f *Folder) SetTip(commit plumbing.Hash) error {
 	if err := maybe.WriteFile(filepath.Join(f.dir, "tip"), []byte(commit.String()+"\n"), 0o600); err != nil {
 		return fmt.Errorf("recording the newest commit: %w", err)
 	}
+	return f.touch()
+}
+
+// touch records that the folder is used now: the cache reads from this time when the folder was last used.
+func (f *Folder) touch() error {
 	now := time.Now()
-	if err := os.Chtimes(f.dir, now, now); err != nil { // NewCache reads from this time when the folder was last used.
-		return fmt.Errorf("recording the newest commit: %w", err)
+	if err := os.Chtimes(f.dir, now, now); err != nil {
+		return fmt.Errorf("recording the use of git's objects: %w", err)
 	}
 	return nil
 }
