@@ -38,7 +38,9 @@ func (d differ) difference(p contentPair) (diff string, parts []string, hidden b
 		if string(t.from.content) == string(t.to.content) && t.had == t.has {
 			continue
 		}
-		parts = append(parts, t.name)
+		if !slices.Contains(parts, t.name) {
+			parts = append(parts, t.name)
+		}
 		if t.name != contentsPart {
 			fmt.Fprintf(&out, "# %s%s\n", t.name, t.verb())
 		}

@@ -25,6 +25,8 @@ type view struct {
 	plain bool
 	// the contents of a file, or each drop-in of a unit
 	parts []part
+	// the attributes that the config leaves to the machine; withUnset names them
+	unset []string
 }
 
 type part struct {
@@ -82,7 +84,7 @@ func readItems(changes []disruption.Costed, from, to machineconfig.Config, known
 	a, b := newIndex(from, known), newIndex(to, known)
 	out := make([]contentPair, len(changes))
 	for i, c := range changes {
-		out[i] = withUnsetState(contentPair{a.read(c.Kind, c.Name), b.read(c.Kind, c.Name)})
+		out[i] = withUnset(withUnsetState(contentPair{a.read(c.Kind, c.Name), b.read(c.Kind, c.Name)}))
 	}
 	return out
 }
@@ -94,9 +96,21 @@ func (x index) read(kind disruption.ChangeKind, name string) view {
 	case disruption.KindUnit:
 		return x.unit(name)
 	case disruption.KindDirectory:
-		return lookup(x.config.Ignition.Storage.Directories, name, directory)
+		v := lookup(x.config.Ignition.Storage.Directories, name, directory)
+		for _, d := range x.config.Ignition.Storage.Directories {
+			if d.Path == name && (d.Overwrite == nil || !*d.Overwrite) {
+				v.unset = unset(d.Mode == nil, d.Node)
+			}
+		}
+		return v
 	case disruption.KindLink:
-		return lookup(x.config.Ignition.Storage.Links, name, link)
+		v := lookup(x.config.Ignition.Storage.Links, name, link)
+		for _, l := range x.config.Ignition.Storage.Links {
+			if l.Path == name && (l.Hard == nil || !*l.Hard) {
+				v.unset = unset(false, l.Node)
+			}
+		}
+		return v
 	case disruption.KindUser:
 		return lookup(x.config.Ignition.Passwd.Users, name, user)
 	case disruption.KindGroup:
@@ -280,6 +294,9 @@ func (x index) file(path string) view {
 		return view{}
 	}
 	v := view{exists: true, attrs: append([]string{"mode " + mode(f.Mode, 0o644)}, owner(f.Node)...)}
+	if f.Contents.Source == nil {
+		v.unset = append(unset(f.Mode == nil, f.Node), contentsPart)
+	}
 	v.parts = append(v.parts, x.resource("contents", path, f.Contents))
 	for i, r := range f.Append {
 		v.parts = append(v.parts, x.resource(fmt.Sprintf("append %d", i+1), path, r))
@@ -407,6 +424,37 @@ func withUnsetState(p contentPair) contentPair {
 	case !p.from.exists:
 		p.to.attrs = []string{"state unchanged"}
 	}
+	return p
+}
+
+// unset names the attributes that the config leaves to the machine.
+func unset(mode bool, n ign.Node) (names []string) {
+	if mode {
+		names = append(names, "mode")
+	}
+	if n.User.ID == nil && (n.User.Name == nil || *n.User.Name == "") {
+		names = append(names, "user")
+	}
+	if n.Group.ID == nil && (n.Group.Name == nil || *n.Group.Name == "") {
+		names = append(names, "group")
+	}
+	return names
+}
+
+// withUnset names what one config leaves to the machine and the other does not, because an update overwrites it.
+func withUnset(p contentPair) contentPair {
+	if !p.from.exists || !p.to.exists {
+		return p
+	}
+	add := func(v *view, other view) {
+		for _, name := range v.unset {
+			if !slices.Contains(other.unset, name) {
+				v.attrs = append(v.attrs, name+" unset")
+			}
+		}
+	}
+	add(&p.from, p.to)
+	add(&p.to, p.from)
 	return p
 }
 

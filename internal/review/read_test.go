@@ -59,3 +59,46 @@ func TestADifferenceSaysWhatHappensToAUnitWithoutAState(t *testing.T) {
 		}
 	}
 }
+
+// An update overwrites what only the old config left to the machine, so the difference is not empty.
+func TestADifferenceNamesWhatIsUnset(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind           disruption.ChangeKind
+		from, to, want string
+	}{
+		"contents": {
+			disruption.KindFile, `"files":[{"path":"/a","mode":420,"user":{"id":0},"group":{"id":0}}]`,
+			`"files":[{"path":"/a","mode":420,"contents":{"source":"data:,"}}]`, "-contents unset\n",
+		},
+		"a mode": {
+			disruption.KindFile, `"files":[{"path":"/a","append":[{"source":"data:,x"}]}]`,
+			`"files":[{"path":"/a","mode":420,"append":[{"source":"data:,x"}]}]`, "-mode unset\n",
+		},
+		"a directory's mode": {
+			disruption.KindDirectory, `"directories":[{"path":"/a"}]`, `"directories":[{"path":"/a","mode":493}]`,
+			"-mode unset\n",
+		},
+		"a directory made anew": {
+			disruption.KindDirectory, `"directories":[{"path":"/a","user":{"id":0},"overwrite":true}]`,
+			`"directories":[{"path":"/a","user":{"id":0}}]`, "+mode unset\n+group unset\n",
+		},
+		"a link's owner": {
+			disruption.KindLink, `"links":[{"path":"/a","target":"b"}]`,
+			`"links":[{"path":"/a","target":"b","user":{"name":"root"}}]`, "-user unset\n",
+		},
+	} {
+		read := func(storage string) machineconfig.Config {
+			raw := `{"ignition":{"version":"3.5.0"},"storage":{` + storage + `}}`
+			c, err := machineconfig.Parse(mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: []byte(raw)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c
+		}
+		pairs := readItems([]disruption.Costed{{Change: disruption.Change{Kind: c.kind, Name: "/a"}}}, read(c.from),
+			read(c.to), knownContent{})
+		if diff, _, _ := newDiffer().difference(pairs[0]); diff != c.want {
+			t.Errorf("%s: %q, want %q", name, diff, c.want)
+		}
+	}
+}
