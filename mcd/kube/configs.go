@@ -53,9 +53,10 @@ type cachedConfig struct {
 	at     time.Time
 }
 
-// get reads a config by name.
+// get reads a config by name. The caller holds the lock of the machine, because get saves the servers' addresses.
 func (c *configs) get(ctx context.Context, name string) (mcfgv1.MachineConfig, error) {
 	if mc, known := c.cached(name); known {
+		c.servers.savePublished(ctx) // A request that saves nothing may have read other addresses.
 		return mc, nil
 	}
 	mc, serverErr := c.fromServers(ctx, name)

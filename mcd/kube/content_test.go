@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"strings"
@@ -59,4 +60,55 @@ func TestReadingAFileOfTheContentStore(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOnlyReadsOfTheAgentSaveWhereServersAre: a download in the background has no lock of the machine, and may not
+// write its disk. The agent's next read saves what the download found out.
+func TestOnlyReadsOfTheAgentSaveWhereServersAre(t *testing.T) {
+	r := newServerRig(t)
+	var saves []string
+	r.cluster.FindServers(ServerOptions{
+		Save: func(_ context.Context, text []byte) error { saves = append(saves, string(text)); return nil },
+	})
+	download := func() {
+		t.Helper()
+		before := len(saves)
+		r.answer = say(200, "bytes")
+		_, body, err := r.cluster.Content(t.Context(), "sha512-"+strings.Repeat("0a", 64), nil, over)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := body.Close(); err != nil || len(saves) != before {
+			t.Errorf("a download saved %q, %v", saves[before:], err)
+		}
+	}
+	move := func() {
+		ca := newAuthority(t)
+		r.server.Close()
+		r.server = r.serve(ca)
+		r.published = map[string]string{"ca.crt": string(ca.pem), "urls": r.server.URL}
+	}
+	saved := func(read string, count int, err error) {
+		t.Helper()
+		if err != nil || len(saves) != count || !strings.Contains(saves[count-1], r.server.URL) {
+			t.Errorf("%s: saved %q, %v", read, saves, err)
+		}
+	}
+	config := func() error {
+		_, err := r.cluster.Config(t.Context(), named("1"))
+		return err
+	}
+
+	download()
+	r.answer = give("1")
+	saved("a config", 1, config())
+	move()
+	download()
+	saved("a config of the cache", 2, config())
+	saved("the same again", 2, config())
+	move()
+	download()
+	r.answer = say(200, `{"config":"rendered-worker-1","revision":"r1"}`)
+	_, err := r.cluster.Secrets(t.Context(), "rendered-worker-1")
+	saved("secrets", 3, err)
 }

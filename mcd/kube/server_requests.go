@@ -202,7 +202,8 @@ type download struct {
 
 // Content requests a file of the content store from the machine-config-servers, one after the other, until one of them
 // sends it. The function over returns what sends a request with a client. Content returns the answer of the server; the
-// caller closes the body. If no server sends the file, the error has the reason of each.
+// caller closes the body. If no server sends the file, the error has the reason of each. Content saves nothing, because
+// a download in the background calls it without the lock of the machine; the agent's next read of a config saves.
 func (l *Connection) Content(ctx context.Context, hash string, headers map[string]string,
 	over func(*http.Client) fetch.Web,
 ) (fetch.Answer, io.ReadCloser, error) {
@@ -222,7 +223,6 @@ func (l *Connection) Content(ctx context.Context, hash string, headers map[strin
 		}
 		return download{}, responseError(&http.Response{StatusCode: head.Status}, server, string(text))
 	})
-	l.configs.servers.savePublished(ctx)
 	return got.head, got.body, err
 }
 

@@ -156,8 +156,8 @@ func (s *servers) loadSaved() *published {
 	return known
 }
 
-// savePublished saves the addresses and the CA of the last read, if they have changed. Only the goroutine that changes
-// the machine calls savePublished.
+// savePublished saves the addresses and the CA of the last read, if they have changed. Save writes the disk of the
+// machine, so only reads of the agent, which holds the lock of the machine, call savePublished.
 func (s *servers) savePublished(ctx context.Context) {
 	if s.Save == nil {
 		return

@@ -263,7 +263,7 @@ func Run(ctx context.Context, r apply.Runner, ask Request, dry bool, show func(P
 		return result, nil
 	case len(p.Steps) == 0:
 		result.Applied = apply.Applied{End: apply.Nothing, From: p.From, To: p.To}
-		return result, clearAttempts(r.Host.Files, runAttempts)
+		return result, confirm(r.Host.Files, ask) // An update with a reboot ends here, in the run after the boot.
 	}
 	result.Applied, err = r.Run(context.WithoutCancel(ctx), p, result.Plan.Contents)
 	if err == nil && result.End == apply.New {
@@ -305,7 +305,8 @@ func planWithContents(ctx context.Context, h host.Host, ask Request, dry bool) (
 	return NewPlan(ctx, h, ask) // Now the contents have digests.
 }
 
-// confirm removes what a rollback to an earlier config needed.
+// confirm removes what a rollback to an earlier config needed. For a config that is confirmed already, confirm only
+// clears the count of attempts.
 func confirm(files host.Files, ask Request) error {
 	to, err := plan.ParseConfig(ask.To)
 	if err != nil {
