@@ -156,21 +156,22 @@ func (s *Syncer) Sync(ctx context.Context, turn Turn) (done bool) {
 	if err == nil && rec != nil {
 		return false
 	}
+	var kept Kept
 	if err == nil {
-		err = s.sync(ctx, turn)
+		kept, err = s.load()
+	}
+	if err == nil {
+		err = s.sync(ctx, turn, kept)
 	}
 	if err != nil {
 		s.log.Warn("cannot write what the node trusts; the earlier files stay", "err", err)
+		s.report = Text((&Target{Kept: kept}).Report(err.Error(), turn.Now))
 	}
 	return true
 }
 
 // sync is Sync without an update under way. It returns an error only for a machine that it cannot read.
-func (s *Syncer) sync(ctx context.Context, turn Turn) error {
-	kept, err := s.load()
-	if err != nil {
-		return err
-	}
+func (s *Syncer) sync(ctx context.Context, turn Turn, kept Kept) error {
 	answer := kept.Answer
 	if latest := s.answer(); latest != nil {
 		answer = *latest
@@ -247,7 +248,7 @@ func (s *Syncer) target(ctx context.Context, turn Turn, kept Kept,
 
 // machine reads what the places of files depend on.
 func (s *Syncer) machine(files []v1alpha1.TrustFile) (Machine, error) {
-	m := Machine{Dirs: map[string]bool{}}
+	m := Machine{Dirs: map[string]bool{}, Links: map[string]string{}}
 	release := apply.Release(s.host.Files)
 	if system, known := distribution.SystemOf(release["ID"], release["VARIANT_ID"]); known {
 		m.Store = system.TrustStore
@@ -257,7 +258,9 @@ func (s *Syncer) machine(files []v1alpha1.TrustFile) (Machine, error) {
 		if err != nil && !errors.As(err, new(*host.UnsafePathError)) {
 			return m, fmt.Errorf("looking at %s: %w", dir, err)
 		}
-		m.Dirs[dir] = is.Kind == host.Dir
+		if m.Dirs[dir] = is.Kind == host.Dir; is.Kind == host.Link {
+			m.Links[dir] = is.Target
+		}
 	}
 	return m, nil
 }

@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"math/big"
 	mathrand "math/rand/v2"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -495,6 +496,97 @@ func TestAnUnsafePathBlocksItselfOnly(t *testing.T) {
 	r.has("blocked", map[string]string{trustfile.KubeletCAPath: a, "/etc/docker/certs.d": "a file of a user"})
 	if len(report.Blocked) != 1 || report.Blocked[0].Path != registryPath || report.Files != 1 {
 		t.Errorf("the report is %+v", report)
+	}
+}
+
+// unsafeBelow are files of which the daemon opens none below a directory, as if a group may write to it.
+type unsafeBelow struct {
+	host.Files
+	dir string
+}
+
+func (u unsafeBelow) Stat(p string) (host.Entry, error) {
+	if strings.HasPrefix(p, u.dir+"/") {
+		return host.Entry{}, &host.UnsafePathError{Path: p, Component: u.dir, Why: "a group may write to it", Fix: "chmod"}
+	}
+	return u.Files.Stat(p)
+}
+
+// TestAnUnsafeDirectoryBlocksItselfOnly has refusals for a directory and for the file in it.
+func TestAnUnsafeDirectoryBlocksItselfOnly(t *testing.T) {
+	r := newRig(t)
+	a := certificate(t)
+	r.m.Put("/etc/docker/certs.d/of-the-user", "x")
+	h := r.m.Host()
+	h.Files = unsafeBelow{h.Files, "/etc/docker/certs.d"}
+	r.start(h)
+	r.from.answer = answerOf(ca(trustfile.KubeletCAPath, a), ca(registryPath, a))
+	report := r.sync()
+	r.has("blocked", map[string]string{trustfile.KubeletCAPath: a, registryPath: ""})
+	if len(report.Blocked) != 1 || report.Blocked[0].Path != registryPath || report.Files != 1 {
+		t.Errorf("the report is %+v", report)
+	}
+}
+
+// TestAMachineThatCannotBeReadIsReported has a record of the config in force that the daemon cannot read, for a while.
+func TestAMachineThatCannotBeReadIsReported(t *testing.T) {
+	r := newRig(t)
+	a := certificate(t)
+	r.from.answer = answerOf(ca(trustfile.KubeletCAPath, a))
+	first := r.sync().Revision
+	r.m.Put(host.RecordPath, "{")
+	r.from.answer = answerOf(ca(trustfile.KubeletCAPath, certificate(t)))
+	if report := r.sync(); !strings.Contains(report.Failed, host.RecordPath) || report.Revision != first ||
+		report.Files != 1 {
+		t.Errorf("the report is %+v", report)
+	}
+	r.has("as before", map[string]string{trustfile.KubeletCAPath: a})
+	r.config(`{"ignition":{"version":"3.5.0"}}`)
+	if report := r.sync(); report.Failed != "" || report.Revision == first {
+		t.Errorf("the report is %+v", report)
+	}
+}
+
+// TestOneDirectoryWithTwoNames has a link from the directory of Docker to that of podman, made before the first file,
+// or later in place of the directory.
+func TestOneDirectoryWithTwoNames(t *testing.T) {
+	for _, later := range []bool{false, true} {
+		r := newRig(t)
+		a, b := certificate(t), certificate(t)
+		second := strings.Replace(registryPath, "docker", "containers", 1)
+		r.m.Put(path.Dir(second)+"/of-the-user", "x")
+		files := r.m.Host().Files
+		link := func() {
+			for _, p := range []string{registryPath, path.Dir(registryPath), "/etc/docker/certs.d"} {
+				if err := files.Remove(p); err != nil {
+					t.Fatal(err)
+				}
+			}
+			to := host.Entry{Kind: host.Link, Target: "../containers/certs.d"}
+			if err := files.Link("/etc/docker/certs.d", to); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.m.Put("/etc/docker/certs.d/x", "")
+		if err := files.Remove("/etc/docker/certs.d/x"); err != nil {
+			t.Fatal(err)
+		}
+		if !later {
+			link()
+		}
+		for i, text := range []string{a, a, b} {
+			if later && i == 1 {
+				link()
+			}
+			r.from.answer = answerOf(ca(registryPath, text))
+			if report := r.sync(); report.Failed != "" || len(report.Blocked) > 0 {
+				t.Errorf("%t, %d: the report is %+v", later, i, report)
+			}
+			r.has(fmt.Sprint("written ", i), map[string]string{registryPath: text, second: text})
+		}
+		r.from.answer = answerOf()
+		r.sync()
+		r.has("removed", map[string]string{registryPath: "", second: "", path.Dir(second) + "/of-the-user": "x"})
 	}
 }
 

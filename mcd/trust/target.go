@@ -85,7 +85,24 @@ func NewTarget(kept Kept, answer v1alpha1.NodeTrust, at plan.Desired, m Machine)
 			t.want(f, names)
 		}
 	}
+	t.forgetSecondNames()
 	return t
+}
+
+// forgetSecondNames takes the paths out of Old that a new link of the machine makes the same file as one of Want. To
+// remove such a path would remove the file.
+func (t *Target) forgetSecondNames() {
+	if len(t.Machine.Links) == 0 {
+		return
+	}
+	wanted := map[string]bool{}
+	for p := range t.Want.Paths {
+		wanted[t.Machine.real(p)] = true
+	}
+	maps.DeleteFunc(t.Old.Paths, func(p string, _ host.Entry) bool {
+		_, same := t.Want.Paths[p]
+		return !same && wanted[t.Machine.real(p)]
+	})
 }
 
 // want adds a file, and the directory of a registry, which is removed with its last file.
@@ -150,10 +167,12 @@ func (t *Target) Scope() plan.Scope {
 func (t *Target) Plan(observed host.State) (p plan.Plan, contents map[host.Digest][]byte, changed []string, err error) {
 	p, contents = plan.Beside(observed, t.Name, t.Old, t.Want)
 	for len(p.Refusals) > 0 {
+		blocked := false
 		for _, r := range p.Refusals {
-			if !t.block(r.Field, r.Why) {
-				return plan.Plan{}, nil, nil, fmt.Errorf("%s: %s", r.Field, r.Why)
-			}
+			blocked = t.block(r.Field, r.Why) || blocked // false for a path below one that is blocked already
+		}
+		if r := p.Refusals[0]; !blocked {
+			return plan.Plan{}, nil, nil, fmt.Errorf("%s: %s", r.Field, r.Why)
 		}
 		p, contents = plan.Beside(observed, t.Name, t.Old, t.Want)
 	}
@@ -168,7 +187,8 @@ func (t *Target) Plan(observed host.State) (p plan.Plan, contents map[host.Diges
 	return t.addRecord(p, observed, contents), contents, changed, nil
 }
 
-// block takes a path, and everything below it, out of the target. The daemon continues to know what it wrote there.
+// block takes a path, and everything below it, out of the target, and reports whether the target had any of it. The
+// daemon continues to know what it wrote there.
 func (t *Target) block(field, why string) bool {
 	found := false
 	for _, p := range slices.Sorted(maps.Keys(t.Want.Paths)) {
@@ -394,21 +414,35 @@ type Machine struct {
 	Store distribution.TrustStore
 	// Dirs are the existing ones of DirsOf.
 	Dirs map[string]bool
+	// Links are the links among DirsOf, with their targets.
+	Links map[string]string
 }
+
+// real returns a path without the links in it.
+func (m Machine) real(p string) string { return disruption.ResolveLinks(m.Links, p) }
 
 // defaultHost is the directory for the registries without one of their own.
 const defaultHost = "/_default"
 
-// DirsOf returns the directories whose existence decides where files go.
+// DirsOf returns the directories that decide where files go: those of registries, and those above them.
 func DirsOf(files []v1alpha1.TrustFile) []string {
-	dirs := []string{trustfile.ContainerdRegistriesDir, trustfile.ContainerdRegistriesDir + defaultHost}
+	dirs := map[string]bool{
+		trustfile.ContainerdRegistriesDir: true, trustfile.ContainerdRegistriesDir + defaultHost: true,
+	}
 	for _, f := range files {
-		if registry, is := trustfile.Registry(f.Path); is {
-			dirs = append(dirs, path.Join(trustfile.ContainersRegistriesDir, registry),
-				path.Join(trustfile.ContainerdRegistriesDir, registry))
+		registry, is := trustfile.Registry(f.Path)
+		if !is {
+			continue
+		}
+		for _, of := range []string{
+			trustfile.RegistriesDir, trustfile.ContainersRegistriesDir, trustfile.ContainerdRegistriesDir,
+		} {
+			for dir := range disruption.Parents(path.Join(of, registry, trustfile.RegistryFile)) {
+				dirs[dir] = true
+			}
 		}
 	}
-	return dirs
+	return slices.Sorted(maps.Keys(dirs))
 }
 
 // place returns the files of a machine for one file of the server's answer.
@@ -424,13 +458,19 @@ func (m Machine) place(f v1alpha1.TrustFile) []v1alpha1.TrustFile {
 	// podman and CRI-O read only the first of two directories that exists, and containerd reads its own one only.
 	containers, containerd := path.Join(trustfile.ContainersRegistriesDir, registry),
 		path.Join(trustfile.ContainerdRegistriesDir, registry)
+	add := func(dir string) {
+		other := at(f, path.Join(dir, trustfile.RegistryFile))
+		if !slices.ContainsFunc(all, func(f v1alpha1.TrustFile) bool { return m.real(f.Path) == m.real(other.Path) }) {
+			all = append(all, other)
+		}
+	}
 	if m.Dirs[containers] {
-		all = append(all, at(f, path.Join(containers, trustfile.RegistryFile)))
+		add(containers)
 	}
 	// A new directory for the registry would hide the settings in _default.
 	if m.Dirs[trustfile.ContainerdRegistriesDir] &&
 		(m.Dirs[containerd] || !m.Dirs[trustfile.ContainerdRegistriesDir+defaultHost]) {
-		all = append(all, at(f, path.Join(containerd, trustfile.RegistryFile)))
+		add(containerd)
 	}
 	return all
 }
