@@ -74,10 +74,10 @@ func unitRule(name string, before, after ign.Unit) (LiveRule, bool) {
 	if isTrue(after.Mask) || bootOnly.MatchString(text) {
 		return LiveRule{}, false
 	}
-	if after.Contents == nil {
+	if !hasFile(after) {
 		// A unit of the OS is restarted only if it is certainly enabled.
 		disabled := after.Enabled != nil && !*after.Enabled
-		if before.Contents != nil || isTrue(before.Mask) || disabled || !slices.Contains(dropInServices, name) {
+		if hasFile(before) || isTrue(before.Mask) || disabled || !slices.Contains(dropInServices, name) {
 			return LiveRule{}, false
 		}
 	} else if !isTrue(after.Enabled) {

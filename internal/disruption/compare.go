@@ -128,6 +128,30 @@ func sameLink(a, b ign.Link) bool {
 		(isHard(a) || unsetIn(nil, a.Node) == unsetIn(nil, b.Node))
 }
 
+// sameUnit reports whether a node does the same for two units. Empty contents are none, and the order of drop-ins has
+// no meaning. An empty drop-in is a file, which hides the vendor's drop-in of this name. Only a new mask: false removes
+// a mask that somebody set on the node, and only if the config does not have the file of the unit.
+func sameUnit(old, u ign.Unit) bool {
+	unmasks := func(u ign.Unit) bool { return u.Mask != nil && !*u.Mask && !hasFile(u) }
+	text := func(u ign.Unit) string {
+		if hasFile(u) {
+			return *u.Contents
+		}
+		return ""
+	}
+	dropins := func(u ign.Unit) map[string]string {
+		files := map[string]string{}
+		for _, d := range u.Dropins {
+			if d.Contents != nil {
+				files[d.Name] = *d.Contents
+			}
+		}
+		return files
+	}
+	return isTrue(old.Mask) == isTrue(u.Mask) && (unmasks(old) || !unmasks(u)) && text(old) == text(u) &&
+		reflect.DeepEqual(old.Enabled, u.Enabled) && maps.Equal(dropins(old), dropins(u))
+}
+
 func sameUser(a, b ign.PasswdUser) bool {
 	if userCreation(a) != userCreation(b) || exists(a.ShouldExist) != exists(b.ShouldExist) ||
 		!sameList(a.SSHAuthorizedKeys, b.SSHAuthorizedKeys) || !sameSet(a.Groups, b.Groups) {
@@ -278,7 +302,7 @@ func firstBootMounts(c ign.Config) map[string]bool {
 
 // unitChanges compares the results of Running for a unit that reaches running nodes.
 func unitChanges(a, b ign.Config) Changes {
-	all, live := compareLists(KindUnit, a.Systemd.Units, b.Systemd.Units, deepEqual[ign.Unit]), liveUnits(a, b)
+	all, live := compareLists(KindUnit, a.Systemd.Units, b.Systemd.Units, sameUnit), liveUnits(a, b)
 	for _, c := range live {
 		all = slices.DeleteFunc(all, func(o Change) bool { return o.Name == c.Name })
 	}
@@ -289,7 +313,7 @@ func unitChanges(a, b ign.Config) Changes {
 
 func liveUnits(a, b ign.Config) Changes {
 	from, to := runningUnits(a, b)
-	return compareLists(KindUnit, from, to, deepEqual[ign.Unit])
+	return compareLists(KindUnit, from, to, sameUnit)
 }
 
 // NewNodesOnlyPrefix begins Why in every refusal of NewNodesOnly. A program that prints it once for all removes it.

@@ -143,6 +143,39 @@ func TestAServiceThatLosesItsFileIsStopped(t *testing.T) {
 	}
 }
 
+// TestUnitsThatAreTheSameToANode: only what the daemon does differently is a change.
+func TestUnitsThatAreTheSameToANode(t *testing.T) {
+	const dropins = `,"dropins":[{"name":"a.conf","contents":"[Unit]\n"},{"name":"b.conf","contents":""}]`
+	for sentence, c := range map[string]struct {
+		from, to string
+		changes  bool
+	}{
+		"the order of drop-ins":                      {dropins, `,"dropins":[{"name":"b.conf","contents":""},{"name":"a.conf","contents":"[Unit]\n"}]`, false},
+		"a drop-in without contents":                 {``, `,"dropins":[{"name":"a.conf"}]`, false},
+		"an empty drop-in":                           {`,"dropins":[{"name":"a.conf"}]`, `,"dropins":[{"name":"a.conf","contents":""}]`, true},
+		"the contents of a drop-in":                  {dropins, strings.Replace(dropins, "Unit", "Service", 1), true},
+		"empty contents":                             {`,"enabled":true`, `,"enabled":true,"contents":""`, false},
+		"contents":                                   {`,"enabled":true`, `,"enabled":true,"contents":"[Unit]\n"`, true},
+		"enabled: false":                             {``, `,"enabled":false`, true},
+		"a mask":                                     {``, `,"mask":true`, true},
+		"a mask that goes":                           {`,"mask":true`, ``, true},
+		"a mask that becomes mask: false":            {`,"mask":true`, `,"mask":false`, true},
+		"mask: false, which removes a user's mask":   {``, `,"mask":false`, true},
+		"mask: false that goes":                      {`,"mask":false`, ``, false},
+		"mask: false of a unit with contents":        {`,"contents":"[Unit]\n"`, `,"contents":"[Unit]\n","mask":false`, false},
+		"contents that go, so that mask: false does": {`,"contents":"[Unit]\n","mask":false`, `,"mask":false`, true},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			of := func(more string) machineconfig.Config {
+				return config(t, `"systemd":{"units":[{"name":"a.service"`+more+`}]}`)
+			}
+			if got := len(disruption.Compare(of(c.from), of(c.to))) > 0; got != c.changes {
+				t.Errorf("a change: %t, want %t", got, c.changes)
+			}
+		})
+	}
+}
+
 func TestWhatIsReadAtBootReboots(t *testing.T) {
 	const digest = "@sha256:abababababababababababababababababababababababababababababababab"
 	for sentence, change := range map[string]func(*machineconfig.Config){
@@ -313,6 +346,45 @@ func TestDropInsOfRegistriesConf(t *testing.T) {
 			}
 			if c.drains != "" && !strings.Contains(d.Items[0].Why, c.drains) {
 				t.Errorf("%q lacks %q", d.Items[0].Why, c.drains)
+			}
+		})
+	}
+}
+
+// TestAppendedRegistries: what a config appends counts like contents, and a file of the node is unknown.
+func TestAppendedRegistries(t *testing.T) {
+	const dropIn = "/etc/containers/registries.conf.d/a.conf"
+	const mirrored = "[[registry]]\nlocation=\"r\"\n[[registry.mirror]]\nlocation=\"m\"\n" +
+		"pull-from-mirror=\"digest-only\"\n"
+	const blocked = "[[registry]]\nlocation=\"evil\"\nblocked=true\n"
+	file := func(path, contents string, appended ...string) string {
+		var parts []string
+		for _, text := range appended {
+			parts = append(parts, `{"source":"data:,`+escaped(text)+`"}`)
+		}
+		if contents != "-" {
+			contents = `,"contents":{"source":"data:,` + escaped(contents) + `"}`
+		} else {
+			contents = ""
+		}
+		return `"storage":{"files":[{"path":"` + path + `"` + contents + `,"append":[` + strings.Join(parts, ",") + `]}]}`
+	}
+	for sentence, c := range map[string]struct {
+		from, to string
+		drains   string // why, or "" for safe
+	}{
+		"a blocked registry":            {file(disruption.RegistriesConf, ""), file(disruption.RegistriesConf, "", blocked), "registry evil is new, and blocked"},
+		"a blocked registry, of a file": {file(dropIn, mirrored), file(dropIn, mirrored, blocked), "registry evil is new, and blocked"},
+		"a mirror for digests":          {file(disruption.RegistriesConf, ""), file(disruption.RegistriesConf, "", mirrored), ""},
+		"a registry in two parts":       {file(dropIn, mirrored), file(dropIn, mirrored[:20], mirrored[20:]), ""},
+		"short names":                   {file(dropIn, ""), file(dropIn, "", "[aliases]\nnginx=\"evil\"\n"), "changes more than registries"},
+		"something to a file of a node": {"", file(disruption.RegistriesConf, "-", mirrored), "appends to the file of the node"},
+		"no longer to a file of a node": {file(dropIn, "-", blocked), file(dropIn, mirrored), "appends to the file of the node"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			d := disruption.Decide(config(t, c.from), config(t, c.to), disruption.Default())
+			if d.Drain != (c.drains != "") || len(d.Items) != 1 || !strings.Contains(d.Items[0].Why, c.drains) {
+				t.Errorf("drain %t: %+v", d.Drain, d.Items)
 			}
 		})
 	}

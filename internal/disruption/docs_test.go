@@ -120,6 +120,8 @@ if all of these conditions are met:
 
 - ` + "`registries.conf`" + ` is not removed, and its ` + "`unqualified-search-registries`" + ` stay the same or get
   further entries at the end;
+- none of them appends to a file of the node (` + "`append`" + ` without ` + "`contents`" + `), whose text the review
+  does not know;
 - drop-ins change only in their ` + "`[[registry]]`" + ` tables;
 - no registry or mirror is removed, and existing registries change only by new mirrors;
 - a new registry has at least one mirror, and is not blocked;

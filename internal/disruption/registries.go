@@ -2,10 +2,12 @@ package disruption
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"path"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/BurntSushi/toml"
 
@@ -118,7 +120,7 @@ func effective(files []ign.File) (config, error) {
 	slices.SortFunc(read, func(a, b ign.File) int { return cmp.Compare(a.Path, b.Path) })
 	for _, f := range read {
 		var c config
-		if err := c.read(f.Contents); err != nil {
+		if err := c.read(f); err != nil {
 			if isConf(f) {
 				return config{}, err
 			}
@@ -146,8 +148,8 @@ func unsafeRest(name string, from, to []ign.File) string {
 		all := map[string]any{}
 		for _, f := range files {
 			if f.Path == name {
-				data, _ := machineconfig.Contents(f.Contents)
-				_, _ = toml.Decode(string(data), &all) // effective reports what cannot be read
+				data, _ := textOf(f)
+				_, _ = toml.Decode(data, &all) // effective reports what cannot be read
 			}
 		}
 		delete(all, "registry")
@@ -160,13 +162,30 @@ func unsafeRest(name string, from, to []ign.File) string {
 	return ""
 }
 
-func (c *config) read(contents ign.Resource) error {
-	data, err := machineconfig.Contents(contents)
+func (c *config) read(f ign.File) error {
+	data, err := textOf(f)
 	if err != nil {
 		return err
 	}
-	_, err = toml.Decode(string(data), c)
+	_, err = toml.Decode(data, c)
 	return err
+}
+
+// textOf returns the text of a file with what the config appends to it. It returns an error if only the node knows the
+// text.
+func textOf(f ign.File) (string, error) {
+	if f.Contents.Source == nil && len(f.Append) > 0 {
+		return "", errors.New("the config appends to the file of the node")
+	}
+	var all strings.Builder
+	for _, part := range append([]ign.Resource{f.Contents}, f.Append...) {
+		text, err := machineconfig.Contents(part)
+		if err != nil {
+			return "", err
+		}
+		all.Write(text)
+	}
+	return all.String(), nil
 }
 
 func unsafeRegistry(old, now registry) string {
