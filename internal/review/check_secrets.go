@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	ign "github.com/bunsen-os/bunsen/api/ignition"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/secretmask"
@@ -259,7 +260,7 @@ func (c *checker) textsOf(f transpile.Fragment) []text {
 // textsKey identifies everything that textsOf reads.
 func textsKey(f transpile.Fragment) string {
 	sum := sha256.Sum256(f.MachineConfig.Spec.Config.Raw)
-	return "texts of " + hex.EncodeToString(sum[:])
+	return "all texts of " + hex.EncodeToString(sum[:])
 }
 
 // stored returns what a pure step returned for a key that identifies everything that the step reads.
@@ -314,6 +315,11 @@ func Storable(store transpile.Store) func(transpile.Fragment) bool {
 				return false
 			}
 		}
+		for _, l := range config.Ignition.Storage.Luks {
+			if l.KeyFile.Source != nil {
+				return false
+			}
+		}
 		for _, u := range config.Ignition.Passwd.Users {
 			if u.PasswordHash != nil {
 				return false
@@ -326,6 +332,9 @@ func Storable(store transpile.Store) func(transpile.Fragment) bool {
 // ownerOnly are the bits of a mode that a file for its owner alone has not.
 const ownerOnly = 0o077
 
+// resources returns the contents of a file, and what a config appends to them.
+func resources(f ign.File) []ign.Resource { return append([]ign.Resource{f.Contents}, f.Append...) }
+
 func textsOf(f transpile.Fragment) (out []text) {
 	config, err := machineconfig.Decode(f.MachineConfig.Spec)
 	if err != nil {
@@ -335,11 +344,17 @@ func textsOf(f transpile.Fragment) (out []text) {
 		out = append(out, text{name, field, strings.Count(body, "\n") + 1, secretmask.Credentials(body)})
 	}
 	for i, file := range config.Ignition.Storage.Files {
-		if file.Contents.Source == nil || machineconfig.IsUnresolved(*file.Contents.Source) {
-			continue
-		}
-		if text, err := machineconfig.Contents(file.Contents); err == nil && len(text) <= document.MaxSize {
-			add(file.Path, string(text), fmt.Sprintf("$.storage.files.%d.contents.source", i))
+		for n, r := range resources(file) {
+			field := fmt.Sprintf("$.storage.files.%d.contents.source", i)
+			if n > 0 {
+				field = fmt.Sprintf("$.storage.files.%d.append.%d.source", i, n-1)
+			}
+			if r.Source == nil || machineconfig.IsUnresolved(*r.Source) {
+				continue
+			}
+			if body, err := machineconfig.Contents(r); err == nil && len(body) <= document.MaxSize {
+				add(file.Path, string(body), field)
+			}
 		}
 	}
 	for i, u := range config.Ignition.Systemd.Units {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/review"
 	"github.com/bunsen-os/bunsen/internal/secretmask"
@@ -194,6 +196,19 @@ func TestCredentialsInClearTextAreErrors(t *testing.T) {
 			map[string]string{"pools/worker/10-a.bu": file("source: data:;base64," + encoded)},
 			"pools/worker/10-a.bu:7:",
 		},
+		"base64 that a config appends": {
+			map[string]string{
+				"pools/worker/10-a.bu": file("inline: x") + "      append:\n        - inline: y\n" +
+					"        - source: data:;base64," + encoded + "\n",
+			},
+			"pools/worker/10-a.bu:10:",
+		},
+		"a marked path to which a config appends": {
+			map[string]string{
+				"pools/worker/10-a.bu": file("inline: x") + "      append:\n        - inline: " + token + "\n",
+				"cluster/a.yaml":       marks,
+			}, "",
+		},
 		"a unit": {
 			map[string]string{
 				"pools/worker/10-a.bu": "variant: fcos\nversion: 1.6.0\nsystemd:\n  units:\n    - name: " +
@@ -257,6 +272,29 @@ func TestCredentialsInClearTextAreErrors(t *testing.T) {
 		if len(got) > 1 || (len(got) == 1) != (c.want != "") || len(got) == 1 && !strings.HasPrefix(got[0], c.want) ||
 			strings.Contains(strings.Join(got, ""), token) {
 			t.Errorf("%s: got %q, want %q\n%s", name, got, c.want, res.Report)
+		}
+	}
+}
+
+// TestWhatMayBeStored: results on disk have nothing that is secret by its kind, its mode or its form.
+func TestWhatMayBeStored(t *testing.T) {
+	token := base64.StdEncoding.EncodeToString([]byte("ghp_" + "zQWBuTSOoRi4A9spHcVY5ncnsDkxkJ" + "0mLq17"))
+	file := `{"path":"/etc/x","contents":{"source":"data:,x"}`
+	for sentence, c := range map[string]struct {
+		body string
+		may  bool
+	}{
+		"a plain file":                      {`"storage":{"files":[` + file + `}]}`, true},
+		"a file for its owner alone":        {`"storage":{"files":[` + file + `,"mode":384}]}`, false},
+		"a credential that is appended":     {`"storage":{"files":[` + file + `,"append":[{"source":"data:;base64,` + token + `"}]}]}`, false},
+		"the hash of a password":            {`"passwd":{"users":[{"name":"a","passwordHash":"$6$x"}]}`, false},
+		"the key of an encrypted volume":    {`"storage":{"luks":[{"name":"l","device":"/dev/sdb","keyFile":{"source":"data:,k"}}]}`, false},
+		"an encrypted volume without a key": {`"storage":{"luks":[{"name":"l","device":"/dev/sdb"}]}`, true},
+	} {
+		f := transpile.Fragment{MachineConfig: &mcfgv1.MachineConfig{}}
+		f.MachineConfig.Spec.Config.Raw = []byte(`{"ignition":{"version":"3.5.0"},` + c.body + `}`)
+		if got := review.Storable(nil)(f); got != c.may {
+			t.Errorf("%s: it may be stored: %t", sentence, got)
 		}
 	}
 }
