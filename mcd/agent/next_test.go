@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -75,13 +76,31 @@ type nextRig struct {
 	a      *agent.Agent
 	fetch  *fetch.Syncer
 	os     *imageHost
+	// reported is called when the agent says that it works; nil for nothing.
+	reported func()
 }
 
 func newNextRig(t *testing.T) *nextRig {
 	t.Helper()
-	r := &nextRig{t: t, dir: t.TempDir(), server: &fileServer{begun: make(chan struct{}, 9)}, c: newCluster()}
-	server := httptest.NewServer(r.server)
+	files := &fileServer{begun: make(chan struct{}, 9)}
+	server := httptest.NewServer(files)
 	t.Cleanup(server.Close)
+	r := newNextRigOf(t, files)
+	for _, file := range []string{"a", "b", "c"} {
+		sum := sha512.Sum512([]byte("contents of /" + file))
+		r.c.add(t, "rendered-"+file, "", func(spec *mcfgv1.MachineConfigSpec) {
+			spec.Config.Raw = fmt.Appendf(nil,
+				`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/opt/%s","contents":{"source":"%s/%s?token=geheim","verification":{"hash":"sha512-%x"}}}]}}`, file, server.URL, file, sum)
+		})
+	}
+	r.desire("rendered-a")
+	return r
+}
+
+// newNextRigOf is a machine without a config.
+func newNextRigOf(t *testing.T, files *fileServer) *nextRig {
+	t.Helper()
+	r := &nextRig{t: t, dir: t.TempDir(), server: files, c: newCluster()}
 	h, root, err := linux.OpenSimulated(r.dir, func(string) {})
 	if err != nil {
 		t.Fatal(err)
@@ -97,16 +116,12 @@ func newNextRig(t *testing.T) *nextRig {
 	}), h.OS)
 	r.a = agent.New(agent.Config{
 		Node: "worker-0", Cluster: r.c, Host: h, Fetch: r.fetch,
-		Log: slog.New(slog.DiscardHandler),
+		Log: slog.New(slog.DiscardHandler), Reported: func() {
+			if r.reported != nil {
+				r.reported()
+			}
+		},
 	})
-	for _, file := range []string{"a", "b", "c"} {
-		sum := sha512.Sum512([]byte("contents of /" + file))
-		r.c.add(t, "rendered-"+file, "", func(spec *mcfgv1.MachineConfigSpec) {
-			spec.Config.Raw = fmt.Appendf(nil,
-				`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/opt/%s","contents":{"source":"%s/%s?token=geheim","verification":{"hash":"sha512-%x"}}}]}}`, file, server.URL, file, sum)
-		})
-	}
-	r.desire("rendered-a")
 	t.Cleanup(func() { // nothing writes below a directory that goes
 		unlock := r.fetch.Lock()
 		r.fetch.Stop()
@@ -283,11 +298,49 @@ type imageHost struct {
 	host.OperatingSystem
 	err        error
 	downloaded []string
+	// If stalls is true, a download ends only with its context.
+	stalls bool
 }
 
-func (o *imageHost) Download(_ context.Context, image string) error {
+func (o *imageHost) Download(ctx context.Context, image string) error {
+	if o.stalls {
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	o.downloaded = append(o.downloaded, image)
 	return o.err
+}
+
+// TestARevertEndsADownloadThatStalls: the download of an OS image has no end of its own for an hour.
+func TestARevertEndsADownloadThatStalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newNextRigOf(t, nil)
+		for _, name := range []string{"rendered-old", "rendered-os"} {
+			r.c.add(t, name, "", func(spec *mcfgv1.MachineConfigSpec) {
+				spec.OSImageURL = "registry.example/os@sha256:" + name
+			})
+		}
+		r.desire("rendered-old")
+		r.c.desire("rendered-os")
+		r.c.told = nil
+		begin := time.Now()
+		r.os.stalls = true
+		r.reported = func() {
+			if time.Since(begin) > 10*time.Minute {
+				r.c.desire("rendered-old")
+			}
+		}
+		r.sync()
+		if took := time.Since(begin); took < 10*time.Minute || took > 11*time.Minute {
+			t.Errorf("the download ended after %s", took)
+		}
+		if all := strings.Join(r.c.told, "\n"); !strings.Contains(all, "downloading the OS image registry.example/os@sha256:"+
+			"rendered-os before the node is drained") {
+			t.Errorf("it reports\n%s", all)
+		}
+		r.sync()
+		r.c.says(t, "Done", "rendered-old")
+	})
 }
 
 // TestAnOSImageIsDownloadedBeforeTheDrain: once, and a failure holds the node in service. A machine that cannot

@@ -248,8 +248,8 @@ func (u *updater) workingReason(up update) (string, error) {
 		up.task.ConfigText()), nil
 }
 
-// fetchContents downloads the remote files that the desired config needs and the machine lacks. After it stored any,
-// the sync begins again. If another config is desired meanwhile, the download ends.
+// fetchContents downloads the remote files and the OS image that the desired config needs and the machine lacks. After
+// it stored any files, the sync begins again. If another config is desired meanwhile, the download ends.
 func (u *updater) fetchContents(ctx context.Context, up update) Outcome {
 	from, err := u.configs.inForce(ctx, up.node)
 	if err != nil {
@@ -261,7 +261,7 @@ func (u *updater) fetchContents(ctx context.Context, up update) Outcome {
 	}
 	u.fetch.Stop()
 	way := fetch.Way{From: from, To: to}
-	changed, err := u.fetch.FetchFiles(ctx, way, func(text string) error {
+	progress := func(text string) error {
 		if now, err := u.cluster.Node(ctx); err == nil && now.Desired != up.node.Desired {
 			return fetch.ErrStop
 		}
@@ -269,12 +269,16 @@ func (u *updater) fetchContents(ctx context.Context, up update) Outcome {
 			u.alive()
 		}
 		return u.report.postpone(u.report.reportWaiting(ctx, text))
-	})
-	if errors.Is(err, fetch.ErrStop) || err == nil && changed {
+	}
+	changed, err := u.fetch.FetchFiles(ctx, way, progress)
+	if err == nil && changed {
 		return Outcome{kind: again}
 	}
 	if err == nil {
-		err = u.fetch.FetchImage(ctx, way)
+		err = u.fetch.FetchImage(ctx, way, progress)
+	}
+	if errors.Is(err, fetch.ErrStop) {
+		return Outcome{kind: again}
 	}
 	if err == nil && up.node.Fetched != "" { // An earlier report is outdated.
 		err = u.report.postpone(u.report.reportChanges(ctx, map[string]string{v1alpha1.FetchedAnnotation: ""}))

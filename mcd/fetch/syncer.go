@@ -287,19 +287,39 @@ func (s *Syncer) download(ctx context.Context, image string) error {
 	return nil
 }
 
-// FetchImage downloads the OS image that a config brings. The error is an *Error. The caller holds the lock.
-func (s *Syncer) FetchImage(ctx context.Context, way Way) error {
+// FetchImage downloads the OS image that a config brings. It calls progress now and then, and ends the download if that
+// returns an error. The error is a *SyncError, or that of progress. The caller holds the lock.
+func (s *Syncer) FetchImage(ctx context.Context, way Way, progress func(text string) error) error {
 	if s == nil {
 		return nil
 	}
 	image := s.missingImage(way)
-	if err := s.download(ctx, image); err != nil {
-		return &SyncError{way.To.Name, err}
+	if image == "" {
+		return nil
 	}
-	if image != "" {
-		s.image = image
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- s.download(ctx, image) }()
+	ticker := time.NewTicker(progressEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case err := <-done:
+			if err != nil {
+				return &SyncError{way.To.Name, err}
+			}
+			s.image = image
+			return nil
+		case <-ticker.C:
+			err := progress(fmt.Sprintf("downloading the OS image %s before the node is drained", image))
+			if err != nil {
+				cancel()
+				<-done
+				return err
+			}
+		}
 	}
-	return nil
 }
 
 // yieldingWeb gives the machine to the agent while it waits for the network.
