@@ -334,8 +334,8 @@ func TestARevertEndsADownloadThatStalls(t *testing.T) {
 		if took := time.Since(begin); took < 10*time.Minute || took > 11*time.Minute {
 			t.Errorf("the download ended after %s", took)
 		}
-		if all := strings.Join(r.c.told, "\n"); !strings.Contains(all, "downloading the OS image registry.example/os@sha256:"+
-			"rendered-os before the node is drained") {
+		all := strings.Join(r.c.told, "\n")
+		if !strings.Contains(all, "downloading the OS image registry.example/os@sha256:rendered-os before the") {
 			t.Errorf("it reports\n%s", all)
 		}
 		r.sync()

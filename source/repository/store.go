@@ -144,7 +144,7 @@ func (s *Store) Get(k StoreKey) (tree source.Tree, ok bool, err error) {
 	}
 	root := s.tree(r.Digest)
 	if got, err := digest(root); err != nil || got != r.Digest {
-		return source.Tree{}, false, errors.Join(os.Remove(s.record(k)), os.RemoveAll(root))
+		return source.Tree{}, false, errors.Join(os.Remove(s.record(k)), s.remove(root))
 	}
 	if err := s.touch(k); err != nil {
 		return source.Tree{}, false, err
@@ -172,7 +172,7 @@ func (s *Store) Put(k StoreKey, fill func(into source.Destination) (source.Tree,
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	root := s.tree(tree.Digest)
-	if err := moveTree(dir, root, tree.Digest); err != nil {
+	if err := s.move(dir, root, tree.Digest); err != nil {
 		return source.Tree{}, fmt.Errorf("storing a tree: %w", err)
 	}
 	tree.Root, tree.FS, tree.Entries = root, os.DirFS(root), nil // Only comparisons of commits need the list.
@@ -186,9 +186,9 @@ func (s *Store) Put(k StoreKey, fill func(into source.Destination) (source.Tree,
 	return tree, nil
 }
 
-// moveTree moves a complete tree to its place. If the store has the tree already, moveTree keeps the existing one,
-// because readers may have its files open. moveTree replaces it only if its files were changed.
-func moveTree(dir, root, want string) error {
+// move moves a complete tree to its place. If the store has the tree already, the existing one stays, because readers
+// may have its files open. Only a tree whose files were changed is replaced.
+func (s *Store) move(dir, root, want string) error {
 	err := os.Rename(dir, root)
 	if !errors.Is(err, fs.ErrExist) {
 		return err
@@ -196,7 +196,7 @@ func moveTree(dir, root, want string) error {
 	if got, err := digest(root); err == nil && got == want {
 		return nil
 	}
-	return errors.Join(os.RemoveAll(root), os.Rename(dir, root))
+	return errors.Join(s.remove(root), os.Rename(dir, root))
 }
 
 // Objects returns the path of a private directory for objects of git, which the store itself does not use.
@@ -335,13 +335,16 @@ func (s *Store) collect() error {
 }
 
 // remove removes a tree. It first moves the whole tree away, so that no reader finds the tree's directory with only
-// some of its files.
+// some of its files. A tree that is gone already is no error.
 func (s *Store) remove(root string) error {
 	away, err := os.MkdirTemp(s.path("new"), "removed-")
 	if err != nil {
 		return err
 	}
-	return errors.Join(os.Rename(root, filepath.Join(away, "tree")), os.RemoveAll(away))
+	if err = os.Rename(root, filepath.Join(away, "tree")); errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(err, os.RemoveAll(away))
 }
 
 func (s *Store) records() ([]record, error) {
