@@ -448,8 +448,14 @@ func withUnset(p contentPair) contentPair {
 	}
 	add := func(v *view, other view) {
 		for _, name := range v.unset {
-			if !slices.Contains(other.unset, name) {
-				v.attrs = append(v.attrs, name+" unset")
+			if slices.Contains(other.unset, name) {
+				continue
+			}
+			line := name + " unset"
+			if i := slices.IndexFunc(v.attrs, func(a string) bool { return strings.HasPrefix(a, name+" ") }); i >= 0 {
+				v.attrs[i] = line
+			} else {
+				v.attrs = append(v.attrs, line)
 			}
 		}
 	}

@@ -72,15 +72,15 @@ func TestADifferenceNamesWhatIsUnset(t *testing.T) {
 		},
 		"a mode": {
 			disruption.KindFile, `"files":[{"path":"/a","append":[{"source":"data:,x"}]}]`,
-			`"files":[{"path":"/a","mode":420,"append":[{"source":"data:,x"}]}]`, "-mode unset\n",
+			`"files":[{"path":"/a","mode":384,"append":[{"source":"data:,x"}]}]`, "-mode unset\n+mode 0600\n",
 		},
 		"a directory's mode": {
 			disruption.KindDirectory, `"directories":[{"path":"/a"}]`, `"directories":[{"path":"/a","mode":493}]`,
-			"-mode unset\n",
+			"-mode unset\n+mode 0755\n",
 		},
 		"a directory made anew": {
 			disruption.KindDirectory, `"directories":[{"path":"/a","user":{"id":0},"overwrite":true}]`,
-			`"directories":[{"path":"/a","user":{"id":0}}]`, "+mode unset\n+group unset\n",
+			`"directories":[{"path":"/a","user":{"id":0}}]`, "-mode 0755\n+mode unset\n+group unset\n",
 		},
 		"a link's owner": {
 			disruption.KindLink, `"links":[{"path":"/a","target":"b"}]`,
