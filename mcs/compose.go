@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"path"
 	"slices"
@@ -219,6 +220,20 @@ func (in Input) withoutSecrets(config machineconfig.Config) (machineconfig.Confi
 func secretPathsOf(rendered *mcfgv1.MachineConfig) secretmask.Paths {
 	paths, _ := secretmask.ParsePaths(rendered.Annotations[v1alpha1.SecretPathsAnnotation])
 	return paths
+}
+
+// WithSecretPaths returns a rendered config with more secret paths, in the form of the annotation.
+func WithSecretPaths(rendered *mcfgv1.MachineConfig, more string) *mcfgv1.MachineConfig {
+	paths, _ := secretmask.ParsePaths(more)
+	had := secretPathsOf(rendered)
+	all := secretmask.Join(had, paths)
+	if all == secretmask.Join(had) {
+		return rendered
+	}
+	out := *rendered
+	out.Annotations = maps.Clone(rendered.Annotations)
+	metav1.SetMetaDataAnnotation(&out.ObjectMeta, v1alpha1.SecretPathsAnnotation, all)
+	return &out
 }
 
 // withhold returns a config without what documents declare as secret: unresolved files, paths that owners mark, and the

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -15,6 +16,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/secretmask"
 )
 
 // The reasons why a pool serves no config.
@@ -92,7 +94,9 @@ func (p *Pools) NodeConfig(pool, node string) (*ServedConfig, error) {
 		return config, nil
 	}
 	name := config.nodes.Of(node)
-	if known, ok := p.own.Get(pool + "/" + name); ok {
+	marked := secretPathsOf(config.input.Rendered)
+	key := strings.Join(append([]string{pool, name}, marked...), "\n")
+	if known, ok := p.own.Get(key); ok {
 		return known, nil
 	}
 	p.mu.RLock()
@@ -118,8 +122,9 @@ func (p *Pools) NodeConfig(pool, node string) (*ServedConfig, error) {
 	}
 	p.writing.Lock()
 	defer p.writing.Unlock()
+	rendered = WithSecretPaths(rendered, secretmask.Join(marked))
 	own := newConfig(Input{Pool: pool, Rendered: rendered, Extra: p.extra, Content: p.content})
-	p.own.Add(pool+"/"+name, own)
+	p.own.Add(key, own)
 	return own, nil
 }
 
@@ -366,6 +371,7 @@ func isSame(a, b *mcfgv1.MachineConfig) bool {
 	return a.Name == b.Name &&
 		a.Annotations[v1alpha1.RevisionAnnotation] == b.Annotations[v1alpha1.RevisionAnnotation] &&
 		a.Annotations[v1alpha1.NodeConfigsAnnotation] == b.Annotations[v1alpha1.NodeConfigsAnnotation] &&
+		a.Annotations[v1alpha1.SecretPathsAnnotation] == b.Annotations[v1alpha1.SecretPathsAnnotation] &&
 		reflect.DeepEqual(a.Spec, b.Spec)
 }
 

@@ -69,6 +69,16 @@ func (s *stage) apiChanges() {
 	s.requested("mine", "MachineConfigPool mine Changed by someone", began)
 	s.standardPoolEdited()
 	s.standardPoolDeleted()
+	s.kubectl("annotate", "machineconfigurations.operator.openshift.io", "cluster",
+		v1alpha1.SecretPathsAnnotation+"=/etc/motd")
+	s.eventually("marking a file of pool worker", func() error {
+		p := &mcfgv1.MachineConfigPool{}
+		err := s.get("worker", p)
+		if is := p.Annotations[v1alpha1.PoolSecretPathsAnnotation]; err != nil || is != "/etc/motd" {
+			return fmt.Errorf("the secret paths are %q, %v", is, err)
+		}
+		return nil
+	})
 }
 
 // missingContent: a MachineConfig through the API names a file that the content store does not have. The pool keeps its

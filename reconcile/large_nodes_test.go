@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/content"
@@ -77,4 +79,21 @@ func TestALargeFileAndRowsComeBack(t *testing.T) {
 	if free := w.renderPool("worker"); free == held {
 		t.Error("the released pool keeps the config")
 	}
+	for range 3 {
+		w.Now = w.Now.Add(2 * time.Hour)
+		w.sweep(g)
+	}
+	if there, err := registry.Has(t.Context(), file); err != nil || there {
+		t.Fatalf("the registry still has the file: %t, %v", there, err)
+	}
+	w.hold(held, "main") // It waits for the file. No event says that the registry has it.
+	res, err := w.render.Reconcile(t.Context(), controllertest.Request("worker"))
+	if err != nil || res.RequeueAfter != 10*time.Second {
+		t.Errorf("the next render is in %s, %v", res.RequeueAfter, err)
+	}
+	controllertest.Contains(t, "RenderDegraded", controllertest.PoolCondition(w.Pool("worker"),
+		mcfgv1.MachineConfigPoolRenderDegraded), "cannot use its hold", "writes the files of the held commit again")
+	w.Now = w.Now.Add(20 * time.Minute)
+	w.sweep(g)
+	controllertest.Equal(t, "the config of the pool that waited for its file", w.renderPool("worker"), held)
 }

@@ -206,6 +206,54 @@ func TestAConfigOfSingleNodesNamesItsNodes(t *testing.T) {
 	}
 }
 
+// TestSecretPathsReachTheConfigsOfSingleNodes: those that exist already, and those that a user deleted.
+func TestSecretPathsReachTheConfigsOfSingleNodes(t *testing.T) {
+	w := newWorld(t)
+	w.push("rows", timed, addressed, rows("192.0.2.1", "192.0.2.2", "192.0.2.2"))
+	target := w.renderPool("worker")
+	w.follow()
+	of, err := v1alpha1.ParseNodeConfigs(w.Config(target).Annotations[v1alpha1.NodeConfigsAnnotation])
+	if err != nil {
+		t.Fatal(err)
+	}
+	controllertest.Modify(w.Cluster, w.Pool("worker"), func(p *mcfgv1.MachineConfigPool) {
+		p.Annotations[v1alpha1.SecretPathsAnnotation] = "/etc/address"
+	})
+	w.renderPool("worker")
+	all := []string{target, of.Base, of.Of("worker-1"), of.Of("worker-2")}
+	marked := func(because string) {
+		t.Helper()
+		for _, name := range all {
+			controllertest.Equal(t, because+" on "+name, w.Config(name).Annotations[v1alpha1.SecretPathsAnnotation],
+				"/etc/address")
+		}
+	}
+	marked("the secret paths")
+	controllertest.Equal(t, "those of the pool", w.Pool("worker").Annotations[v1alpha1.PoolSecretPathsAnnotation],
+		"/etc/address")
+	owners := w.Config(of.Of("worker-2")).Annotations[v1alpha1.VariantNodesAnnotation]
+
+	w.push("other rows", timed, addressed, rows("198.51.100.1", "198.51.100.2", "198.51.100.2"))
+	w.renderPool("worker")
+	w.follow()
+	w.Create(controllertest.Node("worker-1", of.Of("worker-1"), of.Of("worker-1")))
+	w.Create(controllertest.Node("worker-2", of.Of("worker-2"), of.Of("worker-2")))
+	w.Create(controllertest.Node("worker-4", of.Base, of.Base))
+	w.Create(controllertest.Node("worker-5", target, target))
+	for _, name := range all {
+		w.Remove(w.Config(name))
+	}
+	w.restart()
+	g := w.garbage()
+	for range 6 { // it makes one after the other
+		w.sweep(g)
+		w.Now = w.Now.Add(time.Minute)
+	}
+	marked("the secret paths of configs made again")
+	controllertest.Equal(t, "the nodes of a config made again",
+		w.Config(of.Of("worker-2")).Annotations[v1alpha1.VariantNodesAnnotation], owners)
+}
+
 func TestAPoolIsNotHeldAtATargetWithoutTheConfigsOfItsNodes(t *testing.T) {
 	w := newWorld(t)
 	w.push("rows", timed, addressed, rows("192.0.2.1", "192.0.2.2"))

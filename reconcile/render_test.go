@@ -415,6 +415,10 @@ func TestRendering(t *testing.T) {
 			w.renderPool("worker")
 			controllertest.Equal(t, "marks that a user removed",
 				w.Config(second).Annotations[v1alpha1.SecretPathsAnnotation], "/etc/mine,/etc/vault/,vault.service")
+			controllertest.Equal(t, "all marks of the pool", w.Pool("worker").
+				Annotations[v1alpha1.PoolSecretPathsAnnotation], "/etc/mine,/etc/vault/,vault.service")
+			controllertest.Equal(t, "marks of an earlier config",
+				w.Config(name).Annotations[v1alpha1.SecretPathsAnnotation], "/etc/mine,/etc/vault/,vault.service")
 			controllertest.Equal(t, "marks of the other pool",
 				w.Config(w.renderPool("master")).Annotations[v1alpha1.SecretPathsAnnotation], "/etc/vault/")
 		},

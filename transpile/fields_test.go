@@ -20,6 +20,7 @@ import (
 
 // unchanging are the ends of the fields that may be no change by themselves, each with the reason.
 var unchanging = map[string]string{
+	"Dropins.Name":      "a drop-in without contents is no file",
 	"HTTPHeaders.Name":  "Ignition refuses headers for contents in the config, and Bunsen for addresses",
 	"HTTPHeaders.Value": "as their names",
 	"Verification.Hash": "every program verifies it; the contents that it belongs to are the change",

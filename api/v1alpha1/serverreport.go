@@ -27,6 +27,9 @@ const (
 	// MachineConfig that is made through the API. The controller writes all that apply to a pool on its rendered
 	// config. The value is a list of patterns; see secretmask.ParsePaths.
 	SecretPathsAnnotation = "review.bunsen.dev/secret-paths"
+	// PoolSecretPathsAnnotation on a MachineConfigPool has all patterns that count for the pool now, whichever object
+	// has them. The controller writes it, so that servers see a mark that is newer than the config that they serve.
+	PoolSecretPathsAnnotation = "bunsen.dev/secret-paths"
 	// UnreviewedPathsAnnotation on a MachineConfigPool allows encrypted contents, and contents of Secrets and
 	// ConfigMaps, at paths where they are code or decide who may do what. The value is a list of patterns, as that of
 	// SecretPathsAnnotation.

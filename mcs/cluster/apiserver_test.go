@@ -164,6 +164,18 @@ func (s *apiServer) pool(name, config string, record ...v1alpha1.RolloutRecord) 
 	})
 }
 
+// mark gives a pool secret paths, as the controller does.
+func (s *apiServer) mark(name, paths string) {
+	s.change(func() {
+		s.version++
+		p := s.pools[name].DeepCopy()
+		p.ResourceVersion = strconv.Itoa(s.version)
+		metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.PoolSecretPathsAnnotation, paths)
+		s.pools[name] = p
+		s.log = append(s.log, event{"MODIFIED", p})
+	})
+}
+
 func (s *apiServer) remove(name string) {
 	s.change(func() {
 		s.version++

@@ -118,6 +118,51 @@ func TestAStartWithoutTheAPIServerServesWhatWasKept(t *testing.T) {
 	}
 }
 
+// TestANewSecretPathIsWithheldAtOnce: the config of the pool stays the same, and only the pool says that a file of it
+// is secret now. A server that starts again without the API server knows it too.
+func TestANewSecretPathIsWithheldAtOnce(t *testing.T) {
+	t.Parallel()
+	api := newAPIServer(t)
+	config := rendered("rendered-worker-1", "a")
+	config.Annotations = map[string]string{v1alpha1.SecretPathsAnnotation: "/etc/other"}
+	api.config(config)
+	api.pool("worker", "rendered-worker-1")
+	cached, err := OpenCache(t.TempDir(), quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	withheld := func(c *Cluster) string {
+		served, err := c.Pools.Config("worker")
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := served.Body(mcs.ServedFormat{Version: mcs.Newest, Withhold: true}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(body.Withheld, ", ")
+	}
+	c, log, stop := run(t, &rest.Config{Host: api.URL}, Options{Cache: cached, Serve: v1alpha1.ServeNewest})
+	log.await(t, "ready")
+	if got := withheld(c); got != "" {
+		t.Errorf("without a mark it withholds %s", got)
+	}
+	api.mark("worker", "/etc/a")
+	log.await(t, "msg=serving")
+	const want = "/etc/a"
+	if got := withheld(c); !strings.Contains(got, want) {
+		t.Errorf("it withholds %q", got)
+	}
+	stop()
+	api.change(func() { api.away = true })
+	api.CloseClientConnections()
+	c, log, _ = run(t, &rest.Config{Host: api.URL}, Options{Cache: cached, Serve: v1alpha1.ServeNewest})
+	log.await(t, "unreachable: serving from the cache")
+	if got := withheld(c); !strings.Contains(got, want) {
+		t.Errorf("from the cache it withholds %q", got)
+	}
+}
+
 func TestWithoutAnythingKeptAStartWaits(t *testing.T) {
 	t.Parallel()
 	api := newAPIServer(t)

@@ -28,7 +28,8 @@ const (
 )
 
 // pools updates the config that each MachineConfigPool serves. A cluster has hundreds of rendered configs of a megabyte
-// each, so it reads only those that a pool serves, and each once, because the name identifies the content.
+// each, so it reads only those that a pool serves, and each once, because the name identifies the content. Only secret
+// paths come later, with the pool.
 type pools struct {
 	served       *mcs.Pools
 	serveDefault string
@@ -45,6 +46,8 @@ type pools struct {
 // poolState is the config of a pool, or why it has none.
 type poolState struct {
 	config string
+	// secretPaths are those of the pool, which may be newer than those of the config.
+	secretPaths string
 	// why the pool has no config, or beside one, which part of the pool could not be read
 	why    string
 	cached bool
@@ -135,11 +138,11 @@ func (p *pools) update(ctx context.Context, name string) (err error) {
 	}
 	wanted, why := mcs.ConfigToServe(*pool, p.serveDefault)
 	last := p.state(name)
-	now := poolState{config: wanted}
+	now := poolState{config: wanted, secretPaths: pool.Annotations[v1alpha1.PoolSecretPathsAnnotation]}
 	if why != nil {
 		now.why = why.Error()
 	}
-	if last.config == now.config && last.why == now.why && last.cached {
+	if last.config == now.config && last.secretPaths == now.secretPaths && last.why == now.why && last.cached {
 		return nil
 	}
 	if why != nil && last.why != now.why {
@@ -162,7 +165,7 @@ func (p *pools) update(ctx context.Context, name string) (err error) {
 		p.setUnavailable(name, mcs.FailedRolloutConfig(*pool), configUnavailable(wanted, err))
 		return err
 	}
-	now.cached = p.serve(name, rendered)
+	now.cached = p.serve(name, mcs.WithSecretPaths(rendered, now.secretPaths))
 	p.setUnavailable(name, mcs.FailedRolloutConfig(*pool), "its config "+wanted+" cannot be served; the server's log "+
 		"says why")
 	p.setState(name, now)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -301,7 +302,11 @@ func (g *Controller) recreateFrom(ctx context.Context, h render.Holders, pool *m
 			if err := g.writeContents(ctx, res, own); err != nil {
 				return nil, err
 			}
-			return g.Render.Object(pool, selected, at.src, own)
+			mc, err := g.Render.Object(pool, selected, at.src, own)
+			if err == nil {
+				kube.SetAnnotation(mc, v1alpha1.VariantNodesAnnotation, strings.Join(rendered.NodesOf(name), ","))
+			}
+			return mc, err
 		}
 	}
 	return nil, fmt.Errorf("%s no longer renders to config %s for pool %s. The cause is a change of a MachineConfig "+

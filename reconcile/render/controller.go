@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/bunsen-os/bunsen/api/fault"
@@ -66,7 +69,10 @@ func (r *Controller) SetupWithManager(mgr ctrl.Manager, render reconcile.Reconci
 	every := kube.EveryPool(r.Client)
 	return ctrl.NewControllerManagedBy(mgr).Named("render").For(&mcfgv1.MachineConfigPool{},
 		builder.WithPredicates(r.deleted.Predicate(), kube.PoolSettingsChanged(nil))).
-		Watches(&mcfgv1.MachineConfig{}, every).Watches(&v1alpha1.GitSource{}, every).Complete(render)
+		Watches(&mcfgv1.MachineConfig{}, every).Watches(&v1alpha1.GitSource{}, every).
+		Watches(&operatorv1.MachineConfiguration{}, every, builder.WithPredicates(
+			predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+		Complete(render)
 }
 
 // Reconcile renders one pool.
@@ -93,6 +99,9 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		// Caches of other kinds may be stale, and no event of a pool reports when they are up to date.
 		return reconcile.Result{RequeueAfter: kube.CacheLag}, nil
 	}
+	if err := r.mark(ctx, facts); err != nil {
+		return reconcile.Result{}, err
+	}
 	if pool.Annotations[v1alpha1.HoldAnnotation] != "" {
 		return r.finish(ctx, facts, heldImages(facts), r.hold(ctx, facts))
 	}
@@ -108,6 +117,36 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		reportNewNodesOnly(r.Events, facts.pool, newNodes)
 	}
 	return r.finish(ctx, facts, rendered.ImagesWithoutDigest(), err)
+}
+
+// mark writes the secret paths of a pool on it, after it added them to the configs that were rendered before: a mark
+// may be newer than the configs that nodes run and servers serve, and it counts although the newest config cannot be
+// rendered. Paths that are secret no more stay on earlier configs.
+func (r *Controller) mark(ctx context.Context, f facts) error {
+	if f.pool.Annotations[v1alpha1.PoolSecretPathsAnnotation] == f.secrets {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.byName)) {
+		mc := f.byName[name]
+		all := secretPaths([]*mcfgv1.MachineConfig{mc}, f.secrets)
+		if !metav1.IsControlledBy(mc, f.pool) || all == mc.Annotations[v1alpha1.SecretPathsAnnotation] {
+			continue
+		}
+		marked := mc.DeepCopy()
+		kube.SetAnnotation(marked, v1alpha1.SecretPathsAnnotation, all)
+		if err := r.Client.Patch(ctx, marked, client.MergeFrom(mc)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("writing the secret paths of MachineConfig %q: %w", name, err)
+		}
+		f.byName[name] = marked
+	}
+	pool := f.pool.DeepCopy()
+	kube.SetAnnotation(pool, v1alpha1.PoolSecretPathsAnnotation, f.secrets)
+	if err := r.Client.Patch(ctx, pool, client.MergeFromWithOptions(f.pool.DeepCopy(),
+		client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("writing the secret paths of pool %q: %w", pool.Name, err)
+	}
+	*f.pool = *pool
+	return nil
 }
 
 // facts has everything on which the config of a pool depends.
@@ -157,22 +196,22 @@ func (r *Controller) gather(ctx context.Context, pool *mcfgv1.MachineConfigPool)
 	if f.selected, err = all.Selected(pool); err != nil {
 		return f, err
 	}
-	f.secrets = secretPaths(pool, rules, f.selected)
+	f.secrets = secretPaths(f.selected, pool.Annotations[v1alpha1.SecretPathsAnnotation],
+		rules.Annotations[v1alpha1.SecretPathsAnnotation])
 	f.byName, f.current = all.ByName, all.ByName[pool.Spec.Configuration.Name]
 	f.selectedDigest, err = r.seen.Selected(f.selected)
 	return f, err
 }
 
-// secretPaths joins the secret paths of all objects that concern a pool. secretPaths ignores invalid patterns in
+// secretPaths joins the secret paths of MachineConfigs with more annotations. It ignores invalid patterns in
 // annotations that users set through the API. In a repository, the check of a commit rejects invalid patterns.
-func secretPaths(pool, rules client.Object, selected []*mcfgv1.MachineConfig) string {
-	objects := []client.Object{pool, rules}
+func secretPaths(selected []*mcfgv1.MachineConfig, more ...string) string {
 	for _, mc := range selected {
-		objects = append(objects, mc)
+		more = append(more, mc.Annotations[v1alpha1.SecretPathsAnnotation])
 	}
 	var all secretmask.Paths
-	for _, o := range objects {
-		paths, _ := secretmask.ParsePaths(o.GetAnnotations()[v1alpha1.SecretPathsAnnotation])
+	for _, text := range more {
+		paths, _ := secretmask.ParsePaths(text)
 		all = append(all, paths...)
 	}
 	return secretmask.Join(all)
@@ -283,7 +322,9 @@ func (r *Controller) Object(pool *mcfgv1.MachineConfigPool, selected []*mcfgv1.M
 	rendered Rendered,
 ) (*mcfgv1.MachineConfig, error) {
 	sources := map[string]*v1alpha1.GitSource{src.Name: atFirstCommit(src, pool.Name, rendered.Name)}
-	return r.object(facts{pool: pool, selected: selected, sources: sources}, rendered)
+	f := facts{pool: pool, selected: selected, sources: sources}
+	f.secrets = secretPaths(selected, pool.Annotations[v1alpha1.PoolSecretPathsAnnotation])
+	return r.object(f, rendered)
 }
 
 // atFirstCommit returns the source with the AppliedCommit that first produced this rendered config for a pool.

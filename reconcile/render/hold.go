@@ -3,6 +3,7 @@ package render
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -41,8 +42,12 @@ func (r *Controller) hold(ctx context.Context, f facts) error {
 			return err
 		}
 	}
-	if err := publishContents(ctx, r.Contents, rendered); err != nil {
-		return heldError(f, err.Error())
+	err = publishContents(ctx, r.Contents, rendered)
+	if errors.As(err, new(*missingContentError)) {
+		err = fmt.Errorf("%w. The controller writes the files of the held commit again within about ten minutes", err)
+	}
+	if err != nil {
+		return heldBy(f, err)
 	}
 	before := f.pool.Spec.Configuration.Name
 	if err := r.setConfiguration(ctx, f, rendered, heldTarget(f, mc)); err != nil {
@@ -138,10 +143,13 @@ func heldImages(f facts) []string {
 }
 
 // heldError is the error for a config at which the pool cannot be held.
-func heldError(f facts, why string) error {
+func heldError(f facts, why string) error { return heldBy(f, errors.New(why)) }
+
+// heldBy is heldError with an error.
+func heldBy(f facts, err error) error {
 	return fault.NewStalled(v1alpha1.ReasonInvalidHold,
-		fmt.Errorf("it cannot use its hold at %s: %s; hold it at another commit with bunsen hold pool/%s, or let it "+
-			"get the newest one with bunsen release pool/%[3]s", f.pool.Annotations[v1alpha1.HoldAnnotation], why,
+		fmt.Errorf("it cannot use its hold at %s: %w; hold it at another commit with bunsen hold pool/%s, or let it "+
+			"get the newest one with bunsen release pool/%[3]s", f.pool.Annotations[v1alpha1.HoldAnnotation], err,
 			f.pool.Name))
 }
 

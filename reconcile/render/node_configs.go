@@ -47,7 +47,8 @@ func (r *Controller) publishNodes(ctx context.Context, f facts, rendered Rendere
 	for _, name := range slices.Sorted(maps.Keys(owners)) {
 		live := f.byName[name]
 		nodes := allOwners(live, owners[name])
-		if live != nil && nodes == live.Annotations[v1alpha1.VariantNodesAnnotation] && !wasEdited(f.pool.Name, live) {
+		if live != nil && nodes == live.Annotations[v1alpha1.VariantNodesAnnotation] &&
+			f.secrets == live.Annotations[v1alpha1.SecretPathsAnnotation] && !wasEdited(f.pool.Name, live) {
 			continue
 		}
 		group.Go(func() (err error) {
@@ -72,12 +73,14 @@ func (r *Controller) publishNodes(ctx context.Context, f facts, rendered Rendere
 	return group.Wait()
 }
 
-// writeNodeConfig creates a config, or restores the content and the nodes of an existing one.
+// writeNodeConfig creates a config, or restores the content, the nodes and the secret paths of an existing one.
 func writeNodeConfig(ctx context.Context, c client.Client, mc, live *mcfgv1.MachineConfig) error {
 	if live != nil {
 		fixed := live.DeepCopy()
 		fixed.Spec = mc.Spec
-		kube.SetAnnotation(fixed, v1alpha1.VariantNodesAnnotation, mc.Annotations[v1alpha1.VariantNodesAnnotation])
+		for _, key := range []string{v1alpha1.VariantNodesAnnotation, v1alpha1.SecretPathsAnnotation} {
+			kube.SetAnnotation(fixed, key, mc.Annotations[key])
+		}
 		if err := c.Update(ctx, fixed); err != nil {
 			return fmt.Errorf("restoring MachineConfig %q: %w", mc.Name, err)
 		}

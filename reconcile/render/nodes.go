@@ -325,6 +325,17 @@ func (r Rendered) NodeOf(config string) (node string, ok bool) {
 	return "", config == r.Nodes.Base
 }
 
+// NodesOf returns the nodes of the pool whose own config has the name, sorted.
+func (r Rendered) NodesOf(config string) (nodes []string) {
+	for name := range r.Nodes.Nodes {
+		if r.Nodes.Of(name) == config {
+			nodes = append(nodes, name)
+		}
+	}
+	slices.Sort(nodes)
+	return nodes
+}
+
 // NodeSizes returns the sizes of the configs of single nodes as objects of the API server, by their names.
 func (r Rendered) NodeSizes() map[string]int {
 	out := map[string]int{}
