@@ -1,6 +1,7 @@
 package reconcile_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,6 +12,8 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
@@ -365,6 +368,23 @@ func TestPolling(t *testing.T) {
 	}
 }
 
+// TestALookThatNobodyWaitsForIsNoFailure: it ends with whoever asked, and says nothing about the repository.
+func TestALookThatNobodyWaitsForIsNoFailure(t *testing.T) {
+	w := newWorld(t)
+	w.repo.Push("say hello", controllertest.Files("worker/10-motd.bu=hello"))
+	w.follow()
+	w.Now = w.Now.Add(2 * time.Minute)
+	w.repo.Push("say more", controllertest.Files("worker/10-motd.bu=HELLO"))
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	w.repo.Down = context.Canceled
+	_, _ = w.source.Reconcile(gone, controllertest.Request("os"))
+	w.repo.Down = nil
+	w.follow()
+	controllertest.Contains(t, "Ready", w.Condition("Ready"), "True|Succeeded")
+	controllertest.Equal(t, "the commit", w.GitSource().Status.AppliedCommit.Subject, "say more")
+}
+
 // TestPollingARemoteThatIsDown is patient: soon at first, ever slower, at most once an interval; events of the cluster
 // do not count.
 func TestPollingARemoteThatIsDown(t *testing.T) {
@@ -491,6 +511,57 @@ func TestClusterObjects(t *testing.T) {
 			controllertest.Equal(t, "files with a rule", len(policy.Spec.NodeDisruptionPolicy.Files), 0)
 			controllertest.Equal(t, "the owner", policy.Labels[v1alpha1.SourceLabel], "")
 			controllertest.Contains(t, "Ready", w.Condition("Ready"), "True|Succeeded")
+		},
+		"a standard pool that was restored from a backup is released too": func(t *testing.T, w *world) {
+			backup := &unstructured.Unstructured{}
+			backup.SetGroupVersionKind(mcfgv1.GroupVersion.WithKind("MachineConfigPool"))
+			backup.SetName("worker")
+			backup.SetLabels(map[string]string{v1alpha1.SourceLabel: "os"})
+			if err := w.Admin.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(backup),
+				client.FieldOwner("kubectl"), client.ForceOwnership); err != nil {
+				t.Fatal(err)
+			}
+			w.repo.Push("worker too", controllertest.Files("worker/10-motd.bu=hello", clusterFiles, workerPool))
+			w.tick()
+			w.follow()
+			controllertest.Equal(t, "the owner", w.Pool("worker").Labels[v1alpha1.SourceLabel], "os")
+			before := w.renderPool("worker")
+			w.repo.Push("no worker", controllertest.Files("worker/10-motd.bu=HELLO", clusterFiles))
+			w.tick()
+			w.follow()
+			controllertest.Equal(t, "the owner", w.Pool("worker").Labels[v1alpha1.SourceLabel], "")
+			controllertest.Equal(t, "what it should be", w.Pool("worker").Annotations[v1alpha1.WantedAnnotation], "")
+			if w.renderPool("worker") == before {
+				t.Error("the pool is not rendered any more")
+			}
+		},
+		"a commit takes over an object although the content of the revision before is lost": func(t *testing.T,
+			w *world,
+		) {
+			if err := w.Admin.DeleteAllOf(t.Context(), &v1alpha1.RevisionContent{}); err != nil {
+				t.Fatal(err)
+			}
+			w.repo.Push("worker too", controllertest.Files("worker/10-motd.bu=hello", clusterFiles, workerPool))
+			w.tick()
+			w.follow()
+			controllertest.Contains(t, "Ready", w.Condition("Ready"), "True|Succeeded")
+			controllertest.Equal(t, "the owner", w.Pool("worker").Labels[v1alpha1.SourceLabel], "os")
+		},
+		"a source that is made again has the content of its revision for itself": func(t *testing.T, w *world) {
+			again := w.GitSource()
+			w.Remove(w.GitSource())
+			again.UID, again.ResourceVersion, again.Status = "again", "", v1alpha1.GitSourceStatus{}
+			w.Create(again)
+			w.tick()
+			w.follow()
+			controllertest.Contains(t, "Ready", w.Condition("Ready"), "True|Succeeded")
+			var contents v1alpha1.RevisionContentList
+			if err := w.Admin.List(t.Context(), &contents); err != nil || len(contents.Items) == 0 {
+				t.Fatal(err, contents)
+			}
+			for _, c := range contents.Items {
+				controllertest.Equal(t, "the owner of "+c.Name, c.OwnerReferences[0].UID, "again")
+			}
 		},
 		"a pool of another source is refused, with the line": func(t *testing.T, w *world) {
 			controllertest.Modify(w.Cluster, w.Pool("infra"), func(p *mcfgv1.MachineConfigPool) {

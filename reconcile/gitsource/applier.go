@@ -90,7 +90,7 @@ func (a *Applier) Apply(ctx context.Context, src *v1alpha1.GitSource, revisionNa
 	if err := a.Contents.Write(ctx, transpile.Contents(res.Fragments)); err != nil {
 		return applied, applyFault(err)
 	}
-	if applied.Content, err = storeContent(ctx, a.Client, src, p.content); err != nil {
+	if applied.Content, err = storeContent(ctx, a.Client, a.Live, src, p.content); err != nil {
 		return applied, applyFault(err)
 	}
 	if len(p.changes) == 0 && src.Status.Applying == nil {
@@ -263,13 +263,14 @@ func (a *Applier) base(ctx context.Context, src *v1alpha1.GitSource, live revisi
 	var err error
 	if digest != "" {
 		c, err = loadContent(ctx, a.Live, src, digest)
-	} else {
+	}
+	if digest == "" || errors.Is(err, errContentLost) { // The objects are then all that is left of the revision.
 		c, err = ownContent(live, src.Name, &a.seen)
 	}
 	if err != nil {
 		return "", err
 	}
-	return storeContent(ctx, a.Client, src, c.WithForeign(p.foreign, created))
+	return storeContent(ctx, a.Client, a.Live, src, c.WithForeign(p.foreign, created))
 }
 
 // dryRun sends every change to the API server as a dry run, and returns all rejections. The controller does not start
@@ -408,8 +409,9 @@ func (ch change) remove(ctx context.Context, c client.Client, dryRun bool) error
 	return client.IgnoreNotFound(c.Delete(ctx, u, options...))
 }
 
-// release removes the source's fields from an object. release applies the object without fields, and the API server
-// then removes the fields that have no other owner.
+// release removes the source's fields from an object. It applies the object without fields, and the API server then
+// removes the fields that have no other owner. Whoever restored the object from a backup owns the label of the source
+// too, so release removes that itself: with the label, the object would belong to the source for good.
 func (ch change) release(ctx context.Context, c client.Client, dryRun bool) error {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(ch.gvk())
@@ -424,6 +426,16 @@ func (ch change) release(ctx context.Context, c client.Client, dryRun bool) erro
 	}
 	if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), options...); err != nil || dryRun {
 		return err
+	}
+	if u.GetLabels()[v1alpha1.SourceLabel] == ch.source {
+		kept := u.DeepCopy()
+		unstructured.RemoveNestedField(u.Object, "metadata", "labels", v1alpha1.SourceLabel)
+		for _, key := range []string{v1alpha1.DigestAnnotation, v1alpha1.WantedAnnotation} {
+			unstructured.RemoveNestedField(u.Object, "metadata", "annotations", key)
+		}
+		if err := c.Patch(ctx, u, client.MergeFrom(kept), sourceOwner); err != nil {
+			return err
+		}
 	}
 	if pools.ContainsStandard(ch.name) && ch.kind == revision.KindMachineConfigPool {
 		return pools.ApplyStandard(ctx, c, ch.name)

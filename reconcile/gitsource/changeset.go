@@ -67,6 +67,8 @@ type change struct {
 	config *mcfgv1.MachineConfig
 	// uid is the UID of the object to delete.
 	uid types.UID
+	// source is the source that releases the object.
+	source string
 	// at is the place in the repository as `file:line: `; empty if it is unknown.
 	at string
 }
@@ -307,7 +309,7 @@ func (p *planner) removals(named map[string]string) ([]v1alpha1.InventoryEntry, 
 		if mc := p.live.ByName[e.Name]; e.Kind == revision.KindMachineConfig {
 			c.uid = mc.UID
 		} else if o := p.live.Cluster[key]; p.releases(e, key) {
-			c.verb = releaseObject
+			c.verb, c.source = releaseObject, p.source
 		} else {
 			c.uid = o.GetUID()
 		}

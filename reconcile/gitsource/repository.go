@@ -133,12 +133,15 @@ func (r *Controller) list(ctx context.Context, repo Repository, src *v1alpha1.Gi
 	if last.generation == next.generation && last.request == next.request && last.pushPause(next.push, now) > 0 {
 		return last.answer() // nextPoll polls after the pause.
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeoutOf(src))
+	limited, cancel := context.WithTimeout(ctx, timeoutOf(src))
 	defer cancel()
-	found, err := repo.List(ctx, source.Poll{
+	found, err := repo.List(limited, source.Poll{
 		Source: src.Name, Now: now, Interval: next.wait,
 		NotBefore: notBefore(src, last, same, now),
 	})
+	if err != nil && ctx.Err() != nil {
+		return source.Picked{}, err // Nobody waits for the answer any more, which says nothing about the repository.
+	}
 	next.err = err
 	if err == nil {
 		next.at = found.At
@@ -329,6 +332,9 @@ func (r *Controller) fetch(ctx context.Context, src *v1alpha1.GitSource,
 			tree.Commit.Signer = commit.signer
 		}
 		return tree, commit, nil
+	}
+	if ctx.Err() != nil { // As in list.
+		return source.Tree{}, checkedCommit{}, err
 	}
 	if same {
 		attempt.wait = last.wait

@@ -151,8 +151,9 @@ func revisionText(name string) string {
 }
 
 // storeContent stores a content in RevisionContent objects, unless these exist, and returns the digest of the content.
-// Kubernetes deletes the RevisionContent objects together with the GitSource.
-func storeContent(ctx context.Context, c client.Client, src *v1alpha1.GitSource,
+// Kubernetes deletes the RevisionContent objects together with the GitSource. If those of an earlier GitSource of this
+// name still exist, storeContent replaces them, because Kubernetes is about to delete them.
+func storeContent(ctx context.Context, c client.Client, live client.Reader, src *v1alpha1.GitSource,
 	content revision.Content,
 ) (string, error) {
 	parts, digest, err := revision.Encode(content)
@@ -171,11 +172,33 @@ func storeContent(ctx context.Context, c client.Client, src *v1alpha1.GitSource,
 			Source: src.Name, Digest: digest, Part: int32(i),
 			Parts: int32(len(parts)), Data: data,
 		}
-		if err := c.Create(ctx, o); client.IgnoreAlreadyExists(err) != nil {
+		err := c.Create(ctx, o)
+		if apierrors.IsAlreadyExists(err) {
+			err = replaceForeign(ctx, c, live, o)
+		}
+		if err != nil {
 			return "", fmt.Errorf("keeping the content of a revision, RevisionContent %q: %w", o.Name, err)
 		}
 	}
 	return digest, nil
+}
+
+// replaceForeign replaces an existing RevisionContent, unless it has the same owner.
+func replaceForeign(ctx context.Context, c client.Client, live client.Reader, want *v1alpha1.RevisionContent) error {
+	is := &v1alpha1.RevisionContent{}
+	if err := live.Get(ctx, client.ObjectKeyFromObject(want), is); err != nil {
+		return err // Also if it has gone meanwhile: the next attempt creates it.
+	}
+	for _, owner := range is.OwnerReferences {
+		if owner.UID == want.OwnerReferences[0].UID {
+			return nil
+		}
+	}
+	if err := c.Delete(ctx, is, client.Preconditions{UID: &is.UID}); client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	want.ResourceVersion = ""
+	return c.Create(ctx, want)
 }
 
 // errContentLost means that the RevisionContent objects of a digest are missing or incomplete.
