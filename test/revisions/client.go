@@ -74,8 +74,11 @@ func (s *session) Get(_ context.Context, key client.ObjectKey, into client.Objec
 	if s.process.dead {
 		return errDead
 	}
-	kind := kindOf(into)
-	o, ok := s.objects(kind)[key.Name]
+	kind, name := kindOf(into), key.Name
+	if kind == kindContent {
+		name = s.process.nameOfOther(name)
+	}
+	o, ok := s.objects(kind)[name]
 	if !ok {
 		return apierrors.NewNotFound(schema.GroupResource{Resource: kind}, key.Name)
 	}
@@ -234,6 +237,16 @@ func (s *session) keepOther(c *v1alpha1.RevisionContent) error {
 	other.Spec.Data, other.Spec.Digest = parts[0], digest
 	s.process.others[c.Spec.Digest] = digest
 	return s.write("create", kindContent, other.Name, func() error { return s.w.api.create(other) })
+}
+
+// nameOfOther returns the name of the content that is kept in the place of another one.
+func (p *process) nameOfOther(name string) string {
+	for was, is := range p.others {
+		if strings.Contains(name, short(was)) {
+			return strings.Replace(name, short(was), short(is), 1)
+		}
+	}
+	return name
 }
 
 // short is a digest as the names of RevisionContent objects have it.

@@ -53,7 +53,7 @@ func badScope(text string, wildcards bool) string {
 	case strings.Contains(text, "@"):
 		return "has an @: nodes take credentials from their pull secret, so write the registry without them"
 	case len(text) > maxScope:
-		return fmt.Sprintf("has %d bytes: at most %d fit into the name of a file", len(text), maxScope)
+		return fmt.Sprintf("has %d bytes: at most %d are allowed", len(text), maxScope)
 	case strings.Contains(text, "://"):
 		return fmt.Sprintf("%q has a scheme: write the host and the path without it", text)
 	case strings.ToLower(text) != text:
