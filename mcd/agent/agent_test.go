@@ -15,6 +15,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/disruption"
 	"github.com/bunsen-os/bunsen/mcd/agent"
+	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
 	"github.com/bunsen-os/bunsen/mcd/report"
@@ -50,13 +51,19 @@ func withNewDefault(r *rig) {
 	})
 	r.c.desire("rendered-a")
 	r.must(r.settle())
-	r.c.desire("rendered-i")
+	r.untilReboot("rendered-i")
+	r.m.Put("/etc/motd", "default of the new image")
+}
+
+// untilReboot lets the daemon update to a config until the machine has rebooted.
+func (r *rig) untilReboot(config string) {
+	r.t.Helper()
+	r.c.desire(config)
 	_, err := syncOnce(r.t.Context(), r.a)
 	for !errors.Is(err, agent.ErrRebooting) {
 		r.must(err)
 		_, err = syncOnce(r.t.Context(), r.a)
 	}
-	r.m.Put("/etc/motd", "default of the new image")
 }
 
 // TestWhatAnotherImageLeavesOfAConfig: the next image no longer has what a config pins, or has something else there.
@@ -405,6 +412,31 @@ var conversation = []struct {
 		if r.disk("/etc/motd") != "of a program" || len(r.m.Log) > did ||
 			slices.Contains(r.c.told, "desiredDrain=drain-rendered-i_1") {
 			r.t.Errorf("%s, it did %q, and said %q", r.disk("/etc/motd"), r.m.Log[did:], r.c.told)
+		}
+	}},
+	{"a file that the policy repairs is no reason for another reboot, and neither are kernel arguments", func(r *rig) {
+		r.c.desire("rendered-a")
+		r.must(r.settle())
+		for _, action := range []v1alpha1.DriftAction{v1alpha1.DriftRepair, v1alpha1.DriftDegrade} {
+			name := "rendered-" + string(action)
+			r.c.add(r.t, name, file(policyFile, string(action)), func(spec *mcfgv1.MachineConfigSpec) {
+				if spec.KernelArguments = []string{string(action)}; action == v1alpha1.DriftRepair {
+					spec.OSImageURL = "registry.example/os@sha256:2"
+				}
+			})
+			r.c.drift.Rules = []drift.Rule{{Pattern: policyFile, Action: action}}
+			r.m.Log = nil
+			r.untilReboot(name)
+			r.m.Put(policyFile, "of a program at boot")
+			r.start(r.m.Host())
+			r.must(r.settle())
+			repair := 0
+			if action == v1alpha1.DriftRepair {
+				repair = 1
+			}
+			if into := "reboot: machine config " + name; len(r.m.Log) != 1+repair || r.m.Log[0] != into {
+				r.t.Errorf("%s: it did %q", action, r.m.Log)
+			}
 		}
 	}},
 	{"nothing is touched before the drain is acknowledged", func(r *rig) {

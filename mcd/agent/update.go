@@ -297,7 +297,7 @@ func (u *updater) findBlockers(ctx context.Context, up update) Outcome {
 		} // A rule that cannot be read excuses no path; the scan for drift reports it.
 		found = slices.DeleteFunc(found, func(b host.Blocker) bool {
 			// Otherwise the daemon repairs, reports or ignores the loss.
-			return isInMemory(b) && rules.ActionFor(b.Path) != v1alpha1.DriftDegrade
+			return isInMemory(b) && rules.ActionFor(up.way.New.Spelling(b.Path)) != v1alpha1.DriftDegrade
 		})
 	}
 	if len(found) > 0 {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -150,12 +151,25 @@ func (f Facts) whyNotRepaired(it Item) string {
 func (d Decision) WithoutTolerated(p plan.Plan, from, next plan.Desired) plan.Plan {
 	stays := map[string]bool{}
 	for _, it := range slices.Concat(d.itemsWith(v1alpha1.DriftReport), d.itemsWith(v1alpha1.DriftIgnore)) {
-		stays[cmp.Or(it.Step.Target, it.Name)] = wantSame(it, from, next)
+		same := wantSame(it, from, next)
+		switch {
+		case it.Kind == v1alpha1.DriftAccount:
+			stays[it.Name] = same
+		case it.AliasOf != "": // A plan has the unit under its own name.
+			stays[it.AliasOf] = same
+			fallthrough
+		default:
+			stays[cmp.Or(it.Step.Target, it.Name)] = same
+		}
 	}
 	p.Steps = slices.DeleteFunc(slices.Clone(p.Steps), func(s plan.Step) bool {
 		switch {
 		case s.IsPath(), s.Verb == host.Enable, s.Verb == host.Disable:
 			return stays[s.Target]
+		case s.Verb == host.SetUser, s.Verb == host.DropUser:
+			return stays[userPrefix+s.Target]
+		case s.Verb == host.SetGroup, s.Verb == host.DropGroup:
+			return stays[groupPrefix+s.Target]
 		}
 		name, isOS := osNames[s.Verb]
 		return isOS && stays[name]
@@ -173,6 +187,15 @@ func wantSame(it Item, from, next plan.Desired) bool {
 	case it.Kind == v1alpha1.DriftEnablement:
 		was, is := from.Units[it.Name].Enabled, next.Units[it.Name].Enabled
 		return was != nil && is != nil && *was == *is
+	case it.Kind == v1alpha1.DriftAccount:
+		user := func(w plan.Desired) []plan.User {
+			return dropped(w.Users, func(u plan.User) bool { return userPrefix+u.Name != it.Name })
+		}
+		group := func(w plan.Desired) []plan.Group {
+			return dropped(w.Groups, func(g plan.Group) bool { return groupPrefix+g.Name != it.Name })
+		}
+		return len(user(from))+len(group(from)) > 0 && reflect.DeepEqual(user(from), user(next)) &&
+			reflect.DeepEqual(group(from), group(next))
 	}
 	switch it.Step.Verb {
 	case host.SetImage:
@@ -323,10 +346,10 @@ func (f Facts) repair(items []Item, want host.State) (plan.Plan, map[host.Digest
 			}
 		case s.Verb == host.Enable || s.Verb == host.Disable:
 			f.addEnablement(to, want, it.Unit)
-		case strings.HasPrefix(it.Name, "user/"):
+		case strings.HasPrefix(it.Name, userPrefix):
 			to.Users[s.Target] = want.Users[s.Target]
 			f.addHome(to, want, s.After.User.Home)
-		case strings.HasPrefix(it.Name, "group/"):
+		case strings.HasPrefix(it.Name, groupPrefix):
 			to.Groups[s.Target] = want.Groups[s.Target]
 		}
 	}
@@ -384,11 +407,11 @@ func (f Facts) addHome(to, want host.State, home string) {
 // costOf returns the disruption of a repair: the disruption of an update from a config without the items to the config
 // in force.
 func (f Facts) costOf(items []Item) disruption.Decision {
-	without := f.Config.Config
+	without := machineconfig.Flattened(f.Config.Config) // as the machine has it, and as Decide compares it
 	known := false
 	for _, it := range items {
 		var found bool
-		without, found = withoutItem(without, it)
+		without, found = withoutItem(without, it, f.isOfKeys(it))
 		known = known || found
 	}
 	d := disruption.Decide(without, f.Config.Config, f.Rules)
@@ -398,13 +421,25 @@ func (f Facts) costOf(items []Item) disruption.Decision {
 	return d
 }
 
-// withoutItem returns a config without the part that an item comes from. If a path is not a file, directory, link or
-// unit of the config, it is a file with the SSH keys of a user.
-func withoutItem(c machineconfig.Config, it Item) (machineconfig.Config, bool) {
+// isOfKeys reports whether an item is a file with the SSH keys of a user, or a directory above one.
+func (f Facts) isOfKeys(it Item) bool {
+	for _, keys := range f.Wanted.Keys {
+		for _, p := range []string{keys.Path, f.Wanted.At(keys.Path)} {
+			if p == it.Name || p == it.Step.Target || it.isPath() && strings.HasPrefix(p, it.Step.Target+"/") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// withoutItem returns a config without the part that an item comes from. A path that is not a file, directory, link or
+// unit of the config may be of the SSH keys of its users.
+func withoutItem(c machineconfig.Config, it Item, isOfKeys bool) (machineconfig.Config, bool) {
 	before := c
 	s, u, accounts := &c.Ignition.Storage, &c.Ignition.Systemd, &c.Ignition.Passwd
-	group, isGroup := strings.CutPrefix(it.Name, "group/")
-	user, isUser := strings.CutPrefix(it.Name, "user/")
+	group, isGroup := strings.CutPrefix(it.Name, groupPrefix)
+	user, isUser := strings.CutPrefix(it.Name, userPrefix)
 	switch {
 	case isGroup:
 		accounts.Groups = dropped(accounts.Groups, func(g ign.PasswdGroup) bool { return g.Name == group })
@@ -430,7 +465,7 @@ func withoutItem(c machineconfig.Config, it Item) (machineconfig.Config, bool) {
 		return c, true
 	}
 	accounts.Users = dropped(accounts.Users, func(p ign.PasswdUser) bool {
-		return it.isPath() && len(p.SSHAuthorizedKeys) > 0
+		return isOfKeys && len(p.SSHAuthorizedKeys) > 0
 	})
 	return c, len(accounts.Users) < len(was.Passwd.Users)
 }

@@ -51,7 +51,8 @@ func newNode(t *testing.T, ignition string) *node {
 	if err := json.Unmarshal([]byte("{"+ignition+"}"), &raw); err != nil {
 		t.Fatal(err)
 	}
-	raw["ignition"] = map[string]any{"version": "3.5.0"}
+	settings, _ := raw["ignition"].(map[string]any)
+	raw["ignition"] = map[string]any{"version": "3.5.0", "config": settings["config"]}
 	text, err := json.Marshal(raw)
 	if err != nil {
 		t.Fatal(err)

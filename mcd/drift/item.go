@@ -17,6 +17,8 @@ type Item struct {
 	Name string
 	// Unit is the systemd unit that the path (a unit file or a drop-in) or the enablement belongs to, or "".
 	Unit string
+	// AliasOf is the unit of which Unit is another name on the machine, or "".
+	AliasOf string
 	// Kind is the first kind of difference.
 	Kind v1alpha1.DriftKind
 	// Unsafe is why the daemon does not open the path, or "".
@@ -26,6 +28,9 @@ type Item struct {
 	// Step is the step that repairs the item. Before is the observed value, and After is the value of the config.
 	Step plan.Step
 }
+
+// userPrefix and groupPrefix begin the names of accounts.
+const userPrefix, groupPrefix = "user/", "group/"
 
 // osNames are the parts of the OS that the daemon compares. The daemon does not compare packages, because users add
 // some manually, and the kernel's packages are among the packages. The next update corrects packages.
@@ -99,12 +104,14 @@ func itemOf(s plan.Step, observed host.State, from, next plan.Desired) (Item, bo
 		// If the file of a unit changes, the steps disable the unit and enable it again. In this case, the item is the
 		// file and not the unit.
 		on := from.Units[s.Target].Enabled
-		return Item{Name: s.Target, Unit: s.Target, Kind: v1alpha1.DriftEnablement, Step: s}, on != nil &&
-			*on == (s.Verb == host.Enable) && *on != observed.Units[s.Target].Enabled
+		return Item{
+			Name: s.Target, Unit: s.Target, AliasOf: observed.Units[s.Target].AliasOf,
+			Kind: v1alpha1.DriftEnablement, Step: s,
+		}, on != nil && *on == (s.Verb == host.Enable) && *on != observed.Units[s.Target].Enabled
 	case s.Verb == host.SetUser || s.Verb == host.DropUser:
-		return Item{Name: "user/" + s.Target, Kind: v1alpha1.DriftAccount, Step: s}, true
+		return Item{Name: userPrefix + s.Target, Kind: v1alpha1.DriftAccount, Step: s}, true
 	case s.Verb == host.SetGroup || s.Verb == host.DropGroup:
-		return Item{Name: "group/" + s.Target, Kind: v1alpha1.DriftAccount, Step: s}, true
+		return Item{Name: groupPrefix + s.Target, Kind: v1alpha1.DriftAccount, Step: s}, true
 	}
 	name, isOS := osNames[s.Verb]
 	return Item{Name: name, Kind: v1alpha1.DriftOS, Step: s}, isOS

@@ -1,6 +1,7 @@
 package drift_test
 
 import (
+	"encoding/base64"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -175,7 +176,8 @@ func (n *node) vandalise(r *rand.Rand) {
 
 func TestAnUpdateLeavesAloneWhatMayStay(t *testing.T) {
 	n := newNode(t, usual)
-	n.rules("/etc/motd", "Report", "/etc/app/**", "Ignore", "vendor.service", "Ignore", "os/*", "Ignore")
+	n.rules("/etc/motd", "Report", "/etc/app/**", "Ignore", "vendor.service", "Ignore", "os/*", "Ignore", "user/*",
+		"Ignore", "group/ops", "Report")
 	n.write("/etc/motd", "mine")
 	n.write("/etc/app/conf.d/a.conf", "mine")
 	n.write("/etc/hosts", "mine")
@@ -184,7 +186,12 @@ func TestAnUpdateLeavesAloneWhatMayStay(t *testing.T) {
 		Vendor: "WantedBy=multi-user.target",
 	}
 	n.Observed.OS.Kargs = ""
-	next := newNode(t, strings.Replace(usual, "data:,a\"", "data:,b\"", 1)).Wanted
+	core := n.Observed.Users["core"]
+	core.Password = "of an administrator"
+	n.Observed.Users["core"] = core
+	n.Observed.Groups["ops"] = host.Group{}
+	next := newNode(t, strings.NewReplacer("data:,a\"", "data:,b\"", `"uid":1500`, `"uid":1500,"shell":"/bin/sh"`).
+		Replace(usual)).Wanted
 	d := n.decide(noon)
 	p := d.WithoutTolerated(plan.Diff(n.Observed, plan.Target(n.Observed, n.Wanted, next), plan.DiffOptions{}),
 		n.Wanted, next)
@@ -195,14 +202,46 @@ func TestAnUpdateLeavesAloneWhatMayStay(t *testing.T) {
 	for _, want := range []string{
 		"write /etc/app/conf.d/a.conf 0644 (contents changed)",
 		"write /etc/hosts 0644 (contents changed)",
+		"user app 1500:1500 home /home/app shell /bin/sh (shell was /bin/bash)",
 	} {
 		if !slices.Contains(got, want) {
 			t.Errorf("the update does not %q: %q", want, got)
 		}
 	}
 	for _, s := range got {
-		if strings.Contains(s, "motd") || strings.Contains(s, "vendor") || strings.Contains(s, "kargs") {
+		if strings.Contains(s, "motd") || strings.Contains(s, "vendor") || strings.Contains(s, "kargs") ||
+			strings.Contains(s, "core") || strings.Contains(s, "ops") {
 			t.Errorf("the update does %q", s)
+		}
+	}
+	vendor := n.Observed.Units["vendor.service"]
+	vendor.AliasOf = "real.service"
+	n.Observed.Units["vendor.service"] = vendor
+	p = n.decide(noon).WithoutTolerated(plan.Plan{
+		Steps: []plan.Step{{Verb: host.Disable, Target: "real.service"}},
+	}, n.Wanted, next)
+	if len(p.Steps) > 0 {
+		t.Errorf("under its own name, the update does %v", p.Steps)
+	}
+}
+
+// TestARepairOfANestedConfigHasItsActions: the item is in a config that another one merges.
+func TestARepairOfANestedConfigHasItsActions(t *testing.T) {
+	nested := base64.StdEncoding.EncodeToString([]byte(`{"ignition":{"version":"3.5.0"},"storage":{"files":[` +
+		`{"path":"/etc/containers/policy.json","contents":{"source":"data:,policy"}}]}}`))
+	for sentence, more := range map[string]string{
+		"alone":                     `"users":[]`,
+		"beside the keys of a user": `"users":[{"name":"core","sshAuthorizedKeys":["ssh-ed25519 AAAA a"]}]`,
+	} {
+		n := newNode(t, `"ignition":{"config":{"merge":[{"source":"data:;base64,`+nested+`"}]}},"passwd":{`+more+`}`)
+		n.rules("/etc/**", "Repair")
+		n.write("/etc/containers/policy.json", "mine")
+		var got []string
+		for _, s := range n.decide(noon).Repair.Steps {
+			got = append(got, s.String())
+		}
+		if !slices.Contains(got, "reload crio.service") {
+			t.Errorf("%s: the repair does %q", sentence, got)
 		}
 	}
 }

@@ -120,8 +120,9 @@ func (c Scanner) BeforeUpdate(ctx context.Context, at plan.Config, way plan.Tran
 	return seen.WithoutTolerated(p, way.Old, way.New), false, nil
 }
 
-// AfterBoot returns what differs from a config in a way that the policy does not tolerate, and the plan without the
-// steps that would undo differences which it tolerates. The transition is from the config to itself.
+// AfterBoot returns what differs from a config in a way that the policy neither tolerates nor repairs, and the plan
+// without the steps that would undo differences which it tolerates. The transition is from the config to itself. An OS
+// brings only defaults of /etc.
 func (c Scanner) AfterBoot(ctx context.Context, at plan.Config, way plan.Transition,
 	p plan.Plan,
 ) (_ plan.Plan, differ []string, _ error) {
@@ -130,7 +131,8 @@ func (c Scanner) AfterBoot(ctx context.Context, at plan.Config, way plan.Transit
 		return p, nil, err
 	}
 	for _, v := range seen.Results {
-		if v.Obstacle.Why == "" && (v.Action == v1alpha1.DriftDegrade || v.Action == v1alpha1.DriftRepair) {
+		elsewhere := v.isPath() && !strings.HasPrefix(v.Step.Target, "/etc/")
+		if v.Obstacle.Why == "" && v.Action == v1alpha1.DriftDegrade && !elsewhere {
 			differ = append(differ, v.Name)
 		}
 	}

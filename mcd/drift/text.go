@@ -102,7 +102,7 @@ func (v Result) what() string {
 // account describes how a user or group differs, without passwords.
 func (v Result) account() string {
 	is, shall, at := v.Step.Before, v.Step.After, strconv.Quote(v.Step.Target)
-	if strings.HasPrefix(v.Name, "group/") {
+	if strings.HasPrefix(v.Name, groupPrefix) {
 		return fmt.Sprintf("group %s: expected %s; received %s", at, shall.Group, is.Group)
 	}
 	if is.User.There != shall.User.There {

@@ -180,7 +180,7 @@ func (r *Runtime) setLabels(ctx context.Context, at endpoint, was record, images
 		return err
 	}
 	for _, image := range images {
-		if was.Done && slices.Contains(was.Images, image) {
+		if was.Done && was.CRIO == at.crio && slices.Contains(was.Images, image) {
 			continue
 		}
 		if err := set(image, value); err != nil {

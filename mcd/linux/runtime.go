@@ -156,7 +156,14 @@ func withoutLog(err error) error {
 // Space implements images.Runtime.
 func (r *Runtime) Space() (free, total int64, err error) {
 	defer r.Lock()()
-	for _, dir := range []string{"/var/lib/containers/storage", "/var/lib/containerd", "/var/lib", "/"} {
+	images := "/var/lib/containerd"
+	switch at, err := r.endpoint(); {
+	case err == nil && at.crio:
+		images = "/var/lib/containers/storage"
+	case err == nil && strings.HasPrefix(at.socket, "/run/k3s/"): // also RKE2
+		images = "/var/lib/rancher"
+	}
+	for _, dir := range []string{images, "/var/lib", "/"} {
 		if dir == "/" || machine.Exists(r.Root, dir) {
 			return r.Root.Space(dir)
 		}

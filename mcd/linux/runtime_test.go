@@ -197,6 +197,27 @@ func TestContainerd(t *testing.T) {
 	m.wants("the drop-in", m.read(dropIn), "")
 }
 
+// TestAnotherRuntimePinsAgain: what CRI-O had pinned has no label in containerd, although it is all there.
+func TestAnotherRuntimePinsAgain(t *testing.T) {
+	m := newMachine(t)
+	m.write("usr/local/bin/crictl", program)
+	m.write("usr/local/bin/ctr", program)
+	m.write("images.json", `{"images":[{"repoDigests":["`+a+`"]}]}`)
+	m.write("etc/kubernetes/kubelet.conf", `{"containerRuntimeEndpoint": "/var/run/crio/crio.sock"}`)
+	if err := images.Bring(t.Context(), m.open(), []string{a}); err != nil {
+		t.Fatal(err)
+	}
+	m.write("etc/kubernetes/kubelet.conf", `{"containerRuntimeEndpoint": "/run/containerd/containerd.sock"}`)
+	m.calls()
+	if err := images.Bring(t.Context(), m.open(), []string{a}); err != nil {
+		t.Fatal(err)
+	}
+	if got := m.calls(); !strings.Contains(got, a+" io.cri-containerd.pinned=pinned") {
+		t.Errorf("the calls: %s", got)
+	}
+	m.wants("the drop-in", m.read(dropIn), "")
+}
+
 // TestACrashLosesNoPin kills the daemon before each system call of pinning and unpinning, and lets another process
 // continue.
 func TestACrashLosesNoPin(t *testing.T) {

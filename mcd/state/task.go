@@ -32,8 +32,8 @@ type Task struct {
 	Before health.Before `json:"before"`
 	// Attempt counts how often the steps of this task were started.
 	Attempt int `json:"attempt,omitempty"`
-	// Staged is true if the last attempt staged a part of the OS. Rewritten is the boot in which the daemon began to
-	// write the config once more, after that OS had booted; "" for none.
+	// Staged is true if the last attempt staged another tree of the OS. Rewritten is the boot in which the daemon began
+	// to write the config once more, after that OS had booted; "" for none.
 	Staged    bool   `json:"staged,omitempty"`
 	Rewritten string `json:"rewritten,omitempty"`
 	// Drain is the request of the drain that the last attempt used; "" if none needed a drain.
