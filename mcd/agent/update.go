@@ -74,7 +74,7 @@ func (u *updater) run(ctx context.Context, node report.Node) Outcome {
 	}
 	up.task.Before = u.health.observeBefore(ctx, up.plan.Steps, u.report.node != nil)
 	up.task.Attempt++
-	up.task.Staged = up.plan.Stages()
+	up.task.Staged = up.plan.StagesTree()
 	if err := u.files.Save(ctx, state.TaskPath, up.task); err != nil {
 		u.report.markFailed(node.Desired)
 		return outcomeOf(err)

@@ -359,9 +359,13 @@ func actionSteps(actions []disruption.Action, gone map[string]bool) (steps, rebo
 // Reboots reports whether the plan ends with a reboot.
 func (p Plan) Reboots() bool { return len(p.Steps) > 0 && p.Steps[len(p.Steps)-1].Verb == host.Reboot }
 
-// Stages reports whether the plan stages another tree of the OS, which runs after a reboot. Kernel arguments alone keep
-// the tree.
+// Stages reports whether the plan stages a part of the OS, which runs after a reboot.
 func (p Plan) Stages() bool {
+	return slices.ContainsFunc(p.Steps, Step.Stages)
+}
+
+// StagesTree reports whether the plan stages another tree of the OS. Kernel arguments alone keep the tree.
+func (p Plan) StagesTree() bool {
 	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Stages() && s.Verb != host.SetKargs })
 }
 
