@@ -180,9 +180,8 @@ func TestAPoolThatIsGoneIsUnknown(t *testing.T) {
 	log.await(t, "ready")
 	serves(t, s, "gone", "rendered-worker-1")
 	api.remove("gone")
-	api.pool("mark", "rendered-worker-1") // handled after the removal
-	log.await(t, "msg=serving", "pool=mark")
-	if _, err := s.Config("gone"); !errors.Is(err, mcs.ErrUnknownPool) {
-		t.Errorf("got %v", err)
-	}
+	await(t, "the pool is unknown", func() bool {
+		_, err := s.Config("gone")
+		return errors.Is(err, mcs.ErrUnknownPool)
+	})
 }
