@@ -73,6 +73,12 @@ func (r *Controller) reportWrites(ctx context.Context, t transition, done map[st
 	}
 	t.reportCompleted(commit)
 	t.reportSuperseded(commit)
+	// Also before the status: a node that this reconciliation puts back shows no failure to the next one.
+	if failed := r.reported.newFailures(t); len(failed) > 0 {
+		failing := d
+		failing.degraded = failed
+		t.reportDegraded(failed, status.NodeFailures(r.summary(ctx, t.after, failing)))
+	}
 	t.reportVerdict(commit)
 	t.reportStep(commit)
 }
@@ -82,11 +88,6 @@ func (r *Controller) reportStatus(ctx context.Context, t transition) {
 	now, d := r.Now(), t.decision
 	commit := inParentheses(r.commit(ctx, t.after, d.facts.Target.Config))
 	t.measure(r.Metrics, now)
-	if failed := r.reported.newFailures(t); len(failed) > 0 {
-		failing := d
-		failing.degraded = failed
-		t.reportDegraded(failed, status.NodeFailures(r.summary(ctx, t.after, failing)))
-	}
 	if isUpdating(t.after) && !isUpdating(t.before) {
 		t.send(kube.Event{
 			Related: t.config(), Reason: "Updating", Action: "Rollout",

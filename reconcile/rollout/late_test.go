@@ -100,6 +100,17 @@ func TestEventsOfARolloutAreNotLost(t *testing.T) {
 		"a halt, the status being refused": {func(w *rolloutWorld, _ *rolloutsRolling) { w.fail("n0", "no space") }, conflict, "RolloutHalted"},
 		"a halt, dead before the status":   {func(w *rolloutWorld, _ *rolloutsRolling) { w.fail("n0", "no space") }, dies(1), "RolloutHalted"},
 		"a halt, dead after its record":    {func(w *rolloutWorld, _ *rolloutsRolling) { w.fail("n0", "no space") }, unsaid, "RolloutHalted"},
+		"a failure that is reverted at once, the status being refused": {func(w *rolloutWorld, r *rolloutsRolling) {
+			controllertest.Modify(w.Cluster, halts.DeepCopy(), func(p *v1alpha1.RolloutPolicy) {
+				p.Spec.Failures.Action = v1alpha1.FailureRevert
+			})
+			w.aim("worker", "v0")
+			r.roll()
+			w.aim("worker", "v1")
+			r.roll()
+			w.later(time.Minute)
+			w.fail("n0", "no space")
+		}, conflict, "NodeDegraded"},
 		"an order, the status being refused": {func(w *rolloutWorld, _ *rolloutsRolling) {
 			w.Events.Lines = nil
 			w.finish("n0")
@@ -123,6 +134,9 @@ func TestEventsOfARolloutAreNotLost(t *testing.T) {
 			}
 			w.Writes.Left, w.Writes.Fault = -1, nil
 			again := w.rollout()
+			if c.events == "NodeDegraded" {
+				w.finish("n0") // It is back in v0, and reports no failure any more.
+			}
 			for range 4 {
 				again.roll()
 			}
