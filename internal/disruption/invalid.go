@@ -41,22 +41,34 @@ func linkedUnits(c ign.Config) (all []Refusal) {
 		disabled[u.Name] = u.Enabled != nil && !*u.Enabled && !isTrue(u.Mask)
 	}
 	for _, l := range c.Storage.Links {
-		if at := path.Clean(l.Path); IsWant(at) && disabled[path.Base(at)] && !isHard(l) {
-			all = append(all, Refusal{
-				Field: "storage.links " + l.Path, Why: fmt.Sprintf("this link enables %s, and the config disables "+
-					"it with enabled: false: remove one of them", path.Base(at)),
-				Kind: KindLink, Name: l.Path,
-			})
+		if isHard(l) {
+			continue
+		}
+		for _, unit := range UnitsEnabledBy(path.Clean(l.Path), deref(l.Target)) {
+			if disabled[unit] {
+				all = append(all, Refusal{
+					Field: "storage.links " + l.Path, Why: fmt.Sprintf("this link enables %s, and the config disables "+
+						"it with enabled: false: remove one of them", unit),
+					Kind: KindLink, Name: l.Path,
+				})
+			}
 		}
 	}
 	return all
 }
 
-// IsWant reports whether a link at a path enables the unit with the name of the link: another unit starts it.
-func IsWant(p string) bool {
-	dir := path.Dir(p)
+// UnitsEnabledBy returns the units that a link at a path enables, because it makes another unit start them: the one
+// with the name of the link, and for systemctl also the one to which the link leads.
+func UnitsEnabledBy(p, target string) []string {
+	dir, name, to := path.Dir(p), path.Base(p), path.Base(target)
 	kinds := []string{".wants", ".requires", ".upholds"}
-	return path.Dir(dir) == nodepath.UnitDir && slices.Contains(kinds, path.Ext(dir))
+	switch {
+	case path.Dir(dir) != nodepath.UnitDir || !slices.Contains(kinds, path.Ext(dir)):
+		return nil
+	case name == to || strings.Contains(to, "@."): // An instance leads to the file of its template.
+		return []string{name}
+	}
+	return []string{name, to}
 }
 
 // removedOwners refuses paths whose owner the config removes.

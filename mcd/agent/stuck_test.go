@@ -292,6 +292,17 @@ var trouble = []struct {
 			r.t.Errorf("it said %q", r.c.told)
 		}
 	}},
+	{"a rule of the drift policy is for the path of the config, wherever a link of the machine leads it", func(r *rig) {
+		r.must(r.m.Host().Files.Link("/var/run", host.Entry{Target: "../run"}))
+		r.c.drift.Rules = []drift.Rule{{Pattern: "/var/run/**", Action: v1alpha1.DriftRepair}}
+		r.c.add(r.t, "rendered-r", file("/var/run/app", "hi"))
+		r.m.Blockers["/run/app"] = host.InMemory
+		r.c.desire("rendered-r")
+		r.must(r.settle())
+		if !slices.Contains(r.c.told, "desiredDrain=drain-rendered-r") {
+			r.t.Errorf("it said %q", r.c.told)
+		}
+	}},
 	{"a drift policy that cannot be asked for does not decide about a file in memory", func(r *rig) {
 		r.c.drift.Rules = []drift.Rule{{Pattern: "/run/**", Action: v1alpha1.DriftRepair}}
 		r.c.add(r.t, "rendered-r", file("/run/app", "hi"))

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/images"
 	"github.com/bunsen-os/bunsen/mcd/linux"
@@ -195,6 +197,41 @@ func TestContainerd(t *testing.T) {
 	m.wants("unpinning", m.calls(), set+a+" io.cri-containerd.pinned=\n"+set+b+" io.cri-containerd.pinned=")
 	m.wants("the record", m.read("var/lib/machine-config-daemon/pinned-images.json"), "")
 	m.wants("the drop-in", m.read(dropIn), "")
+}
+
+// TestSpaceIsThatOfTheRuntimesImages mounts a small file system where each runtime has its images.
+func TestSpaceIsThatOfTheRuntimesImages(t *testing.T) {
+	if os.Geteuid() != 0 {
+		if os.Getenv("CI") != "" {
+			t.Fatal("it takes root, and CI runs all tests")
+		}
+		t.Skip("it mounts file systems, which takes root: run the tests as root, as make test does in CI")
+	}
+	for runtime, at := range map[string]string{
+		"run/containerd/containerd.sock":     "var/lib/containerd",
+		"run/crio/crio.sock":                 "var/lib/containers/storage",
+		"run/k3s/containerd/containerd.sock": "var/lib/rancher",
+		"no runtime":                         "var/lib/containerd",
+	} {
+		t.Run(runtime, func(t *testing.T) {
+			m := newMachine(t)
+			m.write(runtime, "")
+			for _, dir := range []string{"var/lib/containerd", "var/lib/containers/storage", "var/lib/rancher"} {
+				size := "4m"
+				if dir == at {
+					size = "1m"
+				}
+				m.write(dir+"/x", "")
+				if err := unix.Mount("none", filepath.Join(m.dir, dir), "tmpfs", 0, "size="+size); err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = unix.Unmount(filepath.Join(m.dir, dir), unix.MNT_DETACH) })
+			}
+			if _, total, err := m.open().Space(); err != nil || total != 1<<20 {
+				t.Errorf("the total is %d, %v", total, err)
+			}
+		})
+	}
 }
 
 // TestAnotherRuntimePinsAgain: what CRI-O had pinned has no label in containerd, although it is all there.

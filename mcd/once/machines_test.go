@@ -502,6 +502,34 @@ var machines = map[string]oddMachine{
 		}},
 		refuses: "this link enables a.service, and the config disables it",
 	},
+	"a link of storage gives a unit another name, which says nothing about when it starts": {
+		has: []string{"/usr/lib/systemd/system/a.service = " + install},
+		then: [][]string{
+			{"/etc/systemd/system/app.service -> a.service", `{"name":"a.service","enabled":false}`},
+			{"/etc/systemd/system/app.service -> a.service", `{"name":"a.service","enabled":true}`},
+			{"/etc/systemd/system/app.service -> a.service", `{"name":"a.service","enabled":true,` + wanted + `}`},
+			{"/etc/systemd/system/app.service -> a.service", `{"name":"a.service","enabled":false}`},
+			{"/etc/systemd/system/app.service -> a.service"},
+		},
+	},
+	"a link of storage enables the default instance of a template, whose section changes": {
+		has: []string{"/usr/lib/systemd/system/t@.service = [Install]\nWantedBy=a.target\nDefaultInstance=x\n"},
+		then: [][]string{
+			{"/etc/systemd/system/b.target.wants/t@x.service -> ../t@.service", `{"name":"t@.service","enabled":true}`},
+			{
+				"/etc/systemd/system/b.target.wants/t@x.service -> ../t@.service",
+				`{"name":"t@.service","enabled":true,"dropins":[{"name":"c.conf","contents":"[Install]\nWantedBy=c.target\n"}]}`,
+			},
+		},
+	},
+	"a link of storage under another name enables a unit that the same config disables": {
+		has: []string{"/usr/lib/systemd/system/a.service = " + install},
+		then: [][]string{{
+			"/etc/systemd/system/b.target.wants/app.service -> /usr/lib/systemd/system/a.service",
+			`{"name":"a.service","enabled":false}`,
+		}},
+		refuses: "this link enables a.service, and the config disables it",
+	},
 	"a file of storage that is the file of a unit": {
 		then: [][]string{
 			{"/etc/systemd/system/a.service = x", `{"name":"a.service","enabled":false}`},

@@ -187,7 +187,8 @@ func changedPaths(from, to map[string]host.Entry) pathChanges {
 	return c
 }
 
-// addLinksOf adds the links that enable units and stay, of units that steps disable: such a step removes all links.
+// addLinksOf adds the links that stay, of units that steps disable: such a step removes every link to the unit, also
+// another name of it, and the links of a template's default instance.
 func (c *pathChanges) addLinksOf(disables []Step) {
 	if len(disables) == 0 {
 		return
@@ -197,7 +198,12 @@ func (c *pathChanges) addLinksOf(disables []Step) {
 		disabled[s.Target] = true
 	}
 	for p, is := range c.to {
-		if is.Kind == host.Link && is == c.from[p] && disruption.IsWant(p) && disabled[path.Base(p)] {
+		if is.Kind != host.Link || is != c.from[p] ||
+			path.Dir(p) != host.UnitDir && len(disruption.UnitsEnabledBy(p, is.Target)) == 0 {
+			continue
+		}
+		names := append(host.FileNames(path.Base(p)), host.FileNames(path.Base(is.Target))...)
+		if slices.ContainsFunc(names, func(name string) bool { return disabled[name] }) {
 			c.all = append(c.all, p)
 		}
 	}

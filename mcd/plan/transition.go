@@ -146,9 +146,11 @@ func withUnits(observed host.State, w Desired, names map[string]string) Desired 
 func linkedUnits(observed, target host.State, w Desired) map[string]bool {
 	all := map[string]bool{}
 	for p, is := range observed.Paths {
-		name := path.Base(p)
-		if is.Kind == host.Link && is != target.Paths[p] && disruption.IsWant(p) && enables(w, name) {
-			all[name] = true
+		if is.Kind != host.Link || is == target.Paths[p] {
+			continue
+		}
+		for _, name := range disruption.UnitsEnabledBy(p, is.Target) {
+			all[name] = all[name] || enables(w, name)
 		}
 	}
 	return all

@@ -3,7 +3,6 @@ package plan
 import (
 	"encoding/json"
 	"maps"
-	"path"
 	"slices"
 
 	"github.com/bunsen-os/bunsen/internal/disruption"
@@ -181,7 +180,7 @@ func (t *target) recordUnit(name string) {
 // hasLinkOf reports whether a config has a link among its paths that enables a unit.
 func hasLinkOf(w Desired, name string) bool {
 	for p, e := range w.Paths {
-		if e.Kind == host.Link && path.Base(p) == name && disruption.IsWant(p) {
+		if e.Kind == host.Link && slices.Contains(disruption.UnitsEnabledBy(p, e.Target), name) {
 			return true
 		}
 	}
@@ -191,7 +190,7 @@ func hasLinkOf(w Desired, name string) bool {
 // isLinkedByConfig reports whether a link of the current config enables a unit, and not the machine.
 func (t *target) isLinkedByConfig(name string) bool {
 	for p, e := range t.from.Paths {
-		if path.Base(p) == name && e.Kind == host.Link && disruption.IsWant(p) &&
+		if e.Kind == host.Link && slices.Contains(disruption.UnitsEnabledBy(p, e.Target), name) &&
 			t.original(p, recordOfOriginal(t.seen, p)).Kind == host.Absent {
 			return true
 		}

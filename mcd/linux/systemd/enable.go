@@ -227,18 +227,31 @@ func (e Enablement) dropins(s host.Sections, as, dir string, hidden map[string]b
 	return nil
 }
 
-// enabled reports whether a symlink enables the unit. A unit that only has Also lines is enabled if all units that
-// they name are.
+// enabled reports whether a symlink enables the unit. Another name of the unit does only if the unit says so with
+// Alias=; without this line it is a name, which says nothing about when the unit starts. A unit that only has Also
+// lines is enabled if all units that they name are.
 func (e Enablement) enabled(name string, asked []string) (bool, error) {
 	found, err := e.pulledIn(name)
-	if err != nil || len(found) > 0 {
-		return len(found) > 0, err
+	if err != nil {
+		return false, err
+	}
+	file, err := e.find(name)
+	if err != nil {
+		return false, err
 	}
 	install, err := e.install(name)
-	also := host.AlsoOf(install)
-	links, wrong := installLinks(name, install)
-	if err != nil || len(also) == 0 || len(links) > 0 || wrong != nil || slices.Contains(asked, name) {
+	if err != nil {
 		return false, err
+	}
+	links, wrong := installLinks(instantiate(file.name, install), install)
+	for _, at := range found {
+		if path.Dir(at) != host.UnitDir || slices.Contains(links, at) {
+			return true, nil
+		}
+	}
+	also := host.AlsoOf(install)
+	if len(also) == 0 || len(links) > 0 || wrong != nil || slices.Contains(asked, name) {
+		return false, nil
 	}
 	for _, other := range also {
 		if on, err := e.enabled(other, append(asked, name)); err != nil || !on {
