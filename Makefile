@@ -188,9 +188,10 @@ picture: setup build $(ASSETS) #: The pictures of the documentation, docs/images
 
 ##@ Check
 .PHONY: verify lint verify-fmt verify-platforms verify-deadcode verify-prose verify-generate verify-crds verify-tidy verify-licences verify-vulnerabilities test test-tour test-tools test-host test-ostree test-ignition test-install test-cluster test-standalone test-monitoring test-chart test-registries test-sops test-browser test-editor test-gitea test-skew test-race test-vm setup check soak fuzz fuzz-short e2e bench performance deps
-# Two at a time: vet and staticcheck take longest, and go mod tidy mostly waits for downloads.
+# Two at a time: vet and staticcheck take longest, and go mod tidy mostly waits for downloads. Those that find nothing in
+# the cache compile everything, or read the sources of all that is linked.
 verify: ## Format, vet, staticcheck, the CLI on other platforms, dead code, prose, generated files, compatible CRDs, go.mod files, licences, known vulnerabilities; changes nothing
-	@$(MAKE) -j2 --output-sync=line lint verify-fmt verify-tidy verify-platforms verify-deadcode verify-prose verify-generate verify-crds verify-licences verify-vulnerabilities
+	@$(COMPILE) GOMEMLIMIT=6GiB $(MAKE) -j2 --output-sync=line lint verify-fmt verify-tidy verify-platforms verify-deadcode verify-prose verify-generate verify-crds verify-licences verify-vulnerabilities
 	$(call say,verify: all current)
 
 verify-fmt:

@@ -346,6 +346,38 @@ func TestOtherKeysOfTrustAreAnotherEntry(t *testing.T) {
 	}
 }
 
+// TestTheSameFilesForAnotherKey: the existing tree stays, because somebody may read it. A changed one is replaced.
+func TestTheSameFilesForAnotherKey(t *testing.T) {
+	remote := &shelf{t: t, signer: "ssh SHA256:x"}
+	repo := repository.Repository{Remote: remote, Store: open(t, t.TempDir()), URL: "u"}
+	p := source.Picked{Hash: hashOf(1)}
+	take := func(trust string) os.FileInfo {
+		t.Helper()
+		repo.Trust = trust
+		tree, err := repo.Tree(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		is, err := os.Stat(filepath.Join(tree.Root, "plain"))
+		if text, _ := os.ReadFile(filepath.Join(tree.Root, "plain")); err != nil || string(text) != p.Hash+"plain" {
+			t.Errorf("the tree of %s has %q, %v", trust, text, err)
+		}
+		return is
+	}
+	first := take("sha256:1")
+	if second := take("sha256:2"); !os.SameFile(first, second) {
+		t.Error("the tree was replaced while somebody may read it")
+	}
+	tree, err := repo.Tree(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(tree.Root, "plain"), []byte("other"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	take("sha256:3")
+}
+
 // TestAnotherIncludeIsAnotherEntry: a tree without submodules does not stand for one with them.
 func TestAnotherIncludeIsAnotherEntry(t *testing.T) {
 	remote := &shelf{t: t}
